@@ -1,0 +1,27 @@
+# One command each; every one makes the environment first when it is not there.
+PYTHON ?= python3.11
+BIN := .venv/bin
+.PHONY: demo test run lint clean
+
+.venv/ready: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Countersign needs Python 3.11 ($(PYTHON) was not found; set PYTHON=...)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/ready  ## a local Slack, a local planner and the real bot, in one process
+	$(BIN)/countersign demo
+
+run: .venv/ready  ## the bot against the real Slack and OpenAI, from the environment or .env
+	$(BIN)/countersign run
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint  ## lint, types, then every test
+	$(BIN)/pytest
+
+clean:
+	rm -rf .venv build *.egg-info

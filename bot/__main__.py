@@ -1,0 +1,126 @@
+"""The command line: `countersign run`, `demo` and `doctor`. It starts and stops things, and prints what people read."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from slack_sdk.errors import SlackApiError
+
+from bot import __version__
+from bot.clock import SystemClock
+from bot.policy import PolicyError
+from bot.settings import SettingsError, prepare_environment
+from bot.startup import StartupError, read
+from storage.sqlite import AlreadyRunningError
+from storage.store import SchemaError
+
+DOTENV = Path(".env")
+POLICY = Path("policy.toml")
+DEMO = Path("var/demo")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command in `argv` (sys.argv without the name, when None); returns the exit code."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command == "doctor" and arguments.approver and not arguments.init:
+        parser.error("--approver goes with doctor --init")
+    try:
+        if arguments.command == "run":
+            return _run()
+        if arguments.command == "demo":
+            return _demo(arguments)
+        return _init(arguments.approver) if arguments.init else _doctor()
+    except (StartupError, SettingsError, SchemaError) as error:
+        print(error, file=sys.stderr)
+    except AlreadyRunningError:
+        print("Countersign is already running on this database; stop that one first.", file=sys.stderr)
+    except SlackApiError as error:
+        code = error.response.get("error")
+        print(f"Slack answers {code}; `countersign doctor` says what to do about it.", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("countersign", description="The agent proposes, your team countersigns.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="the bot, with settings from the environment and .env")
+    demo = commands.add_parser("demo", help="a local Slack, a local planner and the bot, in one process")
+    demo.add_argument("--port", type=int, help="where the page is served (default: 8765 or the next free one)")
+    demo.add_argument("--fresh", action="store_true", help=f"forget what earlier demos left in {DEMO}")
+    doctor = commands.add_parser("doctor", help="look at everything a start depends on")
+    doctor.add_argument("--init", action="store_true", help=f"write a first {POLICY}; never overwrites")
+    who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
+    doctor.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
+    return parser
+
+
+def _run() -> int:
+    settings, policy = read(os.environ, DOTENV)
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for warning in settings.warnings:
+        logging.getLogger("countersign").warning(warning)
+    prepare_environment(os.environ, settings)
+    from bot.app import build  # only now: Bolt and what else it imports see the prepared environment
+
+    app = build(settings, SystemClock(), policy)
+    try:
+        app.start()
+        app.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        app.stop()
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    try:
+        from bot.sandbox.demo import DemoError, run  # aiohttp comes with the extra only
+    except ModuleNotFoundError as error:
+        if error.name != "aiohttp":
+            raise
+        print("The demo needs aiohttp: pip install 'countersign-bot[sandbox]'", file=sys.stderr)
+        return 1
+    try:
+        return run(DEMO, arguments.port, arguments.fresh, os.environ, lambda line: print(line, flush=True))
+    except DemoError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _doctor() -> int:
+    from bot.doctor import doctor, examine
+
+    return doctor(examine(os.environ, DOTENV, SystemClock()), lambda line: print(line, flush=True))
+
+
+def _init(approvers: list[str]) -> int:
+    from bot.doctor import write_policy
+
+    if not approvers and sys.stdin.isatty():
+        answer = input('Who decides? User ids (U0123), groups (@shop-leads) or "channel", separated by spaces: ')
+        approvers = answer.split()
+    if not approvers:
+        print("Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads", file=sys.stderr)
+        return 1
+    try:
+        write_policy(POLICY, approvers)
+    except FileExistsError:
+        print(f"{POLICY} is already there and was left as it is; move it away to have a new one.", file=sys.stderr)
+        return 1
+    except PolicyError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"Wrote {POLICY}. Set COUNTERSIGN_POLICY={POLICY}, then run: countersign doctor")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

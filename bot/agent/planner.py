@@ -1,0 +1,229 @@
+"""The OpenAI edge: a thread's transcript goes in, a Reply or a Plan comes out. Knows no Slack and no database.
+
+PlannerError            the turn could not be had; says in one sentence why
+  └ (from openai)       429, 5xx, connection, time-out and cut streams are tried again before it is raised
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import openai
+import tenacity
+from openai.types.responses import ResponseStreamEvent
+
+log = logging.getLogger("countersign.planner")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """One function call as the model wrote it; its arguments are unparsed and untrusted."""
+
+    provider_id: str
+    name: str
+    arguments: str
+    index: int  # its place in `items`
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The model answered; the request is done."""
+
+    text: str
+    items: list[dict[str, Any]]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The model proposes calls, perhaps after some words."""
+
+    text: str
+    calls: list[Proposed]
+    items: list[dict[str, Any]]
+    tokens: int
+
+
+class PlannerError(Exception):
+    """The model could not be had; the text is a sentence for people."""
+
+
+class CutStreamError(Exception):
+    """The stream ended before the response was complete."""
+
+
+class Sink(Protocol):
+    """Where the words go while they come."""
+
+    def write(self, text: str) -> None:
+        """More text; may raise to stop the turn."""
+        ...
+
+    def restart(self) -> None:
+        """What was written so far is void; the turn is tried again."""
+        ...
+
+
+TRANSIENT = (
+    openai.RateLimitError,
+    openai.InternalServerError,
+    openai.APIConnectionError,  # includes APITimeoutError
+    CutStreamError,
+)
+
+
+@dataclass(slots=True)
+class _Turn:
+    text: list[str] = field(default_factory=list)
+    items: list[dict[str, Any]] = field(default_factory=list)
+    tokens: int = 0
+    complete: bool = False
+
+
+class Planner:
+    """One model behind the Responses API, streamed, nothing stored at the provider."""
+
+    def __init__(
+        self,
+        client: openai.OpenAI,
+        *,
+        model: str,
+        reasoning_effort: str | None = None,
+        retries: int = 4,
+        backoff: float = 1.0,
+        stopping: threading.Event | None = None,
+    ) -> None:
+        """`retries` more tries after the first; `backoff` seconds before the first of them, doubling, with jitter."""
+        self._client = client.with_options(max_retries=0)
+        self._model = model
+        self._effort = reasoning_effort
+        self._retries = retries
+        self._backoff = backoff
+        self._stopping = stopping or threading.Event()
+
+    def turn(
+        self, transcript: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], instructions: str, sink: Sink
+    ) -> Reply | Plan:
+        """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
+
+        def again(state: tenacity.RetryCallState) -> None:
+            log.warning("model turn failed, trying again: %s", state.outcome and state.outcome.exception())
+            sink.restart()
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TRANSIENT) & tenacity.retry_if_exception(_may_pass),
+            stop=tenacity.stop_after_attempt(self._retries + 1) | tenacity.stop_when_event_set(self._stopping),
+            wait=self._wait,
+            sleep=tenacity.sleep_using_event(self._stopping),
+            before_sleep=again,
+            reraise=True,
+        )
+        try:
+            return _result(retrying(self._once, transcript, tools, instructions, sink))
+        except (openai.OpenAIError, CutStreamError) as error:
+            raise PlannerError(_sentence(error)) from error
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, openai.APIStatusError):
+            asked = error.response.headers.get("retry-after", "")
+            if asked.replace(".", "", 1).isdigit():
+                return min(float(asked), 120.0)
+        wait = tenacity.wait_exponential_jitter(initial=self._backoff, max=60, jitter=self._backoff)
+        return float(wait(state))
+
+    def _once(
+        self, transcript: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], instructions: str, sink: Sink
+    ) -> _Turn:
+        request: dict[str, Any] = {
+            "model": self._model,
+            "instructions": instructions,
+            "input": list(transcript),
+            "tools": list(tools),
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            "truncation": "auto",
+        }
+        if self._effort:
+            request["reasoning"] = {"effort": self._effort}
+        turn = _Turn()
+        stream: openai.Stream[ResponseStreamEvent]
+        stream = self._client.responses.create(**request, stream=True)
+        with stream:
+            while (event := _next(stream)) is not None:
+                _take(turn, event, sink)
+        if not turn.complete:
+            raise CutStreamError("the model's answer broke off")
+        return turn
+
+
+def _next(stream: openai.Stream[ResponseStreamEvent]) -> ResponseStreamEvent | None:
+    """The next event, or None at the end; whatever breaks on the way is a cut stream."""
+    try:
+        return next(stream, None)
+    except openai.OpenAIError:
+        raise
+    except Exception as error:
+        raise CutStreamError(f"{type(error).__name__}: {error}") from error
+
+
+def _take(turn: _Turn, event: ResponseStreamEvent, sink: Sink) -> None:
+    match event.type:
+        case "response.output_text.delta":
+            turn.text.append(event.delta)
+            sink.write(event.delta)
+        case "response.refusal.delta":
+            turn.text.append(event.delta)
+            sink.write(event.delta)
+        case "response.output_item.done":
+            turn.items.append(event.item.to_dict(mode="json"))
+        case "response.completed" | "response.incomplete":
+            usage = event.response.usage
+            turn.tokens = usage.total_tokens if usage else 0
+            turn.complete = True
+        case "response.failed":
+            error = event.response.error
+            if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
+                raise CutStreamError(error.message)
+            raise PlannerError(f"The model refused the request: {error.message if error else 'no reason given'}.")
+        case "error":
+            raise CutStreamError(event.message)
+        case _:
+            pass  # progress events carry nothing that the items do not
+
+
+def _result(turn: _Turn) -> Reply | Plan:
+    text = "".join(turn.text)
+    calls = [
+        Proposed(str(item.get("call_id") or ""), str(item.get("name") or ""), str(item.get("arguments") or ""), index)
+        for index, item in enumerate(turn.items)
+        if item.get("type") == "function_call"
+    ]
+    return Plan(text, calls, turn.items, turn.tokens) if calls else Reply(text, turn.items, turn.tokens)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """A 429 for an empty account never passes by waiting."""
+    return getattr(error, "code", None) != "insufficient_quota"
+
+
+def _sentence(error: Exception) -> str:
+    if getattr(error, "code", None) == "insufficient_quota":
+        return "The model's account has no credit left."
+    match error:
+        case openai.AuthenticationError() | openai.PermissionDeniedError():
+            return "The model refused our key."
+        case openai.RateLimitError():
+            return "The model is receiving too many requests."
+        case openai.APITimeoutError():
+            return "The model did not answer in time."
+        case openai.APIConnectionError() | CutStreamError():
+            return "The connection to the model broke."
+        case openai.APIStatusError():
+            return f"The model's service answered with an error ({error.status_code})."
+        case _:
+            return "The model could not be reached."

@@ -1,0 +1,242 @@
+"""The composition root: `build(settings, clock, policy)` puts everything together and starts nothing.
+
+The only file that imports all the parts. `App.start` connects, `App.stop` ends in an orderly way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import openai
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from slack_bolt import App as BoltApp
+from slack_bolt.adapter.socket_mode import SocketModeHandler
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk import WebClient
+from slack_sdk.http_retry.builtin_handlers import (
+    ConnectionErrorRetryHandler,
+    RateLimitErrorRetryHandler,
+    ServerErrorRetryHandler,
+)
+
+from bot.agent.planner import Planner
+from bot.authority import Authority
+from bot.clock import Clock
+from bot.core import Core, Identity
+from bot.deciding import Deciding
+from bot.executor import CallExecutor
+from bot.intake import Intake
+from bot.loop import Loop
+from bot.policy import Policy
+from bot.settings import Settings
+from bot.slack.dialogs import Dialogs
+from bot.slack.directory import SlackDirectory
+from bot.slack.listeners import Listeners
+from bot.slack.outbox import Outbox
+from bot.slack.presence import PROMPTS, SlackPresence
+from bot.slack.stream import SlackAnswer
+from bot.slack.thread import SlackThread
+from bot.slack.warming import warm
+from bot.tools import Registry, Tool
+from bot.tools.orders import order_tools
+from bot.tools.shop import Shop
+from bot.tools.slack import slack_tools
+from bot.worker import Worker
+from storage.digest import load_key
+from storage.store import Store
+
+log = logging.getLogger("countersign")
+
+
+@dataclass(slots=True)
+class App:
+    """Everything, put together. `start` once, `stop` once."""
+
+    core: Core
+    bolt: BoltApp
+    loop: Loop
+    outbox: Outbox
+    listeners: Listeners
+    presence: SlackPresence
+    planner_stop: threading.Event
+    tool_pool: ThreadPoolExecutor
+    portal: Portal
+    handler: SocketModeHandler | None = None
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _quiet: threading.Condition = field(default_factory=threading.Condition)
+
+    def start(self, *, connect: bool = True) -> None:
+        """Start the loop and the outbox, pick up what an earlier life left, connect to Slack."""
+        self.core.wake, self.core.post = self.loop.wake, self.outbox.wake
+        self.loop.on_idle = self.outbox.on_idle = self._maybe_quiet
+        for callback in (self.loop.wake, self.outbox.wake):
+            getattr(self.core.clock, "on_shift", []).append(callback)
+        self.loop.adopt()
+        for name, body in (("loop", self.loop.run), ("outbox", self.outbox.run)):
+            thread = threading.Thread(target=body, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        if connect:
+            token = self.core.settings.slack_app_token.get_secret_value()
+            self.handler = SocketModeHandler(self.bolt, token)
+            self.handler.connect()
+        log.info("Countersign is at work in %s", self.core.identity.team)
+
+    def wait(self) -> None:
+        """Block until `stop` or an interrupt."""
+        self._ended.wait()
+
+    def stop(self) -> None:
+        """Stop taking in, let what runs come to the end of its step, close everything."""
+        self._ended.set()
+        if self.handler is not None:
+            try:
+                self.handler.close()
+            except Exception as error:  # noqa: BLE001 - the Socket Mode client may raise here after a refresh
+                log.debug("closing the socket: %s", error)
+        self.planner_stop.set()
+        self.loop.stop()
+        self.outbox.stop()
+        for thread in self._threads:
+            thread.join(timeout=10)
+        self.listeners.close()
+        self.presence.close()
+        self.tool_pool.shutdown(wait=False, cancel_futures=True)
+        self.portal.close()
+        self.core.store.close()
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way that does not wait for people, time or the network."""
+        return self.loop.is_idle() and self.outbox.is_idle() and self.loop.is_idle()
+
+    def settle(self, timeout: float = 10.0) -> None:
+        """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
+        with self._quiet:
+            if not self._quiet.wait_for(self.is_quiet, timeout):
+                raise TimeoutError("Countersign did not come to rest")
+
+    def _maybe_quiet(self) -> None:
+        with self._quiet:
+            self._quiet.notify_all()
+
+
+class Portal:
+    """The one thread on which async tools run, started when the first of them is called."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._manager: AbstractContextManager[BlockingPortal] | None = None
+        self._portal: BlockingPortal | None = None
+
+    def __call__(self) -> BlockingPortal:
+        """The portal."""
+        with self._lock:
+            if self._portal is None:
+                self._manager = start_blocking_portal()
+                self._portal = self._manager.__enter__()
+            return self._portal
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            if self._manager is not None:
+                self._manager.__exit__(None, None, None)
+                self._manager = self._portal = None
+
+
+def build(
+    settings: Settings, clock: Clock, policy: Policy, tools: Iterable[Tool[Any]] = (), *, exclusive: bool = True
+) -> App:
+    """Put everything together. `tools` come beside those the settings name.
+
+    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError, and ValueError for
+    tools that cannot be registered.
+    """
+    token = settings.slack_bot_token.get_secret_value()
+    posting = WebClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
+    reading = WebClient(token, base_url=settings.slack_api_url, timeout=10, retry_handlers=[
+        ConnectionErrorRetryHandler(max_retry_count=2), ServerErrorRetryHandler(max_retry_count=2),
+        RateLimitErrorRetryHandler(max_retry_count=2),
+    ])  # fmt: skip
+    me = reading.auth_test()
+    identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
+    directory = SlackDirectory(reading, clock)
+    registry = _registry(settings, posting, directory, tools)
+    store = Store(settings.database_url).open(exclusive=exclusive)
+    try:
+        key = settings.key.get_secret_value().encode() if settings.key else load_key(_key_path(store))
+    except BaseException:
+        store.close()
+        raise
+    core = Core(
+        settings=settings, store=store, clock=clock, policy=policy, tools=registry, key=key, identity=identity,
+        authority=Authority(directory, identity.team), directory=directory,
+    )  # fmt: skip
+    return _assemble(core, directory, posting, reading)
+
+
+def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading: WebClient) -> App:
+    settings, stop, portal = core.settings, threading.Event(), Portal()
+    tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
+    presence = SlackPresence(posting, PROMPTS if settings.shop_path else [])
+    planner = Planner(
+        openai.OpenAI(
+            api_key=settings.openai_api_key.get_secret_value(), base_url=settings.openai_base_url,
+            timeout=settings.model_timeout,
+        ),
+        model=settings.openai_model, reasoning_effort=settings.reasoning_effort, retries=settings.model_retries,
+        backoff=settings.model_backoff, stopping=stop,
+    )  # fmt: skip
+    worker = Worker(
+        core, planner, CallExecutor(core, tool_pool, portal), SlackThread(core, reading),
+        lambda run: SlackAnswer(core, posting, run), presence,
+    )  # fmt: skip
+    deciding = Deciding(core)
+    loop = Loop(
+        core, Intake(core, directory, presence.suggest), deciding, worker.advance,
+        lambda arrived: warm(core, directory, arrived),
+    )  # fmt: skip
+    bolt = BoltApp(
+        client=posting,
+        authorize=lambda **_: AuthorizeResult(
+            enterprise_id=None, team_id=core.identity.team, bot_token=posting.token, bot_id=core.identity.bot,
+            bot_user_id=core.identity.user,
+        ),
+        token_verification_enabled=False,
+        listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
+    )  # fmt: skip
+    listeners = Listeners(core, bolt, posting, Dialogs(core, deciding))
+    return App(
+        core=core, bolt=bolt, loop=loop, outbox=Outbox(core, posting), listeners=listeners, presence=presence,
+        planner_stop=stop, tool_pool=tool_pool, portal=portal,
+    )  # fmt: skip
+
+
+def _key_path(store: Store) -> Any:
+    return store.path.with_name(f"{store.path.name}.key")
+
+
+def _registry(
+    settings: Settings, posting: WebClient, directory: SlackDirectory, extra: Iterable[Tool[Any]]
+) -> Registry:
+    registry = Registry()
+    if settings.slack_tools:
+        registry.add(*slack_tools(posting, directory))
+    if settings.shop_path:
+        registry.add(*order_tools(Shop(settings.shop_path)))
+    for name in settings.tool_modules:
+        module = importlib.import_module(name)
+        found = [each for each in vars(module).values() if isinstance(each, Tool)]
+        if not found:
+            raise ValueError(f"COUNTERSIGN_TOOLS: the module {name} defines no tool")
+        registry.add(*found)
+    registry.add(*extra)
+    return registry

@@ -1,0 +1,100 @@
+"""What the loop, the worker and the Slack edge share: one value, made once in `bot.app`, that owns no thread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from bot.authority import Authority, Directory
+from bot.clock import Clock
+from bot.policy import Gate, Policy
+from bot.settings import Settings
+from bot.tools import Registry, Tool
+from storage.digest import canonical, digest
+from storage.models import Run
+from storage.store import Store
+
+GATE: TypeAdapter[Gate] = TypeAdapter(Gate)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the bot is in the installing workspace."""
+
+    team: str
+    user: str
+    bot: str
+
+
+@dataclass(slots=True)
+class Core:
+    """The parts everything needs."""
+
+    settings: Settings
+    store: Store
+    clock: Clock
+    policy: Policy
+    tools: Registry
+    authority: Authority
+    directory: Directory
+    identity: Identity
+    key: bytes
+    wake: Callable[[], None] = field(default=lambda: None)  # a fact was stored: look
+    post: Callable[[], None] = field(default=lambda: None)  # the outbox has something: look
+
+
+def dump_arguments(args: BaseModel) -> str:
+    """Validated arguments as canonical JSON: what is stored, shown, digested and run. Raises OddValueError."""
+    return canonical(to_jsonable_python(_open_secrets(args.model_dump(mode="python"))))
+
+
+def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
+    """Stored arguments as the tool's model; raises pydantic.ValidationError when they no longer fit it."""
+    args: BaseModel = tool.arguments.model_validate_json(text, extra="forbid", by_alias=True, by_name=True)
+    return args
+
+
+def _open_secrets(value: Any) -> Any:
+    """Pydantic writes its secret types as stars; what is stored has to be the value itself."""
+    if isinstance(value, SecretStr | SecretBytes):
+        return value.get_secret_value()
+    if isinstance(value, dict):
+        return {key: _open_secrets(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_open_secrets(each) for each in value]
+    return value
+
+
+def load_gate(text: str) -> Gate:
+    """The gate stored with a call."""
+    return GATE.validate_json(text)
+
+
+def dump_gate(gate: Gate) -> str:
+    """A gate as canonical JSON."""
+    return canonical(gate.model_dump(mode="json"))
+
+
+def fingerprint(core: Core, run: Run, tool: Tool[Any], arguments: str, gate: str, revision: int) -> str:
+    """The digest of exactly what would run, for whom, under which gate."""
+    return digest(
+        core.key,
+        tool=tool.name,
+        schema=tool.schema_digest(),
+        arguments=arguments,
+        requester=run.requester,
+        team=run.team,
+        gate=gate,
+        revision=revision,
+    )
+
+
+def body(text: str) -> dict[str, Any]:
+    """A stored JSON object."""
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded

@@ -1,0 +1,363 @@
+"""Turns clicks and submitted dialogs into decisions: who may (bot.authority), then whether it still counts
+(storage.decisions), then what everybody is told. Runs on the loop; `judge` and `edit_of` also serve the dialogs' check.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.authority import No, Verdict, Yes
+from bot.core import Core, body, dump_arguments, dump_gate, fingerprint, load_arguments, load_gate
+from bot.drawing import effect_of
+from bot.policy import Allow, Ask, Deny
+from bot.proposals import RefusedError, find_place, preview
+from bot.routing import Asked, put_cards
+from bot.slack import sentences
+from bot.slack.fields import FieldErrors, Parsed, read_submission
+from bot.slack.modals import read_rejection
+from storage import audit, calls, decisions, inbox, moves, outbox, runs
+from storage.calls import Shown
+from storage.decisions import Applied, Decided, Gone, Outcome, Stale, TooLate
+from storage.models import Call, Delivery, Run
+from storage.states import CallStatus, RunStatus
+
+log = logging.getLogger("countersign.deciding")
+RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
+PAST = {
+    CallStatus.REJECTED: "reject",
+    CallStatus.EXPIRED: "expired",
+    CallStatus.CANCELLED: "cancel",
+    CallStatus.SUPERSEDED: "superseded",
+    CallStatus.INVALIDATED: "invalidated",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A submitted edit, checked and ready to be stored."""
+
+    arguments: str  # canonical JSON
+    gate: Ask
+    preview: str
+
+
+class Deciding:
+    """One per process; `take` is called by the loop only."""
+
+    def __init__(self, core: Core) -> None:
+        """Needs nothing but the core."""
+        self._core = core
+
+    def take(self, delivery: Delivery) -> None:
+        """Deal with one click or submitted dialog, and settle it."""
+        payload = body(delivery.body)
+        if delivery.kind == "action":
+            action = payload["actions"][0]
+            self._click(delivery, payload, str(action["action_id"]), _value(action))
+        else:
+            self._submitted(delivery, payload["view"])
+
+    def _click(self, delivery: Delivery, payload: dict[str, Any], action: str, value: str) -> None:
+        target, _, number = value.partition(":")
+        match action:
+            case "approve":
+                self._vote(delivery, [(target, _int(number))], "approve")
+            case "approve_all":
+                self._vote_all(delivery, target, _int(number), _card_place(payload), "approve")
+            case "cancel_run":
+                self._cancel(delivery, target)
+            case "retry":
+                self._retry(delivery, target)
+            case "feedback":
+                self._feedback(delivery, value)
+            case "resolve_done" | "resolve_not_done" | "run_again":
+                self._resolve(delivery, target, _int(number), RESOLVE[action])
+            case _:
+                log.warning("delivery %s: unknown action %r refused", delivery.seq, action[:80])
+                self._settle(delivery, "unknown action refused")
+
+    def _submitted(self, delivery: Delivery, view: dict[str, Any]) -> None:
+        about = body(view["private_metadata"])
+        state = view["state"]["values"]
+        match view["callback_id"]:
+            case "review_call":
+                self._vote(delivery, [(about["call"], about["revision"])], "approve")
+            case "reject":
+                reason = read_rejection(state)
+                kind, _, rest = about["target"].partition(":")
+                target, _, number = rest.partition(":")
+                if not isinstance(reason, str):
+                    self._settle(delivery, "invalid reason")
+                elif kind == "plan":
+                    self._vote_all(delivery, target, _int(number), about.get("card", ""), "reject", reason)
+                else:
+                    self._vote(delivery, [(target, _int(number))], "reject", reason)
+            case "edit_call":
+                self._edit(delivery, about["call"], about["revision"], state)
+            case _:
+                self._settle(delivery, "unknown dialog refused")
+
+    def judge(self, verb: str, call: Call, run: Run, person: str, *, fresh_editor: bool = False) -> Verdict:
+        """Whether `person` may do `verb` (approve, reject, edit) to this call, by live look-ups."""
+        gate = load_gate(call.gate)
+        if not isinstance(gate, Ask):
+            return No("not_approver")
+        authority = self._core.authority
+        if verb == "edit":
+            return authority.may_edit(gate, person, requester=run.requester, channel=run.channel)
+        if verb == "reject":
+            return authority.may_reject(gate, person, channel=run.channel)
+        with self._core.store.read() as tx:
+            editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
+        return authority.may_approve(gate, person, requester=run.requester, editors=editors, channel=run.channel)
+
+    def refusal(self, verdict: No, call: Call, verb: str) -> str:
+        """The private sentence for who may not."""
+        match verdict.why:
+            case "own_request":
+                return sentences.own_request()
+            case "own_edit":
+                return sentences.own_edit()
+            case "lookup":
+                return sentences.lookup_failed()
+            case _ if verb == "edit":
+                return sentences.not_an_editor()
+            case _:
+                return sentences.not_an_approver(self._approvers(call))
+
+    def _approvers(self, call: Call) -> str:
+        gate = load_gate(call.gate)
+        if not isinstance(gate, Ask):
+            return ""
+        names = [f"<@{user}>" for user in gate.approvers.users] + [f"@{handle}" for handle in gate.approvers.groups]
+        if gate.approvers.channel:
+            names.append("members of the channel where it was asked")
+        return ", ".join(names)
+
+    def _vote(self, delivery: Delivery, targets: list[tuple[str, int]], verb: str, reason: str = "") -> None:
+        """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread."""
+        done: list[Call] = []
+        told: list[str] = []
+        for call_id, revision in targets:
+            outcome = self._vote_one(delivery, call_id, revision, verb, reason)
+            if isinstance(outcome, Applied):
+                done.append(outcome.call)
+            else:
+                told.append(outcome if isinstance(outcome, str) else self.lost(outcome, delivery.user))
+        with self._core.store.write() as tx:
+            if done and (run := runs.get(tx, done[0].run_id)):
+                effects = [effect_of(self._core, tx, call) for call in done]
+                line = sentences.decision_line(verb, delivery.user, effects, reason)
+                outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
+            self._tell(tx, delivery, "\n".join(dict.fromkeys(told)))
+            inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
+
+    def _vote_one(self, delivery: Delivery, call_id: str, revision: int, verb: str, reason: str) -> Outcome | str:
+        with self._core.store.read() as tx:
+            open_now = decisions.look(tx, call_id, revision, delivery.received_at)
+            run = runs.get(tx, open_now.call.run_id) if not isinstance(open_now, Gone) else None
+        if isinstance(open_now, Gone) or run is None or not isinstance(open_now, Applied):
+            return open_now
+        verdict = self.judge(verb, open_now.call, run, delivery.user)
+        with self._core.store.write() as tx:
+            if isinstance(verdict, Yes):
+                at = delivery.received_at
+                return decisions.vote(tx, call_id, revision, verb, delivery.user, at=at, reason=reason)
+            self._record_refusal(tx, delivery, open_now.call, verb, verdict)
+        return self.refusal(verdict, open_now.call, verb)
+
+    def _record_refusal(self, tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
+        audit.record(
+            tx, "decision.refused", at=delivery.received_at, actor=delivery.user, run_id=call.run_id, call_id=call.id,
+            data={"verb": verb, "why": verdict.why},
+        )  # fmt: skip
+
+    def _vote_all(
+        self, delivery: Delivery, plan_id: str, revision: int, card: str, verb: str, reason: str = ""
+    ) -> None:
+        """Vote on every pending call that the clicked card shows, if the plan has not changed since it was drawn."""
+        channel, _, ts = card.partition(":")
+        with self._core.store.read() as tx:
+            plan, message = calls.plan(tx, plan_id), outbox.at(tx, channel, ts)
+            fits = plan is not None and plan.revision == revision and message is not None
+            only = outbox.body(message)["calls"] if fits and message and message.plan_id == plan_id else []
+            targets = [(c.id, c.revision) for c in decisions.plan_calls(tx, plan, only)] if plan else []
+        if targets:
+            self._vote(delivery, targets, verb, reason)
+            return
+        with self._core.store.write() as tx:
+            if plan is not None:
+                outbox.redraw(tx, plan_id)
+            self._tell(tx, delivery, sentences.stale_card())
+            inbox.settle(tx, delivery, f"{verb} all: stale")
+
+    def lost(self, outcome: Outcome, person: str) -> str:
+        """What to tell who came too late, and by what."""
+        match outcome:
+            case Decided(call=call):
+                with self._core.store.read() as tx:
+                    votes = calls.votes(tx, call.id, call.revision)
+                by = votes[0].person if votes else ""
+                verb = votes[0].verb if votes else PAST.get(call.status, "decided")
+                if by == person:
+                    return sentences.your_own_click(verb)
+                return sentences.already_decided(by, verb, call.decided_at)
+            case TooLate(call=call):
+                return sentences.too_late(call.deadline)
+            case _:
+                return sentences.stale_card()
+
+    def edit_of(self, shown: Shown, parsed: Parsed) -> Edit | str:
+        """A parsed edit with the policy's word on it; a sentence when policy forbids it."""
+        call, core = shown.call, self._core
+        tool = core.tools.tools[call.tool]
+        args = load_arguments(tool, json.dumps(parsed.arguments))
+        before, now = load_gate(call.gate), core.policy.gate(call.tool, call.does)
+        match now:
+            case Deny(reason=reason):
+                return f"Policy forbids this: {sentences.said(reason)}"
+            case Allow() if isinstance(before, Ask):
+                now = before  # what people were asked about is not taken from them by an edit
+            case _:
+                pass
+        assert isinstance(now, Ask)
+        return Edit(dump_arguments(args), now, preview(tool, args))
+
+    def _edit(self, delivery: Delivery, call_id: str, revision: int, state: dict[str, Any]) -> None:
+        core, at = self._core, delivery.received_at
+        with core.store.read() as tx:
+            shown = calls.shown(tx, call_id)
+            run = runs.get(tx, shown.call.run_id) if shown else None
+            found = decisions.look(tx, call_id, revision, at)
+        if shown is None or run is None or not isinstance(found, Applied) or shown.call.tool not in core.tools.tools:
+            self._refuse(delivery, self.lost(found, delivery.user))
+            return
+        parsed = read_submission(core.tools.tools[shown.call.tool], shown.arguments, state)
+        verdict = self.judge("edit", shown.call, run, delivery.user)
+        if isinstance(parsed, FieldErrors) or isinstance(verdict, No):
+            why = self.refusal(verdict, shown.call, "edit") if isinstance(verdict, No) else sentences.stale_card()
+            self._refuse(delivery, why)
+            return
+        if parsed.changed:
+            edit = self.edit_of(shown, parsed)
+            if isinstance(edit, str):
+                self._refuse(delivery, edit)
+                return
+            self._store_edit(delivery, run, shown, edit)
+            revision += 1
+        if parsed.approve:
+            self._vote(delivery, [(call_id, revision)], "approve")
+        else:
+            self._settle(delivery, "edited" if parsed.changed else "an edit that changes nothing")
+
+    def _store_edit(self, delivery: Delivery, run: Run, shown: Shown, edit: Edit) -> None:
+        core, call, at = self._core, shown.call, delivery.received_at
+        tool, gate = core.tools.tools[call.tool], dump_gate(edit.gate)
+        digest = fingerprint(core, run, tool, edit.arguments, gate, call.revision + 1)
+        deadline = at + timedelta(seconds=edit.gate.deadline)
+        other_people = load_gate(call.gate) != edit.gate
+        try:
+            place = find_place(core, run, edit.gate) if other_people else None
+        except RefusedError as refused:
+            self._refuse(delivery, f"Nobody could approve that: {refused.note}.")
+            return
+        with core.store.write() as tx:
+            outcome = decisions.edit(
+                tx, call.id, call.revision, delivery.user, at=at, arguments=edit.arguments, digest=digest, gate=gate,
+                deadline=min(deadline, call.deadline) if call.deadline else deadline, preview=edit.preview,
+            )  # fmt: skip
+            if not isinstance(outcome, Applied):
+                self._tell(tx, delivery, self.lost(outcome, delivery.user))
+                return
+            if place is not None:
+                put_cards(tx, run, call.plan_id, [Asked(outcome.call, edit.gate, place)])
+            line = sentences.decision_line("edit", delivery.user, [effect_of(core, tx, outcome.call)])
+            outbox.notice(tx, run, f"edited:{delivery.seq}", {"text": line})
+
+    def _resolve(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> None:
+        with self._core.store.read() as tx:
+            call = calls.get(tx, call_id)
+            run = runs.get(tx, call.run_id) if call else None
+        if call is None or run is None:
+            self._refuse(delivery, sentences.stale_card())
+            return
+        if isinstance(load_gate(call.gate), Ask):
+            verdict = self.judge("approve", call, run, delivery.user)
+        else:  # policy let it run unasked: who asked for it says what became of it
+            verdict = Yes() if delivery.user == run.requester else No("not_approver")
+        with self._core.store.write() as tx:
+            if isinstance(verdict, No):
+                self._record_refusal(tx, delivery, call, verb, verdict)
+                self._tell(tx, delivery, self.refusal(verdict, call, "approve"))
+            else:
+                outcome = decisions.resolve(tx, call_id, revision, delivery.user, verb, at=delivery.received_at)
+                if not isinstance(outcome, Applied):
+                    self._tell(tx, delivery, self.lost(outcome, delivery.user))
+            inbox.settle(tx, delivery, f"resolve {verb}")
+
+    def _cancel(self, delivery: Delivery, run_id: str) -> None:
+        with self._core.store.write() as tx:
+            run = runs.get(tx, run_id)
+            if run is None or run.requester != delivery.user:
+                self._tell(tx, delivery, sentences.not_your_run(run.requester) if run else sentences.stale_card())
+            elif decisions.cancel(tx, run, at=delivery.received_at, actor=delivery.user):
+                outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
+            else:
+                self._tell(tx, delivery, sentences.nothing_to_cancel())
+            inbox.settle(tx, delivery, "cancel")
+
+    def _retry(self, delivery: Delivery, run_id: str) -> None:
+        with self._core.store.write() as tx:
+            run = runs.get(tx, run_id)
+            newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
+            if run is None or run.requester != delivery.user:
+                self._tell(tx, delivery, sentences.not_your_run(run.requester) if run else sentences.stale_card())
+            elif run.status is not RunStatus.FAILED or newest is None or newest.id != run.id:
+                self._tell(tx, delivery, sentences.nothing_to_retry())
+            else:
+                moves.run(tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error="")
+            inbox.settle(tx, delivery, "retry")
+
+    def _feedback(self, delivery: Delivery, value: str) -> None:
+        word, _, run_id = value.partition(":")
+        with self._core.store.write() as tx:
+            if word in ("good", "bad") and runs.get(tx, run_id):
+                at = delivery.received_at
+                audit.record(tx, "feedback", at=at, actor=delivery.user, run_id=run_id, data={"answer": word})
+                self._tell(tx, delivery, "Thank you, noted.")
+            inbox.settle(tx, delivery, "feedback")
+
+    def _refuse(self, delivery: Delivery, text: str) -> None:
+        with self._core.store.write() as tx:
+            self._tell(tx, delivery, text)
+            inbox.settle(tx, delivery, "refused")
+
+    def _settle(self, delivery: Delivery, note: str) -> None:
+        with self._core.store.write() as tx:
+            inbox.settle(tx, delivery, note)
+
+    def _tell(self, tx: Connection, delivery: Delivery, text: str) -> None:
+        if text:
+            outbox.private(
+                tx, f"private:{delivery.seq}", channel=delivery.channel or delivery.user,
+                thread_ts=delivery.thread_ts, person=delivery.user, text=text,
+            )  # fmt: skip
+
+
+def _value(action: dict[str, Any]) -> str:
+    return str(action.get("value") or (action.get("selected_option") or {}).get("value") or "")
+
+
+def _int(text: str) -> int:
+    return int(text) if text.isdigit() and len(text) < 10 else -1
+
+
+def _card_place(payload: dict[str, Any]) -> str:
+    place = payload.get("container") or {}
+    return f"{place.get('channel_id', '')}:{place.get('message_ts', '')}"

@@ -1,0 +1,105 @@
+"""The looks that need no Slack: tools, database, disk, model. Each yields lines; none changes anything."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, OpenAIError
+
+from bot.settings import Settings
+
+ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
+PATIENCE = 15.0  # seconds any one look may take
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What came of one look; the remedy is empty where nothing is to be done."""
+
+    level: Literal["ok", "warn", "fail"]
+    about: str
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """One line, or more where the text has more."""
+        return f"{self.level:<4}  {self.about}: {self.text}" + (f". {self.remedy}" if self.remedy else "")
+
+
+def check_tools(settings: Settings) -> Iterator[Check]:
+    """Whether the modules with the operator's own tools can be imported."""
+    for name in settings.tool_modules:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 - importing runs code of others, which may raise anything
+            remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
+            yield Check("fail", "tools", f"{name} cannot be imported ({type(error).__name__}: {error})", remedy)
+        else:
+            yield Check("ok", "tools", f"{name} can be imported")
+
+
+def check_database(settings: Settings) -> Iterator[Check]:
+    """Whether the SQLite file is sound and can be written, and its disk has room."""
+    path = settings.database_path.absolute()
+    folder = next(each for each in path.parents if each.exists())
+    if path.exists():
+        yield _sound(path)
+    else:
+        yield _makeable(path, folder)
+    room = shutil.disk_usage(folder).free // 1_000_000
+    level: Literal["ok", "warn", "fail"] = "fail" if room < ROOM_FAIL else "warn" if room < ROOM_WARN else "ok"
+    yield Check(level, "disk", f"{room} MB free beside the database", "" if level == "ok" else "Make room")
+
+
+def _makeable(path: Path, folder: Path) -> Check:
+    """Whether `folder` takes new files; trying is the only answer that holds for every file system."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return Check("fail", "database", f"{folder} cannot be written to", "Change its owner, or DATABASE_URL")
+    return Check("ok", "database", f"{path} will be made at the first start")
+
+
+def _sound(path: Path) -> Check:
+    """Open the file as it is: integrity, then the write lock, which is given back at once."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)) as database:
+            (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        remedy = "See that the file is an SQLite database, that Countersign owns it, and that nothing else holds it"
+        return Check("fail", "database", f"{path}: {error}", remedy)
+    if found != "ok":
+        return Check("fail", "database", f"{path} is damaged: {found}", "Stop Countersign and restore a backup")
+    return Check("ok", "database", f"{path} is sound and can be written")
+
+
+def check_model(settings: Settings) -> Iterator[Check]:
+    """Whether the model's API takes the key and has the model."""
+    key = settings.openai_api_key.get_secret_value()
+    with OpenAI(api_key=key, base_url=settings.openai_base_url, timeout=PATIENCE, max_retries=1) as client:
+        name = settings.openai_model
+        try:
+            try:
+                client.models.retrieve(name)
+            except NotFoundError:  # some servers list no models: ask for a word, which costs next to nothing
+                client.responses.create(model=name, input="Say yes.", max_output_tokens=16, store=False)
+        except AuthenticationError:
+            yield Check("fail", "model", "the API does not take the key", "Correct OPENAI_API_KEY")
+        except APIStatusError as error:
+            remedy = "Correct OPENAI_MODEL or OPENAI_BASE_URL, and see whether the key may use this model"
+            yield Check("fail", "model", f"{name} was answered with HTTP {error.status_code}", remedy)
+        except OpenAIError as error:
+            remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
+            yield Check("fail", "model", f"the API cannot be reached ({type(error).__name__})", remedy)
+        else:
+            yield Check("ok", "model", f"{name} answers")

@@ -1,0 +1,176 @@
+"""Takes in what Slack delivered that is not a click: messages start, continue, remake or cancel runs; events inform.
+
+Runs on the loop. It looks people up, so each delivery is first judged and then settled in one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.core import Core, body
+from bot.slack import answers, sentences
+from bot.slack.directory import SlackDirectory
+from bot.slack.thread import said
+from storage import contacts, decisions, inbox, moves, outbox, runs
+from storage.models import Delivery, Message, Run
+from storage.states import RunStatus
+
+log = logging.getLogger("countersign.intake")
+SUBTYPES = (None, "file_share", "thread_broadcast")
+CANCEL = ("cancel", "stop")
+R = RunStatus
+
+
+class Intake:
+    """One per process; called by the loop only."""
+
+    def __init__(self, core: Core, directory: SlackDirectory, prompts: Callable[[str], None]) -> None:
+        """`prompts(dm channel)` shows the suggested prompts; it never fails."""
+        self._core = core
+        self._directory = directory
+        self._prompts = prompts
+
+    def take(self, delivery: Delivery) -> None:
+        """Deal with one delivery; raises LookupFailedError when it must be tried again later."""
+        event = body(delivery.body)["event"]
+        note = self._message(delivery, event) if delivery.kind == "message" else self._event(delivery, event)
+        if note is not None:
+            with self._core.store.write() as tx:
+                inbox.settle(tx, delivery, note)
+
+    def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+        """What to note about a message, or None when it was settled already."""
+        core = self._core
+        if event.get("bot_id") or event.get("subtype") not in SUBTYPES or delivery.user in ("", core.identity.user):
+            return "not a person's message"
+        with core.store.read() as tx:
+            run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
+            rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
+        is_dm = event.get("channel_type") == "im"
+        addressed = is_dm or f"<@{core.identity.user}" in (event.get("text") or "")
+        if not addressed and not _continues(run, delivery.user, event, rooted):
+            return "not addressed to the bot"
+        if not core.authority.colleague(delivery.user):
+            return (
+                self._tell(delivery, "I take requests from full members of this workspace only.") or "not a colleague"
+            )
+        text = said(event, core.identity.user)
+        with core.store.write() as tx:
+            run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
+            if run is not None and run.status is R.WAITING and not addressed:
+                return self._settle(tx, delivery, "words change nothing while people decide")
+            return self._act(tx, delivery, run, text, is_dm)
+
+    def _act(self, tx: Connection, delivery: Delivery, run: Run | None, text: str, is_dm: bool) -> None:
+        now = self._core.clock.now()
+        if text.lower().strip(" .!") == "help" or not text:
+            self._say_help(tx, delivery)
+            return self._settle(tx, delivery, "help")
+        if run is not None and runs.is_open(run) and run.requester != delivery.user:
+            self._private(tx, delivery, sentences.waits_for(run.requester))
+            return self._settle(tx, delivery, "someone else's thread is busy")
+        if text.lower().strip(" .!") in CANCEL:
+            return self._cancel(tx, delivery, run)
+        if run is None or not runs.is_open(run):
+            run = Run(
+                team=delivery.team, channel=delivery.channel, thread_ts=delivery.thread_ts, requester=delivery.user,
+                created_at=now, updated_at=now, is_dm=is_dm,
+            )  # fmt: skip
+            moves.started(tx, run, at=now)
+            self._greet(tx, delivery)
+        elif run.status is R.WAITING:
+            decisions.remake(tx, run, at=now)
+        inbox.hold(tx, delivery, run.id)
+        return None
+
+    def _cancel(self, tx: Connection, delivery: Delivery, run: Run | None) -> None:
+        now = self._core.clock.now()
+        if run is None or not decisions.cancel(tx, run, at=now, actor=delivery.user):
+            self._private(tx, delivery, sentences.nothing_to_cancel())
+        else:
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
+        return self._settle(tx, delivery, "cancel")
+
+    def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+        match event["type"]:
+            case "app_home_opened":
+                return self._opened(delivery, event)
+            case "agent_session_stopped":
+                return self._stopped(delivery, event)
+            case "member_joined_channel" | "member_left_channel":
+                self._directory.forget("members", event.get("channel", ""))
+            case "subteam_members_changed" | "subteam_updated":
+                self._directory.forget("group")
+            case "user_change":
+                self._directory.forget("person", (event.get("user") or {}).get("id", ""))
+            case "tokens_revoked" | "app_uninstalled":
+                log.error("Slack says %s: nothing can be posted until the app is installed again", event["type"])
+            case _:
+                return "nothing to do"
+        return event["type"]
+
+    def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+        if event.get("tab") != "messages" or not self._core.authority.colleague(delivery.user):
+            return "nothing to greet"
+        with self._core.store.write() as tx:
+            fresh = contacts.met(tx, delivery.team, delivery.user, at=self._core.clock.now())
+            if fresh:
+                text = answers.greeting(self._core.identity.user, self._titles())
+                key = f"greeting:{delivery.team}:{delivery.user}"
+                outbox.put(
+                    tx, Message(key=key, kind="notice", channel=event["channel"], body=outbox.dump({"text": text}))
+                )
+            inbox.settle(tx, delivery, "greeted" if fresh else "known already")
+        self._prompts(event["channel"])
+        return None
+
+    def _stopped(self, delivery: Delivery, event: dict[str, Any]) -> str:
+        with self._core.store.write() as tx:
+            run = runs.in_thread(tx, delivery.team, event["channel"], event.get("thread_ts", ""))
+            if run is None or run.requester != delivery.user:
+                return "not the requester's stop"
+            if not decisions.cancel(tx, run, at=self._core.clock.now(), actor=delivery.user):
+                return "nothing to stop"
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
+        return "stopped"
+
+    def _greet(self, tx: Connection, delivery: Delivery) -> None:
+        """A first request outside a DM: say privately what this is."""
+        if contacts.met(tx, delivery.team, delivery.user, at=self._core.clock.now()):
+            self._private(tx, delivery, answers.greeting(self._core.identity.user, self._titles()))
+
+    def _say_help(self, tx: Connection, delivery: Delivery) -> None:
+        row = Message(
+            key=f"help:{delivery.seq}", kind="notice", channel=delivery.channel, thread_ts=delivery.thread_ts,
+            body=outbox.dump({"text": answers.help_text(self._titles())}),
+        )  # fmt: skip
+        outbox.put(tx, row)
+
+    def _titles(self) -> list[tuple[str, str]]:
+        return [(tool.title, str(tool.does)) for tool in self._core.tools]
+
+    def _private(self, tx: Connection, delivery: Delivery, text: str) -> None:
+        outbox.private(
+            tx, f"private:{delivery.seq}", channel=delivery.channel, thread_ts=delivery.thread_ts,
+            person=delivery.user, text=text,
+        )  # fmt: skip
+
+    def _tell(self, delivery: Delivery, text: str) -> None:
+        with self._core.store.write() as tx:
+            self._private(tx, delivery, text)
+
+    def _settle(self, tx: Connection, delivery: Delivery, note: str) -> None:
+        inbox.settle(tx, delivery, note)
+
+
+def _continues(run: Run | None, user: str, event: dict[str, Any], rooted: bool) -> bool:
+    """Whether a message without a mention is for the bot: the requester's next words in their own thread with it."""
+    if run is None or run.requester != user:
+        return False
+    if runs.is_open(run):
+        return True
+    return rooted and "<@" not in (event.get("text") or "")

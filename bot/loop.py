@@ -1,0 +1,225 @@
+"""The tick: take in what arrived, expire what is due, hand out what is ready. Nothing here waits for a model or a tool.
+
+One thread waits on an event that every stored fact sets; APScheduler sets it at an interval and at the nearest
+deadline, so a deadline needs no fact and no wake is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.date import DateTrigger
+from apscheduler.triggers.interval import IntervalTrigger
+
+from bot.authority import LookupFailedError
+from bot.clock import SystemClock
+from bot.core import Core
+from bot.deciding import Deciding
+from bot.drawing import effect_of
+from bot.intake import Intake
+from bot.slack import sentences
+from storage import calls, decisions, inbox, moves, outbox, runs
+from storage.models import Call, Delivery
+from storage.states import CallStatus, RunStatus
+
+log = logging.getLogger("countersign.loop")
+TRIES = 5  # before a delivery that cannot be dealt with is left alone
+
+
+class Loop:
+    """One per process. `tick` is what its thread does; tests may call it themselves instead."""
+
+    def __init__(
+        self,
+        core: Core,
+        intake: Intake,
+        deciding: Deciding,
+        advance: Callable[[str], None],
+        warm: Callable[[list[Delivery]], None],
+    ) -> None:
+        """`advance(run id)` is run on the worker pool; `warm` looks people up before a burst of clicks is decided."""
+        self._core = core
+        self._intake = intake
+        self._deciding = deciding
+        self._advance = advance
+        self._warm = warm
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._active: set[str] = set()
+        self._not_before: dict[int | None, datetime] = {}  # pacing of what failed; lost at a restart, which is fine
+        self._again: set[str] = set()
+        self._pool = ThreadPoolExecutor(core.settings.workers, thread_name_prefix="worker")
+        self._scheduler = BackgroundScheduler(
+            job_defaults={"misfire_grace_time": None, "coalesce": True}, timezone="UTC"
+        )
+        self.busy = False
+        self.on_idle: Callable[[], None] = lambda: None
+
+    def wake(self) -> None:
+        """A fact was stored, or time has passed: look."""
+        self._wake.set()
+
+    def run(self) -> None:
+        """The thread's body."""
+        self._scheduler.start()
+        self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._core.settings.tick))
+        while not self._stopping.is_set():
+            self.busy = True  # before the wake is cleared, so that there is no moment that only looks idle
+            self._wake.clear()
+            try:
+                self.tick()
+            except Exception:
+                log.exception("the tick stumbled")
+            self.busy = False
+            self.on_idle()
+            self._wake.wait()
+
+    def stop(self) -> None:
+        """Take nothing more in; runs that are being worked on come to the end of their step."""
+        self._stopping.set()
+        self._wake.set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def is_idle(self) -> bool:
+        """Whether no wake is outstanding, no tick is under way and no run is being worked on."""
+        with self._lock:
+            return not (self._active or self._again or self.busy or self._wake.is_set())
+
+    def tick(self) -> None:
+        """One pass."""
+        self._take_in()
+        self._expire()
+        self._reclaim()
+        self._hand_out()
+        self._look_again_at_the_next_deadline()
+
+    def _take_in(self) -> None:
+        with self._core.store.read() as tx:
+            arrived = inbox.new(tx)
+        self._warm(arrived)
+        for delivery in arrived:
+            if self._stopping.is_set():
+                return
+            if self._not_before.get(delivery.seq, self._core.clock.now()) > self._core.clock.now():
+                continue
+            try:
+                if delivery.kind in inbox.CLICKS:
+                    self._deciding.take(delivery)
+                else:
+                    self._intake.take(delivery)
+            except Exception as error:
+                self._stumbled(delivery, error)
+        if arrived:
+            self._core.post()
+
+    def _stumbled(self, delivery: Delivery, error: Exception) -> None:
+        """Leave a delivery for the next tick; one that never works is set aside and its person told."""
+        known = isinstance(error, LookupFailedError)
+        log.warning("delivery %s (%s) failed: %s", delivery.seq, delivery.kind, error, exc_info=not known)
+        with self._core.store.write() as tx:
+            if inbox.stumble(tx, delivery, f"{type(error).__name__}: {error}", limit=TRIES) and delivery.user:
+                outbox.private(
+                    tx, f"broken:{delivery.seq}", channel=delivery.channel or delivery.user,
+                    thread_ts=delivery.thread_ts, person=delivery.user, text=sentences.could_not(known),
+                )  # fmt: skip
+        wait = timedelta(seconds=min(30, 0.5 * 2**delivery.attempts))
+        self._not_before[delivery.seq] = self._core.clock.now() + wait
+        self._scheduler_wake(wait, f"retry:{delivery.seq}")
+
+    def _expire(self) -> None:
+        """Deadlines fall up to now, but never past a click that was stored and is not decided yet."""
+        now = self._core.clock.now()
+        with self._core.store.read() as tx:
+            oldest = inbox.oldest_click(tx)
+            due = calls.due(tx, min(now, oldest) if oldest else now)
+        fallen: dict[str, list[Call]] = {}
+        for call in due:
+            try:
+                with self._core.store.write() as tx:
+                    if decisions.expire(tx, call, at=now) and call.status is CallStatus.PENDING:
+                        fallen.setdefault(call.plan_id, []).append(call)
+            except Exception:
+                log.exception("run %s call %s: could not be expired", call.run_id, call.id)
+        for group in fallen.values():
+            self._say_expired(group)
+        if due:
+            self._core.post()
+
+    def _say_expired(self, group: list[Call]) -> None:
+        with self._core.store.write() as tx:
+            run = runs.get(tx, group[0].run_id)
+            if run is not None:
+                effects = [effect_of(self._core, tx, call) for call in group]
+                text = sentences.expired_line(effects, group[0].deadline)
+                outbox.notice(tx, run, f"expired:{group[0].id}:{group[0].revision}", {"text": text})
+
+    def _reclaim(self) -> None:
+        """Renew the leases of what is worked on here; what nobody renews any more is READY again."""
+        now = self._core.clock.now()
+        with self._core.store.read() as tx:
+            lapsed = runs.orphans(tx, now)
+        if not lapsed:
+            return
+        with self._lock:
+            ours = set(self._active)
+        until = now + timedelta(seconds=self._core.settings.lease)
+        with self._core.store.write() as tx:
+            for run in lapsed:
+                if run.id in ours:
+                    runs.renew(tx, run.id, run.fence, until)
+                else:
+                    moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "its lease lapsed"})
+
+    def adopt(self) -> None:
+        """At start, in embedded mode: whatever is RUNNING belongs to a process that is no more."""
+        now = self._core.clock.now()
+        with self._core.store.write() as tx:
+            for run in runs.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
+                moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
+
+    def _hand_out(self) -> None:
+        with self._core.store.read() as tx:
+            ready = runs.ready(tx)
+        for run_id in ready:
+            with self._lock:
+                if run_id in self._active:
+                    self._again.add(run_id)
+                    continue
+                if self._stopping.is_set():
+                    return
+                self._active.add(run_id)
+            self._pool.submit(self._work, run_id)
+
+    def _work(self, run_id: str) -> None:
+        try:
+            self._advance(run_id)
+        except Exception:
+            log.exception("run %s: the worker stumbled", run_id)
+        finally:
+            with self._lock:
+                self._active.discard(run_id)
+                again = run_id in self._again
+                self._again.discard(run_id)
+            if again:
+                self.wake()
+            self.on_idle()
+
+    def _look_again_at_the_next_deadline(self) -> None:
+        now = self._core.clock.now()
+        with self._core.store.read() as tx:
+            nearest = calls.next_deadline(tx)
+        if nearest is not None:
+            self._scheduler_wake(max(nearest - now, timedelta(milliseconds=5)), "deadline")
+
+    def _scheduler_wake(self, wait: timedelta, name: str) -> None:
+        if self._scheduler.running:
+            at = SystemClock().now() + min(wait, timedelta(days=1))
+            self._scheduler.add_job(self.wake, DateTrigger(at), id=name, replace_existing=True)

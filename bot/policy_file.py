@@ -1,0 +1,182 @@
+"""A policy as its author writes it: the shape of the file, where things stand in it, and what the author is told.
+PURE; what the rules mean is `bot.policy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, field_validator
+from pydantic_core import ErrorDetails
+
+Editors = Literal["approvers", "approvers_and_requester", "nobody"]
+EFFECTS = ("read", "write", "destructive")
+DEADLINE_MIN, DEADLINE_MAX = 30, 30 * 86_400  # seconds
+
+_DEADLINE = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_USER = re.compile(r"[UW][A-Z0-9]{2,30}")
+_GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
+_CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
+_PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
+ASK_KEYS = frozenset({"approvers", "post_to", "deadline", "self_approval", "editors", "editor_counts"})
+_WORDS = {  # Pydantic's kinds of complaint in the words of the file's author
+    "extra_forbidden": "unknown key; correct or remove it",
+    "missing": 'is missing; write "allow", "deny" or "ask"',
+    "string_type": "write it in quotes",
+    "bool_type": "write true or false",
+    "list_type": "write a list, [ … ]",
+    "model_type": "write a table",
+    "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
+}
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
+_KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
+Loc = tuple[int | str, ...]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Options(_Strict):
+    """How to ask: what [defaults] and every rule that asks may say."""
+
+    approvers: list[str] | None = None
+    post_to: str | None = None
+    deadline: str | None = None
+    self_approval: bool | None = None
+    editors: Editors | None = None
+    editor_counts: bool | None = None
+
+    @field_validator("approvers")
+    @classmethod
+    def _approvers(cls, values: list[str]) -> list[str]:
+        if not values:
+            raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
+        for each in values:
+            if each != "channel" and not _USER.fullmatch(each) and not _GROUP.fullmatch(each):
+                remedy = 'write a user id ("U0123"), a lower-case group handle ("@shop-leads") or "channel"'
+                raise ValueError(f"{each!r} names nobody; {remedy}")
+        return values
+
+    @field_validator("post_to")
+    @classmethod
+    def _post_to(cls, value: str) -> str:
+        if value not in ("thread", "approvers") and not _CHANNEL.fullmatch(value):
+            remedy = 'write "thread", "approvers", a channel id ("C0123") or a lower-case name ("#finance")'
+            raise ValueError(f"{value!r} is no place; {remedy}")
+        return value
+
+    @field_validator("deadline")
+    @classmethod
+    def _deadline(cls, value: str) -> str:
+        if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
+            raise ValueError(f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d')
+        return value
+
+
+class RuleEntry(Options):
+    """One [[rule]]."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")] | None = None
+    tool: list[str] = ["*"]
+    effect: list[str] = list(EFFECTS)
+    verdict: Literal["allow", "deny", "ask"]
+    reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
+
+    @field_validator("tool", "effect", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("tool")
+    @classmethod
+    def _tool(cls, values: list[str]) -> list[str]:
+        if not values or not all(_PATTERN.fullmatch(each) for each in values):
+            raise ValueError('write the name of a tool, a pattern ("refund_*") or a list of them')
+        return values
+
+    @field_validator("effect")
+    @classmethod
+    def _effect(cls, values: list[str]) -> list[str]:
+        if not values or not set(values) <= set(EFFECTS):
+            raise ValueError(f"write one of {', '.join(EFFECTS)}, or a list of them")
+        return values
+
+
+class PolicyFile(_Strict):
+    """The whole file."""
+
+    defaults: Options = Options()
+    rule: list[RuleEntry] = []
+
+
+def seconds(duration: str) -> int:
+    """Seconds in "90s", "30m", "4h", "2d"; 0 where it is no duration."""
+    found = _DEADLINE.fullmatch(duration)
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]] if found else 0
+
+
+def key_of(loc: Loc) -> str:
+    """A place in the file as its author would name it: "rule 2 deadline", "[defaults] editors"."""
+    if len(loc) > 1 and isinstance(loc[1], int):
+        return " ".join(["rule", str(loc[1] + 1), *(str(each) for each in loc[2:3])])
+    return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])
+
+
+def sentence_for(error: ErrorDetails) -> str:
+    """What is wrong and what to do, for one of Pydantic's complaints."""
+    if error["loc"] == ("rule",):
+        return "rules are headed [[rule]], with two brackets"
+    if error["type"] == "literal_error":
+        return f"write {error['ctx']['expected']}"
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    return _WORDS.get(error["type"], error["msg"])
+
+
+def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+    """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
+    verdict = f'verdict = "{rule.verdict}"'
+    if rule.verdict != "ask":
+        for key in sorted(rule.model_fields_set & ASK_KEYS):
+            yield key, f"means nothing with {verdict}; remove it"
+    if rule.verdict == "deny" and rule.reason is None:
+        yield "reason", 'is missing; tell the person who asks why (reason = "…")'
+    if rule.verdict != "deny" and rule.reason is not None:
+        yield "reason", f"means nothing with {verdict}; remove it"
+
+
+class Places:
+    """The lines of a TOML text, each with the table it is in and the key that begins there.
+
+    tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or line 1 serves.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines: list[Loc] = []
+        table: Loc = ()
+        seen: Counter[str] = Counter()
+        quote = ""
+        for line in text.split("\n"):
+            here = table
+            if quote:  # inside a string of several lines nothing is a key
+                quote = "" if quote in line else quote
+            elif header := _HEADER.match(line):
+                name = header[2]
+                table = here = (name, seen[name]) if header[1] == "[[" else (name,)
+                seen[name] += 1
+            elif key := _KEY.match(line):
+                here = (*table, key[1])
+                quote = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
+            self._lines.append(here)
+
+    def line(self, loc: Loc) -> int:
+        """The line (from 1) where `loc` begins; ("rule", 2, "deadline") is that key in the third [[rule]]."""
+        while loc:
+            if loc in self._lines:
+                return self._lines.index(loc) + 1
+            loc = loc[:-1]
+        return 1

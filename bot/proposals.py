@@ -1,0 +1,199 @@
+"""From what the model proposed to calls with a verdict: parsed, validated, gated, and given a place to be shown.
+
+Looks people up (live), so it runs outside any transaction; the worker stores what comes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bot.agent.planner import Proposed
+from bot.authority import LookupFailedError
+from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
+from bot.policy import Allow, Ask, Deny
+from bot.tools import REASON_FIELD, Tool
+from storage import calls
+from storage.digest import OddValueError, parse_object
+from storage.models import Call, Revision, Run
+from storage.states import CallStatus
+
+log = logging.getLogger("countersign.proposals")
+MOST_MESSAGES = 50  # direct messages one card is copied to at most; more approvers than that need a channel
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a card goes: the request's thread, a channel, or the approvers' direct messages."""
+
+    kind: str  # thread | channel | people
+    targets: tuple[str, ...]  # channel id, or user ids
+    asked_for: str = ""  # what policy wanted, when its approvers cannot see that place
+    groups: tuple[str, ...] = ()  # ids of the user groups among the approvers, to name them
+
+
+@dataclass(slots=True)
+class Prepared:
+    """One call, ready to be stored."""
+
+    call: Call
+    revision: Revision | None = None
+    gate: Allow | Ask | Deny | None = None
+    place: Place | None = None
+    birth: dict[str, Any] = field(default_factory=dict)  # for the audit
+    tell_requester: str = ""  # why it was refused, where a person should know
+
+
+class RefusedError(Exception):
+    """The call is refused before anyone is asked; `output` is for the model, `note` for people."""
+
+    def __init__(self, output: str, note: str = "", *, tell: bool = False) -> None:
+        super().__init__(output)
+        self.output, self.note, self.tell = output, note or output, tell
+
+
+def prepare(core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]) -> list[Prepared]:
+    """Give every proposed call a verdict. `taken`: provider call ids already in the thread's transcript."""
+    result, seen, pending = [], set(taken), 0
+    for position, each in enumerate(proposed):
+        provider_id = each.provider_id if each.provider_id and each.provider_id not in seen else ""
+        call = Call(
+            run_id=run.id, plan_id=plan_id, position=position, provider_id=provider_id, tool=each.name[:200],
+            status=CallStatus.REFUSED, created_at=core.clock.now(),
+        )  # fmt: skip
+        call.provider_id = provider_id or f"call_{call.id}"  # an empty or repeated id would confuse the transcript
+        seen.add(call.provider_id)
+        prepared = Prepared(call)
+        try:
+            if run.calls + position >= core.settings.max_calls:
+                raise RefusedError(f"REFUSED: this request may propose {core.settings.max_calls} calls at most.")
+            _judge(core, run, each, prepared, pending)
+        except RefusedError as refusal:
+            call.status, call.output, call.note = CallStatus.REFUSED, refusal.output, refusal.note
+            prepared.birth["refused"] = refusal.note
+            prepared.tell_requester = refusal.note if refusal.tell else ""
+        pending += call.status is CallStatus.PENDING
+        result.append(prepared)
+    return result
+
+
+def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, pending: int) -> None:
+    call = prepared.call
+    tool = core.tools.get(proposed.name)
+    if tool is None:
+        known = ", ".join(sorted(each.name for each in core.tools))
+        raise RefusedError(f"REFUSED: there is no tool named {proposed.name[:100]!r}. The tools are: {known}.")
+    args, call.reason = parse(tool, proposed.arguments)
+    call.does, call.schema_digest = tool.does, tool.schema_digest()
+    arguments = dump_arguments(args)
+    with core.store.read() as tx:
+        if calls.rejected_before(tx, run.id, tool.name, arguments):
+            raise RefusedError(
+                "REFUSED: a person rejected this very call in this request. Change it, or ask the requester.",
+                "the same call was rejected before",
+            )
+    gate = core.policy.gate(tool.name, tool.does)
+    prepared.gate = gate
+    match gate:
+        case Deny(reason=reason):
+            raise RefusedError(f"REFUSED by policy: {reason}", f"policy: {reason}", tell=True)
+        case Allow(rule=rule):
+            call.status = CallStatus.APPROVED
+            prepared.birth["approved_by"] = f"policy: {rule}"
+        case Ask():
+            _limits(core, run, pending)
+            prepared.place = find_place(core, run, gate)
+            call.status = CallStatus.PENDING
+            call.deadline = call.created_at + timedelta(seconds=gate.deadline)
+            call.preview = preview(tool, args)
+    call.gate = dump_gate(gate)
+    call.digest = fingerprint(core, run, tool, arguments, call.gate, 1)
+    prepared.revision = Revision(
+        call_id=call.id, number=1, arguments=arguments, digest=call.digest, author="agent", created_at=call.created_at
+    )
+
+
+def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
+    """The model's argument text as validated arguments and the reason it gives; raises RefusedError."""
+    try:
+        found = parse_object(text)
+        reason = "" if tool.does == "read" else str(found.pop(REASON_FIELD, "") or "")[:500]
+        args = load_arguments(tool, json.dumps(found))
+        dump_arguments(args)
+    except OddValueError as error:
+        raise RefusedError(f"INVALID ARGUMENTS: {error}.", "its arguments were not valid") from error
+    except ValidationError as error:
+        lines = [f"- {'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()[:20]]
+        message = "INVALID ARGUMENTS, nobody was asked:\n" + "\n".join(lines)
+        raise RefusedError(message, "its arguments were not valid") from error
+    return args, reason
+
+
+def _limits(core: Core, run: Run, pending: int) -> None:
+    if run.cards >= core.settings.max_cards:
+        raise RefusedError(
+            f"REFUSED: this request has asked people {core.settings.max_cards} times already; that is its limit.",
+            "the request reached its limit of cards",
+            tell=True,
+        )
+    with core.store.read() as tx:
+        waiting = calls.pending_of(tx, run.team, run.requester) + pending
+    if waiting >= core.settings.max_pending:
+        raise RefusedError(
+            f"REFUSED: {waiting} calls of this requester wait for a decision already; some must be decided first.",
+            f"{waiting} of your requests wait for a decision already; this one has to wait until some are decided",
+            tell=True,
+        )
+
+
+def find_place(core: Core, run: Run, gate: Ask) -> Place:
+    """Where the approvers will see the card; raises RefusedError when nobody could decide or Slack cannot be asked."""
+    try:
+        eligible = core.authority.eligible(gate, requester=run.requester, channel=run.channel)
+        if not eligible:
+            raise RefusedError(
+                "REFUSED: this needs an approval, and none of its approvers can be reached.",
+                "none of its approvers can be reached",
+                tell=True,
+            )
+        found = [core.directory.group(handle) for handle in gate.approvers.groups]
+        return replace(_place(core, run, gate, eligible), groups=tuple(group.id for group in found if group))
+    except LookupFailedError as error:
+        log.warning("run %s: look-up of approvers failed: %s", run.id, error)
+        raise RefusedError(
+            "REFUSED: Slack could not be asked who may approve this. Trying again later may work.",
+            "Slack could not be asked who may approve this",
+            tell=True,
+        ) from error
+
+
+def _place(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
+    people = Place("people", tuple(eligible[:MOST_MESSAGES]))
+    if gate.post_to == "approvers":
+        return people
+    if gate.post_to == "thread":
+        if core.directory.members(run.channel) & set(eligible):
+            return Place("thread", (run.channel,))
+        return Place("people", people.targets, asked_for="thread")
+    channel = core.directory.channel(gate.post_to)
+    if channel and core.directory.members(channel) & set(eligible):
+        return Place("channel", (channel,))
+    return Place("people", people.targets, asked_for=gate.post_to)
+
+
+def preview(tool: Tool[Any], args: BaseModel) -> str:
+    """The tool's own preview, or a line that says why there is none."""
+    make: Callable[[Any], str] | None = tool.preview
+    if make is None:
+        return ""
+    try:
+        return str(make(args))[:2000]
+    except Exception as error:  # noqa: BLE001 - a preview is the tool author's code; without it the card still works
+        log.warning("preview of %s failed: %s", tool.name, error)
+        return f"(no preview: {str(error)[:200] or type(error).__name__})"

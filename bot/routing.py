@@ -1,0 +1,71 @@
+"""Which cards a plan needs: one message per place and approver list, five calls a message, one copy per recipient."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from bot.policy import Ask
+from bot.proposals import Place
+from bot.slack import sentences
+from storage import outbox
+from storage.models import Call, Message, Run
+
+CALLS_PER_CARD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pending call, the gate that asks, and the place where it is asked."""
+
+    call: Call
+    gate: Ask
+    place: Place
+
+
+def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
+    """Put the cards of these calls in the outbox, and say in the thread when they went elsewhere than policy wanted."""
+    routes: dict[str, list[Asked]] = {}
+    for each in asked:
+        key = json.dumps(
+            [each.place.kind, each.place.targets, each.gate.approvers.model_dump(), each.gate.self_approval]
+        )
+        routes.setdefault(key, []).append(each)
+    for group in routes.values():
+        parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
+        for number, part in enumerate(parts, 1):
+            for target in part[0].place.targets:
+                outbox.put(tx, _card(run, plan_id, part, target, number, len(parts)))
+        place = group[0].place
+        if place.kind != "thread":
+            where = place.targets[0] if place.kind == "channel" else ""
+            key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
+            outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})
+
+
+def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int, parts: int) -> Message:
+    first = part[0]
+    approvers, thread = first.gate.approvers, first.place.kind == "thread"
+    body = {
+        "calls": [each.call.id for each in part],
+        "users": [u for u in approvers.users if u != run.requester or first.gate.self_approval],
+        "groups": first.place.groups,
+        "channel": run.channel if approvers.channel else "",
+        "self": first.gate.self_approval,
+        "mention": first.place.kind != "people",
+        "elsewhere": not thread,
+        "part": number,
+        "parts": parts,
+    }
+    return Message(
+        key=f"card:{first.call.id}:{first.call.revision}:{target}",
+        kind="card",
+        run_id=run.id,
+        plan_id=plan_id,
+        channel=target,
+        thread_ts=run.thread_ts if thread else "",
+        body=json.dumps(body),
+    )

@@ -1,0 +1,101 @@
+"""What an administrator or the workspace itself does: members and groups change, channels close, payloads come twice.
+
+The half of `Sandbox` that needs no server. Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from bot.sandbox import conversations, events, interact, messages
+from bot.sandbox.people import BOT_USER, group_json
+from bot.sandbox.records import Delivery
+from bot.sandbox.state import World
+from bot.sandbox.wire import Json
+
+
+class Admin:
+    """Changes to the workspace, each with the events that Slack would send."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def deactivate(self, name: str) -> None:
+        """Deactivate a person's account. Memberships stay, so that only their `deleted` tells."""
+        with self.world.lock:
+            person = self.world.people[name]
+            person.deleted, person.updated = True, int(self.world.now())
+            events.user_changed(self.world, person.id)
+            self.world.touch()
+
+    def set_group(self, handle: str, names: list[str]) -> None:
+        """Give a user group other members (short names)."""
+        with self.world.lock:
+            group = self.world.groups[handle]
+            users = [self.world.people[name].id for name in names]
+            added = [user for user in users if user not in group.users]
+            removed = [user for user in group.users if user not in users]
+            before, group.users, group.updated = group.updated, users, int(self.world.now())
+            events.group_changed(self.world, group_json(group, users=True, count=True), added, removed, before)
+            self.world.touch()
+
+    def join(self, name: str, channel: str) -> None:
+        """A person comes into a channel."""
+        with self.world.lock:
+            conversations.add_member(self.world, self.world.channel(channel), self.world.people[name].id)
+
+    def leave(self, name: str, channel: str) -> None:
+        """A person leaves a channel."""
+        with self.world.lock:
+            place, user = self.world.channel(channel), self.world.people[name].id
+            messages.post_system(self.world, place, user, "channel_leave", f"<@{user}> has left the channel")
+            place.members.remove(user)
+            events.member_event(self.world, "member_left_channel", user, place)
+            self.world.touch()
+
+    def kick_bot(self, channel: str) -> None:
+        """Take the bot out of a channel."""
+        with self.world.lock:
+            place = self.world.channel(channel)
+            place.members.remove(BOT_USER)
+            events.member_event(self.world, "member_left_channel", BOT_USER, place)
+            kind = "channel_left" if place.kind == "channel" else "group_left"
+            events.emit(self.world, {"type": kind, "channel": place.id, "actor_id": place.creator}, place)
+            self.world.touch()
+
+    def invite_bot(self, channel: str) -> None:
+        """Bring the bot into a channel."""
+        with self.world.lock:
+            conversations.add_member(self.world, self.world.channel(channel), BOT_USER)
+
+    def archive(self, channel: str) -> None:
+        """Archive a channel."""
+        with self.world.lock:
+            place = self.world.channel(channel)
+            place.is_archived = True
+            kind = "channel_archive" if place.kind == "channel" else "group_archive"
+            events.emit(self.world, {"type": kind, "channel": place.id, "user": place.creator}, place)
+            self.world.touch()
+
+    def delete_message(self, channel: str, ts: str) -> None:
+        """Delete anyone's message; ValueError when there is none."""
+        with self.world.lock:
+            message = self.world.find(self.world.channel(channel).id, ts)
+            if message is None:
+                raise ValueError(f"there is no message {ts} in {channel}")
+            messages.remove(self.world, message)
+
+    def redeliver(self, delivery: Delivery) -> Delivery:
+        """Send the same payload once more, as a delivery of its own that counts on from the attempts so far."""
+        again = Delivery(
+            delivery.kind,
+            copy.deepcopy(delivery.payload),
+            delivery.accepts_response_payload,
+            attempts=delivery.attempts,
+        )
+        self.world.send(again)
+        return again
+
+    def forge(self, payload: Json, *, accepts: bool = False) -> Delivery:
+        """Send an interactive payload that no real client would send, for tests of who may do what."""
+        return interact.deliver(self.world, copy.deepcopy(payload), accepts=accepts)

@@ -1,0 +1,244 @@
+"""chat.*: posting, changing and deleting messages, with Slack's limits and its rules of ownership.
+
+Streams have their own file. Called with the world's lock held.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+from bot.sandbox import blocks as checker
+from bot.sandbox import messages
+from bot.sandbox.messages import Draft
+from bot.sandbox.people import BOT_USER, TEAM, Channel
+from bot.sandbox.records import Message
+from bot.sandbox.state import World
+from bot.sandbox.text import rich_text
+from bot.sandbox.wire import Args, Json, SlackError, invalid
+
+POST_LIMIT, UPDATE_LIMIT, MARKDOWN_LIMIT, METADATA_LIMIT = 40_000, 4_000, 12_000, 16_000
+_TS = re.compile(r"\d{1,12}\.\d{6}")
+_DAYS_AHEAD = 120
+
+
+def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
+    """The blocks of a call, None where it has none; SlackError for what Slack would not take."""
+    value: Any = args.json(name, "invalid_blocks_format")
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise SlackError("invalid_blocks_format")
+    if problems := checker.check_blocks(value, "message"):
+        raise invalid(problems, "invalid_blocks")
+    if error := checker.check_message_size(value):
+        raise SlackError(error)
+    return value
+
+
+def checked_metadata(args: Args) -> Json | None:
+    """The metadata of a call, None where it has none."""
+    value: Any = args.json("metadata", "invalid_metadata_format")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise SlackError("invalid_metadata_format")
+    payload = value.get("event_payload")
+    if not isinstance(value.get("event_type"), str) or not value["event_type"] or not isinstance(payload, dict):
+        raise SlackError("invalid_metadata_schema")
+    if len(repr(payload)) > METADATA_LIMIT:
+        raise SlackError("metadata_too_large")
+    return value
+
+
+def content(args: Args) -> tuple[str | None, list[Json] | None]:
+    """Text and blocks of a call as they will be stored; `markdown_text` becomes a markdown block."""
+    text = args.text("text") if args.has("text") else None
+    found = checked_blocks(args)
+    if args.has("markdown_text"):
+        if text is not None or found is not None:
+            raise SlackError("markdown_text_conflict")
+        text = args.text("markdown_text")
+        if len(text) > MARKDOWN_LIMIT:
+            raise SlackError("msg_too_long")
+        found = [{"type": "markdown", "text": text}]
+    if text is not None:
+        text = re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", text)
+    return text, found
+
+
+def _something(text: str | None, found: list[Json] | None) -> None:
+    if not found and (error := checker.check_message_text(text or "")):
+        raise SlackError(error)
+
+
+def target(world: World, args: Args) -> Channel:
+    """The channel to post to; a user id means the DM with them. SlackError where the bot may not."""
+    name = args.required("channel")
+    if name in world.by_id:
+        if world.by_id[name].deleted:
+            raise SlackError("channel_not_found")
+        channel = world.dm(name)
+    elif name in world.channels:
+        channel = world.seen_by_bot(name)
+    else:
+        named = [c for c in world.channels.values() if c.kind == "channel" and f"#{c.name}" in (name, f"#{name}")]
+        if not named:
+            raise SlackError("channel_not_found")
+        channel = named[0]
+    if channel.is_archived:
+        raise SlackError("is_archived")
+    if BOT_USER not in channel.members and "chat:write.public" not in world.scopes:
+        raise SlackError("not_in_channel")
+    home = world.manifest.get("features", {}).get("app_home", {})
+    if channel.kind == "im" and not home.get("messages_tab_enabled", True):
+        raise SlackError("messages_tab_disabled")
+    return channel
+
+
+def thread_of(args: Args) -> str:
+    """The call's thread_ts, "" where it has none; SlackError when it is no timestamp."""
+    thread_ts = args.text("thread_ts")
+    if thread_ts and not _TS.fullmatch(thread_ts):
+        raise SlackError("invalid_thread_ts")
+    return thread_ts
+
+
+def _post(world: World, args: Args) -> tuple[Message, Json]:
+    channel = target(world, args)
+    text, found = content(args)
+    thread_ts = thread_of(args)
+    metadata = checked_metadata(args)
+    _something(text, found)
+    extra: Json = {}
+    if text and len(text) > POST_LIMIT:
+        text = text[:POST_LIMIT]
+        extra = {"warning": "message_truncated", "response_metadata": {"warnings": ["message_truncated"]}}
+    draft = Draft(channel, BOT_USER, text or "", found or [], thread_ts, metadata)
+    draft.broadcast = args.flag("reply_broadcast")
+    return messages.add(world, draft), extra
+
+
+def post_message(world: World, args: Args) -> Json:
+    """chat.postMessage."""
+    message, extra = _post(world, args)
+    shown = copy.deepcopy(message.body) | ({"metadata": message.metadata} if message.metadata else {})
+    return {"channel": message.channel, "ts": message.ts, "message": shown, **extra}
+
+
+def own(world: World, args: Args, error: str) -> Message:
+    """The bot's message that a call names; SlackError(`error`) when someone else wrote it."""
+    channel = world.seen_by_bot(args.required("channel"))
+    message = world.find(channel.id, args.required("ts"))
+    if message is None:
+        raise SlackError("message_not_found")
+    if message.body.get("user") != BOT_USER:
+        raise SlackError(error)
+    return message
+
+
+def update(world: World, args: Args) -> Json:
+    """chat.update: text without blocks takes the blocks away; what is left out else stays."""
+    args.required("channel")
+    args.required("ts")
+    text, found = content(args)
+    metadata = checked_metadata(args)
+    if text is not None and len(text) > UPDATE_LIMIT:
+        raise SlackError("msg_too_long")
+    message = own(world, args, "cant_update_message")
+    if message.stream and message.stream.state == "in_progress":
+        raise SlackError("streaming_state_conflict")
+    if text is None and found is None and metadata is None:
+        raise SlackError("no_text")
+    if found == [] and not text:
+        raise SlackError("no_text")
+    if metadata is not None:
+        message.metadata = metadata
+    if text is not None or found is not None:
+        message.stream = None
+        new_text = text if text is not None else str(message.body["text"])
+        messages.edit(world, message, text=new_text, blocks=found or [], by=BOT_USER, marked=not found)
+    shown = copy.deepcopy(message.body)
+    del shown["ts"]
+    return {"channel": message.channel, "ts": message.ts, "text": message.body["text"], "message": shown}
+
+
+def delete(world: World, args: Args) -> Json:
+    """chat.delete."""
+    message = own(world, args, "cant_delete_message")
+    messages.remove(world, message)
+    return {"channel": message.channel, "ts": message.ts}
+
+
+def post_ephemeral(world: World, args: Args) -> Json:
+    """chat.postEphemeral: for one member's eyes; no method can find it again."""
+    channel = target(world, args)
+    user = args.required("user")
+    text, found = content(args)
+    _something(text, found)
+    if text and len(text) > POST_LIMIT:
+        raise SlackError("msg_too_long")
+    if user not in channel.members:
+        raise SlackError("user_not_in_channel")
+    draft = Draft(channel, BOT_USER, text or "", found or [], thread_of(args), only_for=user)
+    return {"message_ts": messages.add(world, draft).ts}
+
+
+def schedule(world: World, args: Args) -> Json:
+    """chat.scheduleMessage: posted when the sandbox's clock gets there."""
+    channel = target(world, args)
+    text, found = content(args)
+    _something(text, found)
+    if text and len(text) > POST_LIMIT:
+        raise SlackError("msg_too_long")
+    if not args.has("post_at"):
+        raise invalid(["missing required field: post_at"])
+    post_at = args.number("post_at", 0)
+    if post_at <= world.now():
+        raise SlackError("time_in_past")
+    if post_at > world.now() + _DAYS_AHEAD * 86_400:
+        raise SlackError("time_too_far")
+    scheduled_id = world.new_id("Q")
+    draft = Draft(channel, BOT_USER, text or "", found or [], thread_of(args), checked_metadata(args))
+    world.scheduled[scheduled_id] = {"post_at": post_at, "draft": draft}
+    world.touch([])
+    shown: Json = {"type": "delayed_message", "text": text or "", "user": BOT_USER, "team": TEAM}
+    shown["blocks"] = found or [rich_text(text or "")]
+    return {
+        "channel": channel.id,
+        "scheduled_message_id": scheduled_id,
+        "post_at": post_at,
+        "message": shown,
+    }
+
+
+def post_due(world: World) -> float | None:
+    """Post what was scheduled for now or earlier; returns when the next one is due (Unix seconds), or None."""
+    for key, entry in sorted(world.scheduled.items(), key=lambda item: item[1]["post_at"]):
+        if entry["post_at"] <= world.now():
+            del world.scheduled[key]
+            messages.add(world, entry["draft"])
+    return min((float(entry["post_at"]) for entry in world.scheduled.values()), default=None)
+
+
+def permalink(world: World, args: Args) -> Json:
+    """chat.getPermalink."""
+    channel = world.seen_by_bot(args.required("channel"))
+    message = world.find(channel.id, args.required("message_ts"))
+    if message is None:
+        raise SlackError("message_not_found")
+    link = f"{world.url}/archives/{channel.id}/p{message.ts.replace('.', '')}"
+    if message.root != message.ts:
+        link += f"?thread_ts={message.root}&cid={channel.id}"
+    return {"permalink": link, "channel": channel.id}
+
+
+METHODS = {
+    "chat.postMessage": post_message,
+    "chat.update": update,
+    "chat.delete": delete,
+    "chat.postEphemeral": post_ephemeral,
+    "chat.scheduleMessage": schedule,
+    "chat.getPermalink": permalink,
+}

@@ -1,0 +1,110 @@
+"""The demo: a local Slack with its page, a local planner, the demo shop, and the real bot, in one process.
+
+State is kept in one folder between starts; the local Slack itself begins anew each time. Nothing leaves the machine
+unless OPENAI_API_KEY is set: then the real model plans.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bot.app import build
+from bot.clock import ShiftedClock
+from bot.sandbox.planner import Planner
+from bot.sandbox.server import Sandbox
+from bot.settings import Settings, prepare_environment
+from bot.startup import read_policy
+from bot.tools.shop import Shop
+from storage.sqlite import lock
+
+POLICY = Path(__file__).with_name("demo_policy.toml")
+PORT = 8765
+TRIES = 20  # ports looked at from PORT on
+STATE = ("countersign.db*", "shop.db*", "clock", "demo.log")
+
+
+class DemoError(Exception):
+    """The demo cannot start, for this reason."""
+
+
+def run(folder: Path, port: int | None, fresh: bool, environ: Mapping[str, str], say: Callable[[str], None]) -> int:
+    """Run until Ctrl-C; returns the exit code. `fresh` forgets what earlier demos left in `folder`.
+
+    Raises DemoError where the port is taken, AlreadyRunningError where a demo runs in this folder, SettingsError
+    where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        empty(folder)
+    logging.basicConfig(filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    Shop(folder / "shop.db").create()
+    clock = kept_clock(folder / "clock")
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port)))
+        planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
+        settings = demo_settings(folder, sandbox, planner, environ)
+        prepare_environment(os.environ, settings)
+        app = build(settings, clock, read_policy(POLICY))
+        stack.callback(app.stop)
+        app.start()
+        mind = "the offline stand-in plans" if planner else f"{settings.openai_model} plans"
+        say(f"Countersign demo: {sandbox.url}")
+        say(f"As Ben, ask in #support: @countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})")
+        say("As Ana, decide the card that appears. Ctrl-C ends the demo.")
+        with suppress(KeyboardInterrupt):
+            app.wait()
+    return 0
+
+
+def demo_settings(folder: Path, sandbox: Sandbox, planner: Planner | None, environ: Mapping[str, str]) -> Settings:
+    """Settings for the local Slack and its planner; with none, for the real model that `environ` names."""
+    values = {
+        "SLACK_BOT_TOKEN": sandbox.bot_token,
+        "SLACK_APP_TOKEN": sandbox.app_token,
+        "SLACK_API_URL": sandbox.api_url,
+        "OPENAI_API_KEY": "offline" if planner else environ.get("OPENAI_API_KEY", ""),
+        "OPENAI_BASE_URL": planner.url if planner else environ.get("OPENAI_BASE_URL", ""),
+        "OPENAI_MODEL": environ.get("OPENAI_MODEL", ""),
+        "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
+        "COUNTERSIGN_POLICY": str(POLICY),
+        "COUNTERSIGN_SHOP": str(folder / "shop.db"),
+    }
+    return Settings.load(values)
+
+
+def kept_clock(path: Path) -> ShiftedClock:
+    """A clock that goes on from where the demo's clock was last moved to, and keeps its later moves in `path`."""
+    clock = ShiftedClock()
+    with suppress(OSError, ValueError, OverflowError):
+        clock.advance(float(path.read_text("utf-8")))
+
+    def keep() -> None:
+        path.write_text(str((clock.now() - datetime.now(UTC)).total_seconds()), "utf-8")
+
+    clock.on_shift.append(keep)
+    return clock
+
+
+def empty(folder: Path) -> None:
+    """Remove what demos leave in `folder`, and nothing else. Raises AlreadyRunningError while one runs there."""
+    with closing(lock(folder / "countersign.db")):
+        for path in (path for pattern in STATE for path in folder.glob(pattern)):
+            if path.suffix != ".lock":
+                path.unlink()
+
+
+def free_port(wanted: int | None) -> int:
+    """`wanted`, or the first free port from PORT on; DemoError where it is taken."""
+    for port in [wanted] if wanted is not None else range(PORT, PORT + TRIES):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise DemoError(f"port {wanted or PORT} is taken; choose another with --port")

@@ -1,0 +1,53 @@
+// The wire to the sandbox's server, and the toasts that say when something did not arrive.
+
+import { h, icon, ICONS } from "./dom.js";
+
+/** GET or POST JSON; an Error with a sentence for the person when it cannot be done. */
+export async function call(path, body = null) {
+  let answer;
+  try {
+    const options = body && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+    answer = await fetch(path, options ?? {});
+  } catch {
+    throw new Error("The sandbox cannot be reached. Is the demo still running?");
+  }
+  const data = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(data.message ?? data.error ?? `The sandbox answered ${answer.status}.`);
+  return data;
+}
+
+/** POST; failures (also {"ok": false}) become a toast and null. */
+export async function send(path, body) {
+  try {
+    const data = await call(path, body);
+    if (data.ok === false) throw new Error(data.message ?? data.error ?? "That did not work.");
+    return data;
+  } catch (error) {
+    toast(error.message, "warning");
+    return null;
+  }
+}
+
+/** A small notice at the foot of the page; `go` makes it a button that leads somewhere. */
+export function toast(text, kind = "info", go = null) {
+  const place = document.querySelector("[data-testid=toasts]");
+  const body = kind === "warning" ? [icon(ICONS.warning, 18), h("span", {}, text)] : [h("span", {}, text)];
+  const close = h("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: () => box.remove() }, icon(ICONS.close, 16));
+  const inner = go ? h("button", { type: "button", class: "toast-go", onclick: () => (go(), box.remove()) }, body) : h("div", { class: "toast-text" }, body);
+  const box = h("div", { class: `toast ${kind}`, "data-testid": "toast", role: kind === "warning" ? "alert" : "status" }, inner, close);
+  place.append(box);
+  while (place.children.length > 3) place.firstElementChild.remove();
+  setTimeout(() => box.remove(), kind === "warning" ? 12000 : 7000);
+}
+
+/** Listen for changes that `me` can see; `changed()` runs at each, `alive(bool)` when the line goes up or down. */
+export function listen(me, changed, alive) {
+  const source = new EventSource(`/sandbox/events?as=${encodeURIComponent(me)}`);
+  source.onmessage = () => changed();
+  source.onopen = () => {
+    alive(true);
+    changed(); // what happened while the line was down
+  };
+  source.onerror = () => alive(false);
+  return () => source.close();
+}

@@ -1,0 +1,119 @@
+// Building DOM nodes. Nothing on this page parses HTML from a string: message text is written by strangers.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: attributes (functions under on… become listeners, null and false are left out), then children. */
+export function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "selected") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  return node;
+}
+
+/** A 20×20 stroked icon from one path. */
+export function icon(path, size = 20) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 20 20");
+  svg.setAttribute("width", size);
+  svg.setAttribute("height", size);
+  svg.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", "icon");
+  const shape = document.createElementNS(SVG, "path");
+  shape.setAttribute("d", path);
+  svg.append(shape);
+  return svg;
+}
+
+/** The bot's sign: two ticks, the second one countersigning the first. */
+export function sign() {
+  const svg = icon("M2.5 10.5l3.5 3.5 6.5-8M9.5 13l1.200 1L17.5 6");
+  svg.setAttribute("class", "icon sign");
+  return svg;
+}
+
+export const ICONS = {
+  close: "M5 5l10 10M15 5L5 15",
+  back: "M12 4l-6 6 6 6",
+  menu: "M3 6h14M3 10h14M3 14h14",
+  send: "M4 4l13 6-13 6 2-6zM6 10h5",
+  moon: "M16 12.5A7 7 0 0 1 7.5 4a6.5 6.5 0 1 0 8.5 8.5z",
+  clock: "M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM10 6.5V10l2.5 1.5",
+  down: "M6 8l4 4 4-4",
+  eye: "M2.5 10S5 5 10 5s7.5 5 7.5 5-2.5 5-7.5 5-7.5-5-7.5-5zM10 8a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
+  stop: "M6.5 6.5h7v7h-7z",
+  dots: "M5 10h.01M10 10h.01M15 10h.01",
+  lock: "M6 9V7a4 4 0 0 1 8 0v2M5 9h10v7H5z",
+  hash: "M8 3L6.5 17M13.5 3L12 17M3.5 7.5h13.5M3 12.5h13.5",
+  link: "M4 7h9M10 4l3 3-3 3M16 13H7M10 10l-3 3 3 3",
+  up: "M6 9V17H3.5V9zM6 9.5L9.5 3c1.5 0 2 1 1.800 2.200L10.900 8h4.300c1 0 1.700.9 1.5 1.900l-1.100 5.5c-.2.9-.9 1.600-1.900 1.600H6",
+  thumbdown: "M6 11V3H3.5v8zM6 10.5L9.5 17c1.5 0 2-1 1.800-2.200L10.900 12h4.300c1 0 1.700-.9 1.5-1.900l-1.100-5.5c-.2-.9-.9-1.600-1.900-1.600H6",
+  trash: "M4 6h12M8 6V4h4v2M5.5 6l.8 10.5h7.400L14.5 6M8.5 9v5M11.5 9v5",
+  image: "M3 4h14v12H3zM3 14l4-4 3 3 3-4 4 5M7 7.5h.01",
+  warning: "M10 3.5l7.5 13h-15zM10 8.5v3.5M10 14.200h.01",
+  thread: "M4 4h12v8.5H9L5.5 16v-3.5H4z",
+};
+
+/** Bring `container`'s children into line with `items` ({key, sig, build}); a node is replaced only when its sig changed. */
+export function reconcile(container, items) {
+  const wanted = new Set(items.map((item) => item.key));
+  for (const child of [...container.children]) if (!wanted.has(child.dataset.key)) child.remove(); // first: what stays must not move, or it loses the focus
+  const old = new Map([...container.children].map((child) => [child.dataset.key, child]));
+  let cursor = container.firstElementChild;
+  for (const { key, sig, build } of items) {
+    let node = old.get(key);
+    if (node && node.signature !== sig) {
+      const fresh = make(key, sig, build);
+      const held = holdFocus(node);
+      if (cursor === node) cursor = fresh;
+      node.replaceWith(fresh);
+      held(fresh);
+      node = fresh;
+    } else if (!node) {
+      node = make(key, sig, build);
+    }
+    if (node === cursor) cursor = cursor.nextElementSibling;
+    else container.insertBefore(node, cursor);
+  }
+}
+
+function make(key, sig, build) {
+  const node = build();
+  node.dataset.key = key;
+  node.signature = sig;
+  return node;
+}
+
+/** Remember which control inside `node` has the focus (and its selection); the result puts it back inside another node. */
+export function holdFocus(node) {
+  const active = document.activeElement;
+  if (!active || active === document.body || !node.contains(active)) return () => {};
+  const selector = identify(active);
+  const [from, to] = selection(active);
+  return (fresh) => {
+    const again = selector && fresh.querySelector(selector);
+    if (!again) return;
+    again.focus({ preventScroll: true });
+    if (from !== null) again.setSelectionRange?.(from, to);
+  };
+}
+
+function identify(element) {
+  const names = ["data-control", "data-action-id", "data-value", "data-testid"].filter((n) => element.hasAttribute(n));
+  if (!names.length) return null;
+  const own = names.map((n) => `[${n}="${CSS.escape(element.getAttribute(n))}"]`).join("");
+  const block = element.closest("[data-block-id]");
+  return block && block !== element ? `[data-block-id="${CSS.escape(block.dataset.blockId)}"] ${own}` : own;
+}
+
+function selection(element) {
+  try {
+    return [element.selectionStart ?? null, element.selectionEnd ?? null];
+  } catch {
+    return [null, null]; // some input types refuse to say
+  }
+}

@@ -1,0 +1,256 @@
+"""Who and what lives in the local Slack: people, channels, user groups, and how Slack's API describes them.
+
+Plain data and pure functions; it sends nothing and checks no permissions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+TEAM = "T0SANDBOX"
+OTHER_TEAM = "T0OTHERCO"
+TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company", "otherco")}
+BOT_USER = "UBOT00001"
+BOT_ID = "BBOT00001"
+APP_ID = "A0COUNTER"
+EPOCH = 1_700_000_000  # when the workspace was made, Unix seconds
+
+
+@dataclass(slots=True)
+class Person:
+    """A human member; `name` is the short name that tests and the page use."""
+
+    name: str
+    id: str
+    real_name: str
+    team_id: str = TEAM
+    is_restricted: bool = False
+    is_ultra_restricted: bool = False
+    deleted: bool = False
+    is_admin: bool = False
+    tz: str = "Europe/Berlin"
+    tz_offset: int = 3600  # seconds east of UTC
+    updated: int = EPOCH
+
+
+@dataclass(slots=True)
+class Channel:
+    """A conversation: public or private channel, DM with the bot, or group DM."""
+
+    id: str
+    name: str
+    kind: Literal["channel", "group", "im", "mpim"] = "channel"
+    members: list[str] = field(default_factory=list)  # user ids, in the order they came
+    is_ext_shared: bool = False
+    is_archived: bool = False
+    topic: str = ""
+    creator: str = ""
+    created: int = EPOCH
+    missed_mention: dict[str, Any] | None = None  # the latest mention of the bot while it was not in here
+
+    @property
+    def label(self) -> str:
+        """The name Slack puts into interaction payloads, which hides private names."""
+        return {"channel": self.name, "group": "privategroup", "im": "directmessage", "mpim": "mpdm"}[self.kind]
+
+
+@dataclass(slots=True)
+class Group:
+    """A user group: @handle stands for its members."""
+
+    id: str
+    handle: str
+    name: str
+    users: list[str] = field(default_factory=list)
+    updated: int = EPOCH
+
+
+@dataclass(slots=True)
+class Seed:
+    """What a new workspace holds."""
+
+    people: list[Person]
+    channels: list[Channel]
+    groups: list[Group]
+
+
+def default_seed() -> Seed:
+    """The small shop that the demo and most tests play in."""
+    people = [
+        Person("ana", "UANA00001", "Ana Ruiz", is_admin=True),
+        Person("ben", "UBEN00001", "Ben Okafor", tz="Europe/London", tz_offset=0),
+        Person("cleo", "UCLEO0001", "Cleo Martin", tz="America/New_York", tz_offset=-18000),
+        Person("dan", "UDAN00001", "Dan Weber"),
+        Person("gus", "UGUS00001", "Gus Hall", is_restricted=True),
+        Person("eve", "UEVE00001", "Eve Stone", team_id=OTHER_TEAM),
+        Person("zoe", "UZOE00001", "Zoe Lind", deleted=True),
+    ]
+    ana, ben, cleo, dan, gus, eve, _ = (p.id for p in people)
+    channels = [
+        Channel("C0GENERAL", "general", members=[ana, ben, cleo, dan, BOT_USER]),
+        Channel("C0SUPPORT", "support", members=[ana, ben, cleo, dan, gus, BOT_USER]),
+        Channel("C0FINANCE", "finance-approvals", "group", members=[ana, cleo, BOT_USER]),
+        Channel("C0PARTNER", "partners", members=[ana, ben, eve, BOT_USER], is_ext_shared=True),
+        Channel("C0RANDOM", "random", members=[ana, ben, cleo, dan]),
+    ]
+    for channel in channels:
+        channel.creator = ana
+    groups = [
+        Group("S0LEADS", "shop-leads", "Shop leads", [ana, cleo]),
+        Group("S0FINANCE", "finance", "Finance", [cleo]),
+        Group("S0NOBODY", "nobody", "Nobody"),
+    ]
+    return Seed(people, channels, groups)
+
+
+def _images(name: str) -> dict[str, str]:
+    return {f"image_{size}": f"/page/avatar-{name}-{size}.png" for size in (24, 32, 48, 72, 192, 512)}
+
+
+def _profile(person: Person, email: bool) -> dict[str, Any]:
+    first, _, last = person.real_name.partition(" ")
+    profile: dict[str, Any] = {
+        "title": "",
+        "phone": "",
+        "skype": "",
+        "real_name": person.real_name,
+        "real_name_normalized": person.real_name,
+        "display_name": person.name,
+        "display_name_normalized": person.name,
+        "first_name": first,
+        "last_name": last,
+        "status_text": "",
+        "status_text_canonical": "",
+        "status_emoji": "",
+        "status_emoji_display_info": [],
+        "status_expiration": 0,
+        "avatar_hash": "",
+        "team": person.team_id,
+        **_images(person.name),
+    }
+    if email:
+        profile["email"] = f"{person.name}@{TEAM_NAMES[person.team_id][1]}.example"
+    return profile
+
+
+def user_json(person: Person, *, email: bool) -> dict[str, Any]:
+    """A user object as users.info returns it; `email` says whether the scope for addresses is there."""
+    user: dict[str, Any] = {
+        "id": person.id,
+        "team_id": person.team_id,
+        "name": person.name,
+        "deleted": person.deleted,
+        "profile": _profile(person, email),
+        "is_bot": False,
+        "is_app_user": False,
+        "updated": person.updated,
+    }
+    if person.deleted:
+        return user
+    return user | {
+        "color": "9f69e7",
+        "real_name": person.real_name,
+        "tz": person.tz,
+        "tz_label": person.tz,
+        "tz_offset": person.tz_offset,
+        "is_admin": person.is_admin,
+        "is_owner": person.is_admin,
+        "is_primary_owner": False,
+        "is_restricted": person.is_restricted,
+        "is_ultra_restricted": person.is_ultra_restricted,
+        "is_stranger": False,  # also for people of other companies who share a channel
+        "is_email_confirmed": True,
+        "has_2fa": False,
+        "who_can_share_contact_card": "EVERYONE",
+    }
+
+
+def bot_user_json(name: str) -> dict[str, Any]:
+    """The bot's own user object."""
+    bot = Person(name, BOT_USER, name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800)
+    user = user_json(bot, email=False) | {"is_bot": True, "is_email_confirmed": False}
+    user["profile"] |= {"bot_id": BOT_ID, "api_app_id": APP_ID, "always_active": True}
+    return user
+
+
+def bot_profile(name: str) -> dict[str, Any]:
+    """What Slack attaches to messages that the bot posted."""
+    icons = {key: value for key, value in _images(name).items() if key in ("image_48", "image_72")}
+    return {
+        "id": BOT_ID,
+        "deleted": False,
+        "name": name,
+        "updated": EPOCH,
+        "app_id": APP_ID,
+        "user_id": BOT_USER,
+        "icons": {"image_36": icons["image_48"], **icons},
+        "team_id": TEAM,
+    }
+
+
+def channel_json(channel: Channel) -> dict[str, Any]:
+    """A conversation as conversations.info returns it to the bot."""
+    common: dict[str, Any] = {
+        "id": channel.id,
+        "created": channel.created,
+        "is_archived": channel.is_archived,
+        "is_im": channel.kind == "im",
+        "is_org_shared": False,
+        "updated": channel.created * 1000,
+        "context_team_id": TEAM,
+        "is_ext_shared": channel.is_ext_shared,
+        "is_shared": channel.is_ext_shared,
+        "is_mpim": channel.kind == "mpim",
+    }
+    if channel.kind == "im":
+        user = next((m for m in channel.members if m != BOT_USER), "")
+        return common | {"user": user, "is_user_deleted": False, "priority": 0, "is_open": True}
+    return common | {
+        "name": channel.name,
+        "name_normalized": channel.name,
+        "is_channel": channel.kind == "channel",
+        "is_group": channel.kind != "channel",
+        "is_private": channel.kind != "channel",
+        "is_general": channel.name == "general",
+        "is_member": BOT_USER in channel.members,
+        "creator": channel.creator,
+        "unlinked": 0,
+        "is_pending_ext_shared": False,
+        "pending_shared": [],
+        "parent_conversation": None,
+        "shared_team_ids": [TEAM, OTHER_TEAM] if channel.is_ext_shared else [TEAM],
+        "topic": {"value": channel.topic, "creator": channel.creator if channel.topic else "", "last_set": 0},
+        "purpose": {"value": "", "creator": "", "last_set": 0},
+        "previous_names": [],
+    }
+
+
+def group_json(group: Group, *, users: bool, count: bool) -> dict[str, Any]:
+    """A user group as usergroups.list returns it."""
+    body: dict[str, Any] = {
+        "id": group.id,
+        "team_id": TEAM,
+        "is_usergroup": True,
+        "is_subteam": True,
+        "name": group.name,
+        "description": "",
+        "handle": group.handle,
+        "is_external": False,
+        "date_create": EPOCH,
+        "date_update": group.updated,
+        "date_delete": 0,
+        "auto_type": None,
+        "auto_provision": False,
+        "enterprise_subteam_id": "",
+        "created_by": "UANA00001",
+        "updated_by": "UANA00001",
+        "deleted_by": None,
+        "prefs": {"channels": [], "groups": []},
+        "channel_count": 0,
+    }
+    if users:
+        body["users"] = list(group.users)
+    if count:
+        body["user_count"] = len(group.users)
+    return body

@@ -1,0 +1,204 @@
+"""The strict local Slack: one object that a test or the demo starts, stops and plays with.
+
+`Sandbox` runs an aiohttp server on a thread of its own. It never imports the bot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import yaml
+from aiohttp import web
+
+from bot.clock import ShiftedClock
+from bot.sandbox import chat
+from bot.sandbox.actor import Actor
+from bot.sandbox.admin import Admin
+from bot.sandbox.control import Control
+from bot.sandbox.events import KNOWN
+from bot.sandbox.faults import Faults
+from bot.sandbox.methods import SCOPES
+from bot.sandbox.people import BOT_USER, TEAM, Person, Seed, default_seed
+from bot.sandbox.records import ApiCall, Delivery
+from bot.sandbox.response_urls import ResponseUrls
+from bot.sandbox.socket_mode import Hub
+from bot.sandbox.state import World
+from bot.sandbox.web_api import WebApi
+from bot.sandbox.wire import Json
+
+T = TypeVar("T")
+MANIFEST = Path(__file__).parents[2] / "manifest.yml"
+
+
+def load_manifest(path: Path = MANIFEST) -> Json:
+    """The app manifest at `path`; where there is none, one that allows all that the sandbox knows."""
+    if path.is_file():
+        manifest: Json = yaml.safe_load(path.read_text())
+        return manifest
+    scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"})
+    return {
+        "features": {"bot_user": {"display_name": "countersign"}, "agent_view": {"suggested_prompts": []}},
+        "oauth_config": {"scopes": {"bot": [*scopes, "app_mentions:read", "users:read.email"]}},
+        "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
+    }
+
+
+class Sandbox(Admin):
+    """A workspace with one app installed; start it, hand `api_url` and the tokens to the bot, and act as people."""
+
+    def __init__(
+        self,
+        manifest: Json | None = None,
+        clock: ShiftedClock | None = None,
+        seed: Seed | None = None,
+        port: int = 0,
+    ) -> None:
+        self.clock = clock or ShiftedClock()
+        world = World(load_manifest() if manifest is None else manifest, self.clock, seed or default_seed())
+        super().__init__(world)
+        self.bot_token, self.app_token = self.world.bot_token, self.world.app_token
+        self.team_id, self.bot_user_id = TEAM, BOT_USER
+        self.url = self.api_url = ""
+        self._hub = Hub(self.world)
+        self.faults = Faults(self.world, self._hub)
+        self._web = WebApi(self.world, self._hub, self.faults)
+        self._control = Control(self.world)
+        self._response_urls = ResponseUrls(self.world)
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._thread: threading.Thread | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # life
+
+    def start(self) -> None:
+        """Serve on 127.0.0.1; returns when it answers. RuntimeError or OSError when it cannot."""
+        ready: threading.Event = threading.Event()
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            asyncio.set_event_loop(self._loop)
+            try:
+                runner = self._loop.run_until_complete(self._serve())
+            except BaseException as error:  # noqa: BLE001  it is raised again on the caller's thread
+                failed.append(error)
+                ready.set()
+                return
+            ready.set()
+            self._loop.run_forever()
+            self._loop.run_until_complete(runner.cleanup())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+        self._thread = threading.Thread(target=run, name="sandbox", daemon=True)
+        self._thread.start()
+        ready.wait(10)
+        if failed:
+            raise failed[0]
+        self.clock.on_shift.append(self._clock_moved)
+
+    async def _serve(self) -> web.AppRunner:
+        app = web.Application(client_max_size=8 * 1024 * 1024)
+        app.router.add_route("*", "/api/{method}", self._web.handle)
+        app.router.add_get("/link/", self._hub.link)
+        app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
+        self._control.add_routes(app.router)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", self._port).start()
+        self.url = self.world.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        self.api_url = f"{self.url}/api/"
+        self._hub.loop = self._loop
+        return runner
+
+    def stop(self) -> None:
+        """Close every connection and end the thread."""
+        if self._thread is None or not self._thread.is_alive():
+            return
+        if self._clock_moved in self.clock.on_shift:
+            self.clock.on_shift.remove(self._clock_moved)
+        self.faults.clear()
+        self._control.close()
+        self._hub.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._thread = None
+
+    def __enter__(self) -> Sandbox:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # time
+
+    def _clock_moved(self) -> None:
+        with self.world.lock:
+            self.world.touch()
+        self._loop.call_soon_threadsafe(self._post_due)
+
+    def _post_due(self) -> None:
+        with self.world.lock:
+            due = chat.post_due(self.world)
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if due is None else self._loop.call_later(max(0.0, due - self.world.now()), self._post_due)
+
+    # looking
+
+    @property
+    def people(self) -> dict[str, Person]:
+        """Everybody, by short name."""
+        return self.world.people
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Every payload ever sent to the app, in the order they were made."""
+        with self.world.lock:
+            return list(self.world.deliveries)
+
+    @property
+    def requests(self) -> list[ApiCall]:
+        """Every call of the Web API that was answered or cut, in that order."""
+        with self.world.lock:
+            return list(self.world.requests)
+
+    def person(self, name: str) -> Actor:
+        """Act as that person; KeyError for a name nobody has."""
+        return Actor(self.world, name)
+
+    def wait(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
+        """The first truthy value of `predicate`, which is asked again on every change; TimeoutError with a dump else.
+
+        A predicate may also look at things outside the sandbox: it is asked again four times a second at least.
+        """
+        end = time.monotonic() + timeout
+        while True:
+            with self.world.lock:
+                seq = self.world.seq
+            if value := predicate():
+                return value
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"not within {timeout} s; the sandbox has\n  {self.world.dump()}")
+            with self.world.condition:
+                if self.world.seq == seq:
+                    self.world.condition.wait(min(left, 0.25))
+
+    def wait_connected(self, timeout: float = 10.0) -> None:
+        """Wait until the app has a socket open; TimeoutError otherwise."""
+        self.wait(lambda: bool(self._hub.sockets), timeout)
+
+    @property
+    def connections(self) -> int:
+        """How many sockets the app has open."""
+        return len(self._hub.sockets)

@@ -1,0 +1,228 @@
+"""Socket Mode: tickets, sockets, envelopes, acknowledgements and redelivery.
+
+Runs on the server's event loop; only `Hub.send`, `Hub.disconnect` and `Hub.cut` may be called from other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from aiohttp import WSMsgType, web
+
+from bot.sandbox.people import APP_ID
+from bot.sandbox.records import Delivery
+from bot.sandbox.state import World
+from bot.sandbox.wire import Json
+
+RETRY_DELAYS = (0.0, 60.0, 300.0)  # seconds after an attempt ran out of time; then Slack gives up
+MOST_SOCKETS = 10
+GRACE = {"warning": 10.0, "refresh_requested": 1.0}  # seconds between the notice and the close
+_HOST = "applink-sandbox"
+
+
+@dataclass(eq=False)
+class Socket:
+    """One connection of the app."""
+
+    number: int
+    ws: web.WebSocketResponse
+    frames: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)  # None closes it
+
+
+class Hub:
+    """All connections of the app, and what is on its way to it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.sockets: list[Socket] = []
+        self.lost_acks: dict[str, int] = {}  # kind -> how many acknowledgements are still to be lost
+        self._tickets: set[str] = set()
+        self._waiting: list[Delivery] = []  # events that no socket was there for
+        self._by_envelope: dict[str, Delivery] = {}
+        self._numbers = 0
+        self._turn = 0
+        world.send = self.send
+
+    # sending
+
+    def ticket_url(self) -> str:
+        """A WebSocket address that works once."""
+        ticket = secrets.token_urlsafe(12)
+        self._tickets.add(ticket)
+        return f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={APP_ID}"
+
+    def send(self, delivery: Delivery) -> None:
+        """Hand a payload to any one socket; without one an event waits and an interaction fails at once."""
+        with self.world.lock:
+            self.world.deliveries.append(delivery)
+            if not self.sockets and delivery.kind == "interactive":
+                self._settle(delivery, "no_socket")
+                return
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self._attempt, delivery)
+        else:
+            self._waiting.append(delivery)
+
+    def _attempt(self, delivery: Delivery) -> None:
+        with self.world.lock:
+            if delivery.outcome == "acked":
+                return
+            if not self.sockets:
+                if delivery.kind == "interactive":
+                    self._settle(delivery, "no_socket")
+                else:
+                    self._waiting.append(delivery)
+                return
+            socket = self.sockets[self._turn % len(self.sockets)]
+            self._turn += 1
+            delivery.envelope_id = str(uuid.uuid4())
+            delivery.envelope_ids.append(delivery.envelope_id)
+            self._by_envelope[delivery.envelope_id] = delivery
+            delivery.socket_id = socket.number
+            delivery.sent_at = time.monotonic()
+            delivery.attempts += 1
+            socket.frames.put_nowait(json.dumps(self._envelope(delivery)))
+            assert self.loop is not None
+            self.loop.call_later(self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id)
+            self.world.touch([])
+
+    @staticmethod
+    def _envelope(delivery: Delivery) -> Json:
+        frame: Json = {
+            "envelope_id": delivery.envelope_id,
+            "payload": delivery.payload,
+            "type": delivery.kind,
+            "accepts_response_payload": delivery.accepts_response_payload,
+        }
+        if delivery.kind == "events_api":
+            again = delivery.attempts - 1
+            frame |= {"retry_attempt": again, "retry_reason": "timeout" if again else ""}
+        return frame
+
+    def _overdue(self, delivery: Delivery, envelope_id: str) -> None:
+        """An attempt got no acknowledgement: an event is sent again, an interaction has failed."""
+        with self.world.lock:
+            if delivery.outcome != "pending" or delivery.envelope_id != envelope_id:
+                return
+            if delivery.kind == "interactive" or delivery.attempts > len(RETRY_DELAYS):
+                self._settle(delivery, "timeout")
+                return
+            assert self.loop is not None
+            self.loop.call_later(RETRY_DELAYS[delivery.attempts - 1], self._attempt, delivery)
+
+    def _settle(self, delivery: Delivery, outcome: str) -> None:
+        delivery.outcome = outcome
+        if delivery.on_settled:
+            delivery.on_settled(delivery)
+        delivery.settled.set()
+        self.world.touch([])
+
+    # receiving
+
+    async def link(self, request: web.Request) -> web.StreamResponse:
+        """GET /link/?ticket=…: the WebSocket."""
+        ticket = request.query.get("ticket", "")
+        if ticket not in self._tickets:
+            return web.Response(status=403, text="this ticket is used up or was never issued")
+        self._tickets.discard(ticket)
+        ws = web.WebSocketResponse(autoping=True)
+        await ws.prepare(request)
+        if len(self.sockets) >= MOST_SOCKETS:
+            await ws.send_str(json.dumps(self._disconnect_frame("too_many_websockets")))
+            await ws.close()
+            return ws
+        self._numbers += 1
+        socket = Socket(self._numbers, ws)
+        socket.frames.put_nowait(json.dumps(self._hello()))
+        with self.world.lock:
+            self.sockets.append(socket)
+            waiting, self._waiting = self._waiting, []
+        for delivery in waiting:
+            self._attempt(delivery)
+        writer = asyncio.create_task(self._write(socket))
+        self.world.touch([])
+        try:
+            async for frame in ws:
+                if frame.type is WSMsgType.TEXT:
+                    self._received(frame.data)
+        finally:
+            with self.world.lock:
+                self.sockets = [other for other in self.sockets if other is not socket]
+            writer.cancel()
+            self.world.touch([])
+        return ws
+
+    async def _write(self, socket: Socket) -> None:
+        with contextlib.suppress(ConnectionError):
+            while (frame := await socket.frames.get()) is not None:
+                await socket.ws.send_str(frame)
+            await socket.ws.close()
+
+    def _hello(self) -> Json:
+        return {
+            "type": "hello",
+            "num_connections": len(self.sockets) + 1,
+            "debug_info": {"host": _HOST, "build_number": 1, "approximate_connection_time": 18060},
+            "connection_info": {"app_id": APP_ID},
+        }
+
+    def _disconnect_frame(self, reason: str) -> Json:
+        return {
+            "type": "disconnect",
+            "reason": reason,
+            "num_connections": len(self.sockets),
+            "debug_info": {"host": _HOST},
+            "connection_info": {"app_id": APP_ID},
+        }
+
+    def _received(self, text: str) -> None:
+        try:
+            frame = json.loads(text)
+        except ValueError:
+            return
+        if not isinstance(frame, dict):
+            return
+        with self.world.lock:
+            delivery = self._by_envelope.get(str(frame.get("envelope_id")))
+            if delivery is None or delivery.outcome != "pending":
+                return
+            if self.lost_acks.get(delivery.kind, 0) > 0:
+                self.lost_acks[delivery.kind] -= 1
+                self._overdue(delivery, delivery.envelope_id)  # as if the three seconds were over
+                return
+            delivery.acked_at = time.monotonic()
+            payload = frame.get("payload")
+            delivery.ack = payload if isinstance(payload, dict) else None
+            self._settle(delivery, "acked")
+
+    # cutting
+
+    def disconnect(self, reason: str) -> None:
+        """Tell every socket that it will be closed, and close it after the grace period of that reason."""
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self._say_goodbye, reason)
+
+    def _say_goodbye(self, reason: str) -> None:
+        assert self.loop is not None
+        for socket in list(self.sockets):
+            socket.frames.put_nowait(json.dumps(self._disconnect_frame(reason)))
+            self.loop.call_later(GRACE.get(reason, 0.0), socket.frames.put_nowait, None)
+
+    def cut(self) -> None:
+        """Drop every connection without a word."""
+        assert self.loop is not None
+
+        def drop() -> None:
+            for socket in list(self.sockets):
+                transport = socket.ws._req.transport if socket.ws._req else None
+                if transport:
+                    transport.abort()
+
+        self.loop.call_soon_threadsafe(drop)

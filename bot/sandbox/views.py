@@ -1,0 +1,216 @@
+"""views.*: modals, their stack of at most three, triggers and hashes.
+
+Called with the world's lock held. What a submission's acknowledgement does to the stack is here as well.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+import time
+from typing import Any
+
+from bot.sandbox import blocks as checker
+from bot.sandbox import inputs
+from bot.sandbox.people import APP_ID, BOT_ID, TEAM
+from bot.sandbox.records import Trigger, View
+from bot.sandbox.state import World
+from bot.sandbox.text import completed
+from bot.sandbox.wire import Args, Json, SlackError, invalid
+
+MOST_VIEWS = 3
+MOST_BYTES = 250_000
+
+
+def new_trigger(world: World, user: str, view_id: str = "") -> str:
+    """A trigger for that user's action, good for three seconds from now and one use."""
+    trigger_id = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
+    world.triggers[trigger_id] = Trigger(user, time.monotonic(), view_id)
+    return trigger_id
+
+
+def _trigger(world: World, args: Args) -> Trigger:
+    trigger = world.triggers.get(args.required("trigger_id"))
+    if trigger is None:
+        raise SlackError("invalid_trigger_id")
+    if trigger.used:
+        raise SlackError("exchanged_trigger_id")
+    if time.monotonic() - trigger.born > world.ack_seconds:
+        raise SlackError("expired_trigger_id")
+    return trigger
+
+
+def check(view: Any) -> Json:
+    """The view if Slack would take it as a modal; SlackError otherwise."""
+    if problems := checker.check_view(view):
+        raise invalid(problems)
+    if view["type"] != "modal":
+        raise invalid(["must be a modal [json-pointer:/view/type]"])
+    if len(json.dumps(view)) > MOST_BYTES:
+        raise SlackError("view_too_large")
+    checked: Json = view
+    return checked
+
+
+def _given(args: Args) -> Json:
+    if not args.has("view"):
+        raise invalid(["missing required field: view"])
+    return check(args.json("view"))
+
+
+def _all(world: World) -> list[View]:
+    return [view for stack in world.stacks.values() for view in stack]
+
+
+def _free_external_id(world: World, view: Json, own: View | None = None) -> None:
+    external = view.get("external_id")
+    if external and any(v is not own and v.body["external_id"] == external for v in _all(world)):
+        raise SlackError("duplicate_external_id")
+
+
+def _hash(world: World) -> str:
+    return f"{int(world.now())}.{secrets.token_urlsafe(6)[:8]}"
+
+
+def _plain(text: Json | None) -> Json | None:
+    return {"emoji": True, **text} if text else None
+
+
+def _body(world: World, user: str, view: Json, view_id: str) -> Json:
+    person = world.by_id.get(user)
+    return {
+        "id": view_id,
+        "team_id": person.team_id if person else TEAM,
+        "type": "modal",
+        "blocks": completed(copy.deepcopy(view["blocks"])),
+        "private_metadata": view.get("private_metadata", ""),
+        "callback_id": view.get("callback_id", ""),
+        "state": {"values": {}},
+        "hash": _hash(world),
+        "title": _plain(view["title"]),
+        "clear_on_close": bool(view.get("clear_on_close", False)),
+        "notify_on_close": bool(view.get("notify_on_close", False)),
+        "close": _plain(view.get("close")),
+        "submit": _plain(view.get("submit")),
+        "previous_view_id": None,
+        "root_view_id": view_id,
+        "app_id": APP_ID,
+        "external_id": view.get("external_id", ""),
+        "app_installed_team_id": TEAM,
+        "bot_id": BOT_ID,
+    }
+
+
+def _add(world: World, user: str, view: Json, stack: list[View]) -> View:
+    body = _body(world, user, view, world.new_id("V"))
+    if stack:
+        body |= {"previous_view_id": stack[-1].id, "root_view_id": stack[0].id}
+    shown = View(user, body, inputs.states(body["blocks"]))
+    stack.append(shown)
+    world.stacks[user] = stack
+    world.touch([user])
+    return shown
+
+
+def _replace(world: World, shown: View, view: Json) -> None:
+    old = shown.body
+    body = _body(world, shown.user, view, shown.id)
+    body |= {"previous_view_id": old["previous_view_id"], "root_view_id": old["root_view_id"]}
+    shown.values = inputs.states(body["blocks"], shown.values, old["blocks"])
+    shown.body = body
+    world.touch([shown.user])
+
+
+def with_state(view: View) -> Json:
+    """The view's JSON as interaction payloads carry it, with the values of its inputs."""
+    return copy.deepcopy(view.body) | {"state": {"values": copy.deepcopy(view.values)}}
+
+
+def open_view(world: World, args: Args) -> Json:
+    """views.open: a new stack in place of any other."""
+    view = _given(args)
+    trigger = _trigger(world, args)
+    _free_external_id(world, view)
+    trigger.used = True
+    return {"view": copy.deepcopy(_add(world, trigger.user, view, []).body)}
+
+
+def push(world: World, args: Args) -> Json:
+    """views.push: on top of the stack that the trigger came from."""
+    view = _given(args)
+    trigger = _trigger(world, args)
+    _free_external_id(world, view)
+    stack = world.stacks.get(trigger.user, [])
+    if not trigger.view_id or not any(v.id == trigger.view_id for v in stack):
+        raise SlackError("not_found")
+    if len(stack) >= MOST_VIEWS:
+        raise SlackError("push_limit_reached")
+    trigger.used = True
+    return {"view": copy.deepcopy(_add(world, trigger.user, view, stack).body)}
+
+
+def update(world: World, args: Args) -> Json:
+    """views.update by view_id or external_id; a stale `hash` loses."""
+    view = _given(args)
+    view_id, external_id = args.text("view_id"), args.text("external_id")
+    if not view_id and not external_id:
+        raise invalid(["missing required field: view_id"])
+    key, wanted = ("id", view_id) if view_id else ("external_id", external_id)
+    shown = next((v for v in _all(world) if v.body[key] == wanted), None)
+    if shown is None:
+        raise SlackError("not_found")
+    if args.has("hash") and args.text("hash") != shown.body["hash"]:
+        raise SlackError("hash_conflict")
+    _free_external_id(world, view, shown)
+    _replace(world, shown, view)
+    return {"view": copy.deepcopy(shown.body)}
+
+
+def close(world: World, user: str, view_id: str, *, everything: bool) -> list[View]:
+    """Take the top view (or the whole stack) off the user's screen; returns what was closed, top first."""
+    stack = world.stacks.get(user, [])
+    closed = list(reversed(stack)) if everything else [v for v in stack[-1:] if v.id == view_id]
+    world.stacks[user] = [v for v in stack if v not in closed]
+    world.touch([user])
+    return closed
+
+
+def respond(world: World, view: View, answer: Json | None) -> Json:
+    """Do what the acknowledgement of a submission says; returns the outcome for the person who submitted."""
+    stack = world.stacks.get(view.user, [])
+    if not answer:
+        close(world, view.user, view.id, everything=False)
+        return {"outcome": "closed"}
+    action = answer.get("response_action")
+    if action == "clear":
+        close(world, view.user, view.id, everything=True)
+        return {"outcome": "closed"}
+    try:
+        if action == "errors":
+            return _errors(view, answer.get("errors"))
+        if action == "update":
+            _free_external_id(world, check(answer.get("view")), view)
+            _replace(world, view, answer["view"])
+            return {"outcome": "updated"}
+        if action == "push":
+            _free_external_id(world, check(answer.get("view")))
+            if len(stack) >= MOST_VIEWS:
+                raise SlackError("push_limit_reached")
+            _add(world, view.user, answer["view"], stack)
+            return {"outcome": "pushed"}
+    except SlackError as error:
+        return {"outcome": "invalid", "message": f"We had some trouble connecting. ({error.body()})"}
+    return {"outcome": "invalid", "message": f"We had some trouble connecting. (response_action {action!r})"}
+
+
+def _errors(view: View, errors: Any) -> Json:
+    fields = {b["block_id"] for b in view.body["blocks"] if b["type"] == "input"}
+    if not isinstance(errors, dict) or not errors or not set(errors) <= fields:
+        raise invalid([f"errors must name input blocks of the view, not {errors!r}"])
+    if not all(isinstance(text, str) and text for text in errors.values()):
+        raise invalid(["errors must be texts"])
+    return {"outcome": "errors", "errors": dict(errors)}
+
+
+METHODS = {"views.open": open_view, "views.push": push, "views.update": update}

@@ -1,0 +1,136 @@
+"""The Web API's front door: formats, tokens, scopes, faults, the log of calls, and the way to the methods.
+
+The methods themselves are in chat, streams, views, conversations, directory and agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.sandbox import agents, chat, conversations, directory, scopes, streams, views
+from bot.sandbox.faults import Fault, Faults
+from bot.sandbox.methods import SCOPES
+from bot.sandbox.records import ApiCall
+from bot.sandbox.socket_mode import Hub
+from bot.sandbox.state import World
+from bot.sandbox.wire import Args, Json, SlackError, read_args
+
+Method = Callable[[World, Args], Json]
+METHODS: Mapping[str, Method] = {
+    **chat.METHODS,
+    **streams.METHODS,
+    **views.METHODS,
+    **conversations.METHODS,
+    **directory.METHODS,
+    **agents.METHODS,
+}
+
+
+@dataclass(slots=True)
+class _Request:
+    method: str
+    token: str
+    args: Json
+    warning: str = ""
+
+
+class WebApi:
+    """Answers /api/<method>."""
+
+    def __init__(self, world: World, hub: Hub, faults: Faults) -> None:
+        self.world, self.hub, self.faults = world, hub, faults
+
+    async def handle(self, http: web.Request) -> web.StreamResponse:
+        """One call, in JSON, form, multipart or query format."""
+        method = http.match_info["method"]
+        try:
+            call = await self._read(http, method)
+        except SlackError as error:
+            return self._answer(_Request(method, "", {}), error.body())
+        fault = self.faults.take(method, call.args)
+        if fault is None:
+            return self._answer(call, self._run(call))
+        return await self._with_fault(http, call, fault)
+
+    async def _with_fault(self, http: web.Request, call: _Request, fault: Fault) -> web.StreamResponse:
+        if fault.kind == "fail":
+            return self._answer(call, {"ok": False, "error": fault.error})
+        if fault.kind == "status":
+            self._log(call, None, fault.number)
+            return web.Response(status=fault.number, text="the server had a fault on demand")
+        if fault.kind == "rate_limit":
+            body = {"ok": False, "error": "ratelimited"}
+            self._log(call, body, 429)
+            return web.json_response(body, status=429, headers={"Retry-After": str(fault.number)})
+        answer = self._run(call) if fault.when == "after" else None
+        if fault.hold is not None:
+            await fault.hold.wait()
+            if fault.hold.effect:
+                return self._answer(call, answer or self._run(call))
+        self._log(call, None, 0)
+        if http.transport is not None:
+            http.transport.abort()
+        raise asyncio.CancelledError
+
+    async def _read(self, http: web.Request, method: str) -> _Request:
+        form: Json = {}
+        body = b""
+        if http.content_type == "multipart/form-data":
+            form = {key: str(value) for key, value in (await http.post()).items()}
+        elif http.can_read_body:
+            body = await http.read()
+        args = read_args(http.content_type, body, http.query, form)
+        scheme, _, header = http.headers.get("Authorization", "").partition(" ")
+        sent = str(args.pop("token", ""))
+        token = header.strip() if scheme == "Bearer" else sent if http.content_type != "application/json" else ""
+        bare_json = bool(body) and http.content_type == "application/json" and not http.charset
+        return _Request(method, token, args, "missing_charset" if bare_json else "")
+
+    def _run(self, call: _Request) -> Json:
+        try:
+            with self.world.lock:
+                return {"ok": True, **self._dispatch(call)}
+        except SlackError as error:
+            return error.body()
+
+    def _dispatch(self, call: _Request) -> Json:
+        world = self.world
+        if call.method != "apps.connections.open" and call.method not in METHODS:
+            raise SlackError("unknown_method", req_method=call.method)
+        if not call.token:
+            raise SlackError("not_authed")
+        if call.token not in (world.bot_token, world.app_token):
+            raise SlackError("invalid_auth")
+        if call.method == "apps.connections.open":
+            if call.token != world.app_token:
+                raise SlackError("not_allowed_token_type")
+            return {"url": self.hub.ticket_url()}
+        if call.token != world.bot_token:
+            raise SlackError("not_allowed_token_type")
+        needed = SCOPES.get(call.method, ())
+        if needed and not world.scopes.intersection(needed):
+            raise scopes.missing(world, needed)
+        return METHODS[call.method](world, Args(call.args))
+
+    def _answer(self, call: _Request, body: Json) -> web.Response:
+        if call.warning:
+            metadata = body.get("response_metadata", {})
+            warnings = [*metadata.get("warnings", []), call.warning]
+            body = {**body, "warning": call.warning, "response_metadata": {**metadata, "warnings": warnings}}
+        self._log(call, body, 200)
+        headers = {
+            "X-OAuth-Scopes": ",".join(sorted(self.world.scopes)),
+            "X-Accepted-OAuth-Scopes": ",".join(SCOPES.get(call.method, ())),
+        }
+        return web.json_response(body, headers=headers)
+
+    def _log(self, call: _Request, body: Json | None, status: int) -> None:
+        with self.world.lock:
+            entry = ApiCall(call.method, call.args, copy.deepcopy(body), status, self.world.clock.now())
+            self.world.requests.append(entry)
+            self.world.touch([])

@@ -1,0 +1,290 @@
+"""The settings: read once, from the environment and an optional .env file, into one frozen model.
+It may not print or log a value: messages name the variable and the remedy, never what was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
+
+from dotenv import dotenv_values
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+_PREFIX = "COUNTERSIGN_"
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SECONDS_MIN = 0.05  # below this a loop would spin
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used. `problems` has one line each: the variable, what is wrong, what to do."""
+
+    def __init__(self, problems: list[str], policy_path: Path | None = None) -> None:
+        """`policy_path` is the policy file, where that setting at least is right: it can still be checked."""
+        self.problems = tuple(problems)
+        self.policy_path = policy_path
+        super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
+
+
+class Settings(BaseModel):
+    """All settings. Each field's `title` is its environment variable, its description the sentence for people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+    slack_bot_token: SecretStr = Field(
+        title="SLACK_BOT_TOKEN",
+        description="The bot token, xoxb-…: your app's page at Slack, OAuth & Permissions.",
+    )
+    slack_app_token: SecretStr = Field(
+        title="SLACK_APP_TOKEN",
+        description="The app-level token with connections:write, xapp-…: Basic Information at Slack.",
+    )
+    openai_api_key: SecretStr = Field(
+        title="OPENAI_API_KEY", description="The key of the model's API; any word if your server needs none."
+    )
+    policy_path: Path = Field(
+        title="COUNTERSIGN_POLICY",
+        description="The policy file (TOML); `countersign doctor --init --approver U…` writes a first one.",
+    )
+    slack_api_url: str = Field(
+        "https://slack.com/api/", title="SLACK_API_URL", description="Where Slack's Web API is, ending in /api/."
+    )
+    openai_base_url: str | None = Field(
+        None, title="OPENAI_BASE_URL", description="Another server that speaks the Responses API, up to /v1."
+    )
+    openai_model: str = Field(
+        "gpt-5.1", title="OPENAI_MODEL", min_length=1, max_length=200, description="The name of the model that plans."
+    )
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
+        None, title="COUNTERSIGN_REASONING_EFFORT", description="How long the model thinks; unset: its own default."
+    )
+    database_url: str = Field(
+        "sqlite:///countersign.db",
+        title="DATABASE_URL",
+        description="Where the record is kept: sqlite:///file (relative) or sqlite:////folder/file.",
+    )
+    key: SecretStr | None = Field(
+        None,
+        title="COUNTERSIGN_KEY",
+        description="The secret behind fingerprints, 32 characters or more; unset: a key file beside the database.",
+    )
+    tool_modules: tuple[str, ...] = Field(
+        (), title="COUNTERSIGN_TOOLS", description="Python modules with tools of your own, separated by commas."
+    )
+    max_turns: Count = Field(20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model.")
+    max_calls: Count = Field(50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose.")
+    max_cards: Count = Field(
+        10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may put before people."
+    )
+    max_tokens: int = Field(
+        200_000,
+        title="COUNTERSIGN_MAX_TOKENS",
+        ge=1000,
+        le=1_000_000_000,
+        description="How many tokens, in and out, one run may use.",
+    )
+    max_pending: Count = Field(
+        20, title="COUNTERSIGN_MAX_PENDING", description="How many undecided calls one requester may have."
+    )
+    workers: int = Field(
+        8, title="COUNTERSIGN_WORKERS", ge=1, le=256, description="How many runs are worked on at once."
+    )
+    model_timeout: float = Field(
+        120.0,
+        title="COUNTERSIGN_MODEL_TIMEOUT",
+        ge=_SECONDS_MIN,
+        le=3600,
+        description="Seconds without a sign of the model before a request is given up.",
+    )
+    model_retries: int = Field(
+        4, title="COUNTERSIGN_MODEL_RETRIES", ge=0, le=20, description="How often a failed request is repeated."
+    )
+    model_backoff: float = Field(
+        1.0,
+        title="COUNTERSIGN_MODEL_BACKOFF",
+        ge=0,
+        le=60,
+        description="Seconds before the first repetition; doubled each time.",
+    )
+    lease: float = Field(
+        60.0,
+        title="COUNTERSIGN_LEASE",
+        ge=_SECONDS_MIN,
+        le=3600,
+        description="Seconds a worker holds a run without a sign of life.",
+    )
+    tick: float = Field(
+        30.0,
+        title="COUNTERSIGN_TICK",
+        ge=_SECONDS_MIN,
+        le=30,
+        description="Seconds between two looks at the clock when nothing happens.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", title="COUNTERSIGN_LOG", description="How much is logged."
+    )
+    shop_path: Path | None = Field(
+        None, title="COUNTERSIGN_SHOP", description="The demo shop's SQLite file; set: the orders tools are on."
+    )
+    slack_tools: bool = Field(
+        True, title="COUNTERSIGN_SLACK_TOOLS", description="Whether the agent has the Slack tools: on or off."
+    )
+    warnings: tuple[str, ...] = Field((), description="What was odd but harmless when this was read.")
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str], dotenv_path: Path | str | None = None) -> Settings:
+        """Read `environ`, and under it the .env file at `dotenv_path` where there is one; blank means unset.
+
+        Raises SettingsError with everything that is missing or wrong.
+        """
+        try:
+            from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
+        except (OSError, UnicodeDecodeError):
+            raise SettingsError([f"{dotenv_path} cannot be read as UTF-8 text; correct or remove it"]) from None
+        both = (*from_file.items(), *environ.items())
+        given = {name: value.strip() for name, value in both if value and value.strip()}
+        values: dict[str, Any] = {
+            key: given[field.title]
+            for key, field in cls.model_fields.items()
+            if field.title is not None and field.title in given
+        }
+        problems: list[str] = []
+        try:
+            settings = cls(**values, warnings=_warnings(given))
+        except ValidationError as error:
+            problems = [_sentence(each) for each in error.errors(include_input=False, include_url=False)]
+        path = Path(values["policy_path"]) if "policy_path" in values else None
+        if path and not path.is_file():
+            remedy = cls.model_fields["policy_path"].description
+            problems.append(f"COUNTERSIGN_POLICY: there is no such file. {remedy}")
+            path = None
+        if problems:
+            raise SettingsError(problems, path)  # outside the handler: a traceback would carry the values along
+        return settings
+
+    @property
+    def database_path(self) -> Path:
+        """The SQLite file of `database_url`."""
+        return Path(self.database_url.removeprefix("sqlite:///"))
+
+    @field_validator("slack_bot_token", "slack_app_token")
+    @classmethod
+    def _token(cls, value: SecretStr, info: Any) -> SecretStr:
+        prefix = "xoxb-" if info.field_name == "slack_bot_token" else "xapp-"
+        if not re.fullmatch(prefix + r"[!-~]+", value.get_secret_value()):
+            raise ValueError(f"it does not begin with {prefix}, or holds characters that no token has")
+        return value
+
+    @field_validator("openai_api_key")
+    @classmethod
+    def _api_key(cls, value: SecretStr) -> SecretStr:
+        if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("it is empty, or holds characters that no key has")
+        return value
+
+    @field_validator("key")
+    @classmethod
+    def _key(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < 32:
+            raise ValueError("it is shorter than 32 characters; make one with `openssl rand -hex 32`")
+        return value
+
+    @field_validator("slack_api_url", "openai_base_url")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = _split(value)
+        odd = parts.query or parts.fragment or parts.username or parts.password
+        if parts.scheme not in ("https", "http") or not parts.hostname or odd:
+            raise ValueError("it is not a plain http(s) address")
+        return value.rstrip("/") + "/"
+
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: str) -> str:
+        if not value.startswith("sqlite:"):
+            raise ValueError("only SQLite files are supported so far")
+        if not re.fullmatch(r"sqlite:///[^?#\x00]*[^?#/\x00]", value) or ":memory:" in value:
+            raise ValueError("it names no file, so nothing would outlive a restart")
+        return value
+
+    @field_validator("tool_modules", mode="before")
+    @classmethod
+    def _modules(cls, value: object) -> object:
+        names = [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+        if isinstance(names, list | tuple):
+            for name in names:
+                if not all(part.isidentifier() for part in str(name).split(".")):
+                    raise ValueError("it is not a list of module names")
+            return tuple(dict.fromkeys(names))
+        return names
+
+
+def prepare_environment(environ: MutableMapping[str, str], settings: Settings) -> None:
+    """Take out of `environ` (os.environ) what the Slack libraries would misread; call it before Bolt is built.
+
+    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends everything through
+    HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on this machine, they make way.
+    """
+    for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
+        environ.pop(name, None)
+    if _exempt(settings.slack_api_url, environ):
+        proxies = [environ.pop(name, "").strip() for name in _PROXIES]
+        for proxy in filter(None, proxies):  # the model's client honours both of these, slack_sdk neither
+            environ.setdefault("ALL_PROXY", proxy)
+        spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of `url`; all empty where it is no address at all."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+def _exempt(url: str, environ: Mapping[str, str]) -> bool:
+    """Whether `url` is not to be reached through a proxy."""
+    host = _split(url).hostname or ""
+    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
+
+
+def _warnings(given: Mapping[str, str]) -> tuple[str, ...]:
+    """What is odd in the variables that were given, but stops nothing."""
+    found = []
+    if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
+        found.append("SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth")
+    slack = given.get("SLACK_API_URL", "https://slack.com/api/")
+    if any(each in given for each in _PROXIES):
+        how = "goes past" if _exempt(slack, given) else "goes through"
+        found.append(f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say")
+    for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
+        parts = _split(given.get(name, ""))
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            found.append(f"{name} is http: tokens and messages travel unencrypted")
+    known = [field.title for field in Settings.model_fields.values() if field.title]
+    for name in sorted(given):
+        if name.startswith(_PREFIX) and name not in known:
+            close = get_close_matches(name, known, 1)
+            found.append(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else ""))
+    return tuple(found)
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """One of Pydantic's complaints as a line for the operator, without the value."""
+    field = Settings.model_fields[str(error["loc"][0])]
+    if error["type"] == "missing":
+        return f"{field.title}: is missing. {field.description}"
+    text = str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"]
+    return f"{field.title}: {text[0].lower()}{text[1:]}. {field.description}"

@@ -1,0 +1,145 @@
+"""A call that no longer waits for its decision: what became of it, who said so and why. Pure; part of `cards`."""
+
+from __future__ import annotations
+
+from bot.slack.card_parts import (
+    Json,
+    actions,
+    button,
+    confirm,
+    context,
+    line,
+    moment,
+    mrkdwn,
+    person,
+    plain_text,
+    quote,
+    rich,
+    words,
+)
+from bot.slack.card_values import compact, effect_of, shown, title_of
+from bot.slack.text import escape, mention, plain, when
+from bot.slack.views import CallView
+from storage.states import CallStatus
+
+TEXT_LIMIT = 500  # characters of a note or a result on a card; the whole is in the thread
+EFFECT_LIMIT = 300
+INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
+
+S = CallStatus
+ICONS = {
+    S.PENDING: "⌛", S.APPROVED: "✅", S.REJECTED: "🚫", S.EXPIRED: "⌛", S.CANCELLED: "⏹️", S.SUPERSEDED: "↪️",
+    S.INVALIDATED: "⚠️", S.REFUSED: "⛔", S.RUNNING: "⏳", S.SUCCEEDED: "✅", S.FAILED: "❌", S.UNKNOWN: "❓",
+}  # fmt: skip
+WORDS = {
+    S.PENDING: "Too late", S.APPROVED: "Approved", S.REJECTED: "Rejected", S.EXPIRED: "Expired",
+    S.CANCELLED: "Cancelled", S.SUPERSEDED: "Superseded", S.INVALIDATED: "No longer valid", S.REFUSED: "Refused",
+    S.RUNNING: "Running…", S.SUCCEEDED: "Done", S.FAILED: "Failed", S.UNKNOWN: "Unknown",
+}  # fmt: skip
+STARTED = (S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
+BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
+
+
+def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
+    """Effect, outcome, reason or result, the arguments on one line; buttons only where the outcome is unknown.
+
+    `others_wait`: whether other calls of the same message still wait, which an approved call has to say.
+    """
+    key = f"{call.id}:{call.revision}"
+    elements = [line(words(plain(effect_of(call), EFFECT_LIMIT), bold=True))]
+    text = _said(call)
+    inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text
+    elements.append(line(*_status(call, others_wait), *([words(_glue(call)), words(text)] if inline else [])))
+    if text and not inline:
+        elements.append(quote(text))
+    if call.values:
+        elements.append(line(*compact(call.values)))
+    blocks = [rich(f"o:{key}", elements), context(f"c:{key}", _small(call))]
+    if call.status is S.UNKNOWN:
+        blocks.append(actions(f"r:{key}", _resolutions(call)))
+    return blocks
+
+
+def _status(call: CallView, others_wait: bool) -> list[Json]:
+    """ "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
+    leaves = [words(f"{ICONS[call.status]} "), words(WORDS[call.status], bold=True)]
+    match call.status:
+        case S.APPROVED | S.REJECTED | S.CANCELLED:
+            leaves += _by(call)
+        case S.EXPIRED:
+            leaves.append(words(": nobody answered"))
+            leaves += [words(" by "), moment(call.deadline)] if call.deadline else [words(" in time")]
+        case S.PENDING:
+            leaves.append(words(": the deadline has passed, and this is being closed"))
+        case S.UNKNOWN:
+            leaves.append(words(": it started, and nobody knows whether it finished"))
+        case S.SUPERSEDED if not call.note.strip():
+            leaves.append(words(": the request was changed"))
+        case S.INVALIDATED if not call.note.strip():
+            leaves.append(words(": what was shown is no longer what would run"))
+    if call.status is S.APPROVED:
+        waits = "waiting for the other decisions" if others_wait else "not started yet"
+        leaves.append(words(f" — {waits}", italic=True))
+    return leaves
+
+
+def _by(call: CallView) -> list[Json]:
+    leaves: list[Json] = []
+    if call.decided_by:
+        leaves += [words(" by "), person(call.decided_by)]
+    elif call.status is S.APPROVED:
+        leaves.append(words(" by policy"))
+    if call.decided_at:
+        leaves += [words(" · "), moment(call.decided_at)]
+    return leaves
+
+
+def _glue(call: CallView) -> str:
+    return " — " if call.status in BY_A_PERSON or call.status in (S.EXPIRED, S.UNKNOWN, S.PENDING) else ": "
+
+
+def _said(call: CallView) -> str:
+    """Why, or what came of it; hidden characters shown, bounded."""
+    text = call.result if call.status is S.SUCCEEDED else call.note
+    if call.status is S.FAILED and not text.strip():
+        text = call.result
+    return plain(shown(text.strip(), ""), TEXT_LIMIT)
+
+
+def _small(call: CallView) -> list[Json]:
+    small: list[str] = []
+    if call.status in STARTED:
+        by = mention(call.decided_by) if call.decided_by else "policy"
+        small.append(f"Approved by {by}" + (f", {when(call.decided_at)}" if call.decided_at else ""))
+    if call.edited_by:
+        small.append(f"Edited by {mention(call.edited_by)}")
+    about = plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}")
+    return [*([mrkdwn("  ·  ".join(small))] if small else []), about]
+
+
+def _resolutions(call: CallView) -> list[Json]:
+    value = f"{call.id}:{call.revision}"
+    again = confirm(
+        "Run it again?",
+        f"{plain(effect_of(call), 150)}\n\nIf the first attempt did finish after all, this happens a second time.",
+        "Run it again",
+    )
+    return [
+        button("resolve_done", "It happened", value),
+        button("resolve_not_done", "It did not happen", value),
+        button("run_again", "Run it again", value, style="danger", confirm=again),
+    ]
+
+
+def outcome_sentence(call: CallView) -> str:
+    """For the notification: "Approved by <@U1>: Refund 40.00 EUR of order 1042. Done.", escaped, <= 250 characters."""
+    effect = escape(plain(effect_of(call), 120)).rstrip(".")
+    by = f" by {mention(call.decided_by)}" if call.decided_by else ""
+    if call.status in STARTED:
+        end = {S.RUNNING: "Running.", S.SUCCEEDED: "Done.", S.FAILED: "It failed."}.get(
+            call.status, "Nobody knows whether it finished."
+        )
+        return f"Approved{by or ' by policy'}: {effect}. {end}"
+    if call.status is S.EXPIRED:
+        return f"Expired, nobody answered: {effect}."
+    return f"{WORDS[call.status]}{by}: {effect}."

@@ -1,0 +1,129 @@
+"""The small pieces that cards, dialogs and answers are made of: blocks, buttons, rich text. Pure, without wording.
+
+What others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for our words, mentions and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from bot.slack.text import DATE_FORMAT, PERSON, in_utc, slack_length
+
+Json = dict[str, Any]
+
+
+def plain_text(text: str) -> Json:
+    """A text that Slack shows as it is, without emoji codes."""
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def mrkdwn(text: str) -> Json:
+    """A text that Slack formats: our own words, mentions and times only."""
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def header(block_id: str, text: str) -> Json:
+    """Big and bold, at most 150 characters."""
+    return {"type": "header", "block_id": block_id, "text": plain_text(text)}
+
+
+def section(block_id: str, text: Json) -> Json:
+    """One text object in normal size, never folded away behind "see more"."""
+    return {"type": "section", "block_id": block_id, "text": text, "expand": True}
+
+
+def context(block_id: str, elements: Sequence[Json]) -> Json:
+    """Small print: at most ten text objects."""
+    return {"type": "context", "block_id": block_id, "elements": list(elements)[:10]}
+
+
+def actions(block_id: str, elements: Sequence[Json]) -> Json:
+    """A row of buttons."""
+    return {"type": "actions", "block_id": block_id, "elements": list(elements)}
+
+
+def divider(block_id: str) -> Json:
+    """A line."""
+    return {"type": "divider", "block_id": block_id}
+
+
+def rich(block_id: str, elements: Sequence[Json]) -> Json:
+    """A rich_text block of sections, quotes and preformatted parts."""
+    return {"type": "rich_text", "block_id": block_id, "elements": list(elements)}
+
+
+def button(action_id: str, label: str, value: str, *, style: str = "", confirm: Json | None = None) -> Json:
+    """A button; `style` is "", "primary" or "danger"."""
+    element: Json = {"type": "button", "action_id": action_id, "text": plain_text(label), "value": value}
+    if style:
+        element["style"] = style
+    if confirm:
+        element["confirm"] = confirm
+    return element
+
+
+def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
+    """The question Slack asks before it sends a click (limits: 100, 300, 30, 30 characters)."""
+    return {
+        "title": plain_text(title),
+        "text": plain_text(text),
+        "confirm": plain_text(yes),
+        "deny": plain_text(no),
+        "style": "danger",
+    }
+
+
+def words(text: str, **style: bool) -> Json:
+    """A rich-text leaf with literal text; styles are bold, italic, strike, code."""
+    leaf: Json = {"type": "text", "text": text}
+    if style:
+        leaf["style"] = style
+    return leaf
+
+
+def person(user: str) -> Json:
+    """A rich-text leaf that names a person."""
+    return {"type": "user", "user_id": user} if PERSON.fullmatch(user) else words("someone")
+
+
+def moment(at: datetime) -> Json:
+    """A rich-text leaf with a time in the reader's own zone."""
+    return {"type": "date", "timestamp": int(at.timestamp()), "format": DATE_FORMAT, "fallback": in_utc(at)}
+
+
+def line(*leaves: Json) -> Json:
+    """A rich-text line."""
+    return {"type": "rich_text_section", "elements": list(leaves)}
+
+
+def preformatted(text: str) -> Json:
+    """Text with its line ends kept, in a frame: nothing in it can look like a part of the card."""
+    return {"type": "rich_text_preformatted", "elements": [words(text)]}
+
+
+def quote(text: str) -> Json:
+    """Somebody's words, set off by a bar."""
+    return {"type": "rich_text_quote", "elements": [words(text)]}
+
+
+def weight(thing: Any) -> int:
+    """How many characters of text Slack counts in a block, an element or a list of them."""
+    if isinstance(thing, dict):
+        count = len if thing.get("type") == "mrkdwn" else slack_length
+        own = sum(count(v) for k, v in thing.items() if k in ("text", "fallback") and isinstance(v, str))
+        return own + weight([v for v in thing.values() if isinstance(v, dict | list)])
+    if isinstance(thing, list):
+        return sum(weight(each) for each in thing)
+    return 0
+
+
+def joined(groups: Iterable[Sequence[Json]], separator: str = "  ·  ") -> list[Json]:
+    """Groups of leaves on one line with a separator between the groups."""
+    leaves: list[Json] = []
+    for group in groups:
+        if leaves:
+            leaves.append(words(separator))
+        leaves.extend(group)
+    return leaves

@@ -1,0 +1,158 @@
+"""What a call would do, piece by piece: its sentence, its arguments, the tool's preview, the agent's words.
+
+Pure. A piece is shown whole or not at all; `fill` says what found room and what did not. Everything here is rich text
+with literal leaves and went through `visible`, so no value can format, mention, link or pass for a part of the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.slack.card_parts import Json, line, preformatted, quote, weight, words
+from bot.slack.text import plain, slack_length
+from bot.slack.views import CallView, Value
+from bot.slack.visible import visible
+
+HEADER_LIMIT = 150  # Slack's, for a header
+PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
+LINE_LIMIT = 40  # line ends of one piece on a card
+COMPACT_LIMIT = 100  # characters of one argument on a decided card
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One thing a person has to see before approving."""
+
+    kind: str  # "sentence" | "argument" | "preview" | "reason"
+    elements: tuple[Json, ...]
+    lines: int = 0
+
+    @property
+    def size(self) -> int:
+        """Characters, as Slack counts them."""
+        return weight(list(self.elements))
+
+    @property
+    def fits_a_card(self) -> bool:
+        """Whether it is short enough to be read on a card at all."""
+        return self.size <= PIECE_LIMIT and self.lines <= LINE_LIMIT
+
+
+def shown(text: str, instead: str) -> str:
+    """The text with hidden characters made visible; `instead` where there is nothing to see."""
+    clear = visible(text)
+    return clear if clear.strip() else instead
+
+
+def effect_of(call: CallView) -> str:
+    """The effect sentence on one line; the title, then the bare word, where it is blank."""
+    return shown(" ".join(call.effect.split()), shown(" ".join(call.title.split()), "Action"))
+
+
+def title_of(call: CallView, limit: int = HEADER_LIMIT) -> str:
+    """The tool's title on one line, at most `limit` characters, saying so where that cuts it."""
+    return plain(shown(" ".join(call.title.split()), "Action"), limit)
+
+
+def headline(call: CallView) -> str:
+    """What stands big at the top: the effect sentence where it fits a header, else the title."""
+    effect = effect_of(call)
+    return effect if slack_length(effect) <= HEADER_LIMIT else title_of(call)
+
+
+def pieces_of(call: CallView) -> list[Piece]:
+    """All that has to be seen before approving, in the order in which it is shown (the agent's words last)."""
+    pieces: list[Piece] = []
+    effect = effect_of(call)
+    if slack_length(effect) > HEADER_LIMIT:
+        pieces.append(Piece("sentence", (line(words(effect, bold=True)),)))
+    pieces.extend(_argument(value) for value in call.values)
+    if call.preview.strip():
+        text = visible(call.preview)
+        pieces.append(Piece("preview", (line(words("Preview", bold=True)), preformatted(text)), text.count("\n")))
+    if call.agent_reason.strip():
+        text = visible(call.agent_reason)
+        pieces.append(Piece("reason", (line(words("The agent says:", italic=True)), quote(text)), text.count("\n")))
+    return pieces
+
+
+def _argument(value: Value) -> Piece:
+    label = words(f"{shown(' '.join(value.label.split()), '(no name)')}:  ", bold=True)
+    text = shown(value.text, "(blank)")
+    if value.before is None:
+        if "\n" not in text:
+            return Piece("argument", (line(label, words(text)),))
+        return Piece("argument", (line(label), preformatted(text)), text.count("\n"))
+    before = shown(value.before, "(blank)")
+    if "\n" not in text + before:
+        change = (words(before, strike=True), words("  →  "), words(text, bold=True))
+        return Piece("argument", (line(label, *change),))
+    elements = (line(label, words("before", italic=True)), preformatted(before), line(words("now", italic=True)))
+    return Piece("argument", (*elements, preformatted(text)), text.count("\n") + before.count("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The pieces of one call that found room, and what is said about the others."""
+
+    body: tuple[Json, ...]  # sentence, arguments and preview, as rich-text elements
+    reason: tuple[Json, ...]  # the agent's words
+    missing: str  # "" when everything is shown
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it is shown."""
+        return not self.missing
+
+
+def fill(pieces: Sequence[Piece], room: int) -> Filled:
+    """Show each piece that still fits into `room` characters, in order, whole."""
+    body: list[Json] = []
+    reason: list[Json] = []
+    hidden: list[str] = []
+    for piece in pieces:
+        if piece.fits_a_card and piece.size <= room:
+            room -= piece.size
+            (reason if piece.kind == "reason" else body).extend(piece.elements)
+        else:
+            hidden.append(piece.kind)
+    total = sum(piece.kind == "argument" for piece in pieces)
+    return Filled(tuple(body), tuple(reason), _missing(hidden, total))
+
+
+def _missing(hidden: Sequence[str], total: int) -> str:
+    if not hidden:
+        return ""
+    sentences = []
+    cut = hidden.count("argument")
+    if cut and total > 1:
+        verb = "is" if total - cut == 1 else "are"
+        sentences.append(f"{total - cut} of {total} arguments {verb} shown; the rest is in Review")
+    names = {
+        "sentence": "the full sentence",
+        "argument": "the argument",
+        "preview": "the preview",
+        "reason": "what the agent says",
+    }
+    if others := [name for kind, name in names.items() if kind in hidden and (kind != "argument" or total == 1)]:
+        text = ", ".join(others[:-1]) + (" and " if others[1:] else "") + others[-1]
+        verb = "is" if len(others) == 1 else "are"
+        sentences.append(f"{text[0].upper()}{text[1:]} {verb} in Review")
+    return ". ".join(sentences) + "."
+
+
+def compact(values: Sequence[Value]) -> list[Json]:
+    """All arguments on one line for a card that is decided; long ones say how much is left out."""
+    leaves: list[Json] = []
+    for value in values:
+        if leaves:
+            leaves.append(words("  ·  "))
+        label = plain(shown(" ".join(value.label.split()), "(no name)"), 60)
+        text = plain(shown(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT)
+        leaves += [words(f"{label}: ", bold=True), words(text)]
+        if weight(leaves) > 6 * COMPACT_LIMIT and value is not values[-1]:
+            rest = len(values) - values.index(value) - 1
+            leaves.append(words(f"  ·  and {rest} more", italic=True))
+            break
+    return leaves

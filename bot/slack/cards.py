@@ -1,0 +1,219 @@
+"""The card: one Slack message that shows the calls of a plan and takes the decision. Pure: rows in, blocks out.
+
+Nothing is read back from a message. Nobody can approve here what is not shown here in full: such a call has a Review
+button in the place of Approve, and the message has no "Approve all".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.slack.card_decided import decided_blocks, outcome_sentence
+from bot.slack.card_parts import (
+    Json,
+    actions,
+    button,
+    confirm,
+    context,
+    divider,
+    header,
+    mrkdwn,
+    plain_text,
+    rich,
+    section,
+    weight,
+)
+from bot.slack.card_values import Filled, effect_of, fill, headline, pieces_of, title_of
+from bot.slack.text import channel_mention, escape, group_mention, in_utc, mention, plain, slack_length, when
+from bot.slack.views import CallView, CardView
+from storage.states import CallStatus
+
+TOTAL = 12_500  # characters of one message
+PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
+RICH_LIMIT = 3_000  # characters of one rich_text block
+NOTIFICATION = 300  # characters of the notification sentence
+MENTIONS = 80  # people and groups named as approvers
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A message as it goes to Slack."""
+
+    text: str  # the notification: one plain sentence, escaped
+    blocks: list[Json]
+
+
+def card(view: CardView, now: datetime) -> Drawn:
+    """Draw the message for at most five calls, as of `now` (aware). ValueError for no calls or more than five."""
+    if not 1 <= len(view.calls) <= 5:
+        raise ValueError("a card shows one to five calls; the caller splits longer plans")
+    waiting = [call for call in view.calls if is_waiting(call, now)]
+    bare = _blocks(view, now, {call.id: fill([], 0) for call in view.calls})
+    fixed = weight(bare) + PER_BLOCK * len(bare)
+    fills = _share({call.id: call for call in waiting}, TOTAL - fixed)
+    return Drawn(text=_notification(view, waiting), blocks=_blocks(view, now, fills))
+
+
+def is_waiting(call: CallView, now: datetime) -> bool:
+    """Whether the call can still be decided: pending, and its deadline not reached."""
+    return call.status is CallStatus.PENDING and (call.deadline is None or now < call.deadline)
+
+
+def _share(calls: dict[str, CallView], room: int) -> dict[str, Filled]:
+    """Give each call its room: what the small ones leave over goes to the larger ones."""
+    pieces = {key: pieces_of(call) for key, call in calls.items()}
+    sizes = {key: sum(p.size for p in each if p.fits_a_card) for key, each in pieces.items()}
+    # Blocks that come with the pieces: per call the arguments, the agent's words and what is said if some is missing.
+    room -= (3 * PER_BLOCK + 140) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
+    fills: dict[str, Filled] = {}
+    for left, key in zip(range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True):
+        fills[key] = fill(pieces[key], room // left)
+        room -= min(sizes[key], room // left)
+    return fills
+
+
+def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Json]:
+    alone = len(view.calls) == 1
+    blocks: list[Json] = []
+    if view.parts > 1:
+        blocks.append(context(f"part:{view.plan_id}", [plain_text(f"Part {view.part} of {view.parts}")]))
+    for index, call in enumerate(view.calls):
+        if index:
+            blocks.append(divider(f"d:{_key(call)}"))
+        if is_waiting(call, now):
+            blocks += _waiting_blocks(view, call, fills[call.id], alone)
+        else:
+            blocks += decided_blocks(call, others_wait=any(is_waiting(each, now) for each in view.calls))
+    return blocks + _footer(view, now, fills, alone)
+
+
+def _key(call: CallView) -> str:
+    return f"{call.id}:{call.revision}"
+
+
+def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool) -> list[Json]:
+    key = _key(call)
+    blocks = [header(f"h:{key}", headline(call))]
+    if call.does == "destructive":
+        blocks.append(section(f"w:{key}", mrkdwn("⚠️ *This cannot be undone.*")))
+    blocks += _rich_blocks(f"v:{key}", filled.body)
+    if filled.missing:
+        blocks.append(context(f"m:{key}", [plain_text(f"🔎 {filled.missing}")]))
+    small = _who(view) if alone else []
+    if call.edited_by:
+        small.append(f"Edited by {mention(call.edited_by)}")
+    if call.deadline:
+        small.append(f"⏳ Decide by {when(call.deadline)}")
+    about = plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}")
+    blocks.append(context(f"c:{key}", [*([mrkdwn("  ·  ".join(small))] if small else []), about]))
+    if filled.reason:
+        blocks.append(rich(f"q:{key}", filled.reason))
+    row = _buttons(call, filled)
+    if alone:
+        row.append(_cancel(view))
+    return [*blocks, actions(f"a:{key}", row)]
+
+
+def _rich_blocks(block_id: str, elements: Sequence[Json]) -> list[Json]:
+    """The elements in as few rich_text blocks as their limit allows."""
+    blocks: list[Json] = []
+    current: list[Json] = []
+    for element in elements:
+        if current and weight(current) + weight(element) > RICH_LIMIT:
+            blocks.append(rich(f"{block_id}:{len(blocks)}", current))
+            current = []
+        current.append(element)
+    if current:
+        blocks.append(rich(f"{block_id}:{len(blocks)}", current))
+    return blocks
+
+
+def _buttons(call: CallView, filled: Filled) -> list[Json]:
+    value = _key(call)
+    if filled.complete:
+        ask = None
+        if call.does == "destructive":
+            ask = confirm("Approve this?", _confirm_text(effect_of(call)), "Approve")
+        row = [button("approve", "Approve", value, style="primary", confirm=ask)]
+    else:
+        row = [button("review", "Review and approve…", value, style="primary")]
+    if call.editable:
+        row.append(button("edit", "Edit", value))
+    return [*row, button("reject", "Reject", value, style="danger")]
+
+
+def _confirm_text(what: str) -> str:
+    return f"{plain(what, 240)}\n\nThis cannot be undone."
+
+
+def _cancel(view: CardView) -> Json:
+    return button("cancel_run", "Cancel request", view.run_id)
+
+
+def _who(view: CardView) -> list[str]:
+    """Who asked, who may decide, and where it was asked: mrkdwn of ids only."""
+    names = [group_mention(each) for each in view.approver_groups] + [mention(each) for each in view.approver_users]
+    more = len(names) - MENTIONS
+    who = names[:MENTIONS] + ([f"members of {channel_mention(view.approver_channel)}"] if view.approver_channel else [])
+    who += [f"{more} more"] if more > 0 else []
+    asked = f"Asked by {mention(view.requester)}"
+    if view.origin.startswith("https://"):
+        asked += f" (<{escape(view.origin.replace('|', '%7C'))}|see it>)"
+    own = " – not by who asked" if not view.self_approval and view.requester in view.approver_users else ""
+    return [asked, f"Approvers: {', '.join(who) or 'nobody'}{own}"]
+
+
+def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool) -> list[Json]:
+    waiting = [call for call in view.calls if is_waiting(call, now)]
+    key = f"{view.plan_id}:{view.plan_revision}"
+    if not waiting:
+        return []
+    if alone:
+        return []
+    blocks = [divider(f"e:{key}"), context(f"u:{key}", [mrkdwn("  ·  ".join(_who(view)))])]
+    row: list[Json] = []
+    if len(waiting) > 1:
+        if view.parts == 1 and all(fills[call.id].complete for call in waiting):
+            row.append(_approve_all(waiting, key))
+        row.append(button("reject_all", "Reject all", key, style="danger"))
+    return [*blocks, actions(f"p:{key}", [*row, _cancel(view)])]
+
+
+def _approve_all(waiting: Sequence[CallView], key: str) -> Json:
+    final = [call for call in waiting if call.does == "destructive"]
+    ask = None
+    if final:
+        what = "; ".join(effect_of(call) for call in final)
+        ask = confirm(f"Approve all {len(waiting)}?", _confirm_text(what), "Approve all")
+    return button("approve_all", f"Approve all ({len(waiting)})", key, style="primary", confirm=ask)
+
+
+def _notification(view: CardView, waiting: Sequence[CallView]) -> str:
+    """One plain sentence for the phone's lock screen: mentions and our words beside the escaped effect."""
+    if not waiting:
+        return _joined([outcome_sentence(call) for call in view.calls])
+    due = min((call.deadline for call in waiting if call.deadline), default=None)
+    end = f". Approve or reject by {in_utc(due)}." if due else ". Approve or reject."
+    count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
+    start = f"{mention(view.requester)} asks to {count}" if not count else f"{mention(view.requester)} asks for {count}"
+    room = NOTIFICATION - slack_length(start) - slack_length(end)
+    what = "; ".join(_lower(effect_of(call)).rstrip(".") for call in waiting)
+    return f"{start}{escape(plain(what, room))}{end}"
+
+
+def _lower(sentence: str) -> str:
+    """ "Refund 40" -> "refund 40", but "DM Ana" stays."""
+    return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+
+
+def _joined(sentences: Sequence[str]) -> str:
+    """As many of the sentences as fit, and how many do not."""
+    kept = list(sentences)
+    while True:
+        left = len(sentences) - len(kept)
+        text = " ".join(kept) + (f" And {left} more." if left else "")
+        if len(text) <= NOTIFICATION or len(kept) == 1:
+            return text
+        kept.pop()

@@ -1,0 +1,157 @@
+"""Opens dialogs from rows and checks what was submitted. It decides nothing: a good submission is stored for the loop."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from slack_sdk import WebClient
+
+from bot.authority import No, Yes
+from bot.core import Core, load_gate
+from bot.deciding import Deciding
+from bot.drawing import call_view, effect_of
+from bot.policy import Ask
+from bot.slack import sentences
+from bot.slack.fields import FieldErrors, edit_modal, read_submission
+from bot.slack.modals import read_rejection, reject_modal, review_modal
+from storage import calls, decisions, outbox, runs
+from storage.calls import Shown
+from storage.decisions import Applied
+from storage.models import Call, Run
+
+log = logging.getLogger("countersign.dialogs")
+
+
+class Dialogs:
+    """Called on listener threads."""
+
+    def __init__(self, core: Core, deciding: Deciding) -> None:
+        """`deciding` knows who may."""
+        self._core = core
+        self._deciding = deciding
+
+    def open(self, client: WebClient, body: dict[str, Any]) -> None:
+        """Open the dialog a button asks for, or say privately why not."""
+        action, person = body["actions"][0], body["user"]["id"]
+        try:
+            view, why = self._view(action["action_id"], str(action.get("value") or ""), body)
+            if view is not None:
+                client.views_open(trigger_id=body["trigger_id"], view=view)
+                return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the person is told and may click again
+            log.warning("dialog %s for %s: %s", action["action_id"], person, error)
+            why = sentences.trigger_expired()
+        channel = (body.get("channel") or {}).get("id") or person
+        message = body.get("message") or {}
+        with self._core.store.write() as tx:
+            key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
+            thread = message.get("thread_ts") or message.get("ts") or ""
+            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=why)
+        self._core.post()
+
+    def _view(self, name: str, value: str, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        target, _, number = value.partition(":")
+        if name == "reject_all":
+            return self._reject_all(target, number, body)
+        now = self._core.clock.now()
+        with self._core.store.read() as tx:
+            found = decisions.look(tx, target, int(number) if number.isdigit() else -1, now)
+            shown = calls.shown(tx, target) if isinstance(found, Applied) else None
+            run = runs.get(tx, shown.call.run_id) if shown else None
+            if shown is None or run is None:
+                return None, self._deciding.lost(found, body["user"]["id"])
+            if name == "review":
+                drawn = call_view(self._core, tx, target)
+                assert drawn is not None
+                view = review_modal(drawn)
+            elif name == "reject":
+                title = effect_of(self._core, tx, shown.call)
+                view = reject_modal(f"call:{value}", count=1, title=title)
+            else:
+                gate = load_gate(shown.call.gate)
+                tool = self._core.tools.get(shown.call.tool)
+                if tool is None:
+                    return None, sentences.stale_card()
+                both = isinstance(gate, Ask) and gate.editor_counts
+                view = edit_modal(
+                    tool, shown.arguments, call_id=target, revision=shown.call.revision, save_and_approve=both
+                )
+        return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
+
+    def _reject_all(self, plan_id: str, number: str, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        place = body.get("container") or {}
+        channel, ts = place.get("channel_id", ""), place.get("message_ts", "")
+        with self._core.store.read() as tx:
+            plan, message = calls.plan(tx, plan_id), outbox.at(tx, channel, ts)
+            run = runs.get(tx, plan.run_id) if plan else None
+            if plan is None or message is None or run is None or str(plan.revision) != number:
+                return None, sentences.stale_card()
+            pending = decisions.plan_calls(tx, plan, outbox.body(message)["calls"])
+            title = sentences.effect_list([effect_of(self._core, tx, call) for call in pending])
+        view = reject_modal(f"plan:{plan_id}:{number}", count=len(pending), title=title)
+        return _with(view, thread=f"{run.channel}:{run.thread_ts}", card=f"{channel}:{ts}"), ""
+
+    def check(self, body: dict[str, Any]) -> dict[str, str]:
+        """The errors of a submission by block id; empty when it may be stored. Looks people up."""
+        view, person = body["view"], body["user"]["id"]
+        about, state = json.loads(view["private_metadata"]), view["state"]["values"]
+        if view["callback_id"] == "reject":
+            reason = read_rejection(state)
+            if isinstance(reason, dict):
+                return reason
+            kind, _, rest = about["target"].partition(":")
+            target, _, number = rest.partition(":")
+            return {} if kind == "plan" else self._open_for("reject", target, int(number), person, "reason")
+        if view["callback_id"] != "edit_call":
+            return {}  # nothing to enter, so nothing to say it at: the loop decides and tells
+        return self._check_edit(view, about, state, person)
+
+    def _check_edit(
+        self, view: dict[str, Any], about: dict[str, Any], state: dict[str, Any], person: str
+    ) -> dict[str, str]:
+        first = next((block["block_id"] for block in view["blocks"] if block["type"] == "input"), "")
+        if errors := self._open_for("edit", about["call"], about["revision"], person, first):
+            return errors
+        with self._core.store.read() as tx:
+            shown = calls.shown(tx, about["call"])
+            run = runs.get(tx, shown.call.run_id) if shown else None
+        if shown is None or run is None or not first:
+            return {}
+        tool = self._core.tools.tools[shown.call.tool]
+        parsed = read_submission(tool, shown.arguments, state)
+        if isinstance(parsed, FieldErrors):
+            return parsed.errors
+        if parsed.changed and isinstance(edit := self._deciding.edit_of(shown, parsed), str):
+            return {first: edit[:150]}
+        return self._may_also_approve(shown, run, person, parsed.approve, parsed.changed)
+
+    def _may_also_approve(self, shown: Shown, run: Run, person: str, approve: bool, changed: bool) -> dict[str, str]:
+        if not approve:
+            return {}
+        verdict = self._deciding.judge("approve", shown.call, run, person, fresh_editor=changed)
+        if isinstance(verdict, Yes):
+            return {}
+        return {"then": self._deciding.refusal(verdict, shown.call, "approve")[:150]}
+
+    def _open_for(self, verb: str, call_id: str, revision: int, person: str, block: str) -> dict[str, str]:
+        """Why this person cannot do this to the call now, at `block`; empty when they can."""
+        with self._core.store.read() as tx:
+            found = decisions.look(tx, call_id, revision, self._core.clock.now())
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
+        if not isinstance(found, Applied) or run is None:
+            return {block: _plainly(self._deciding.lost(found, person))}
+        call: Call = found.call
+        verdict = self._deciding.judge(verb, call, run, person)
+        return {block: _plainly(self._deciding.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
+
+
+def _plainly(text: str) -> str:
+    """An error at a field is plain text: mentions and dates would show as codes."""
+    return sentences.plainly(text)[:150]
+
+
+def _with(view: dict[str, Any], **more: str) -> dict[str, Any]:
+    """Add to a view's private metadata where its request stands."""
+    return {**view, "private_metadata": json.dumps({**json.loads(view["private_metadata"]), **more})}

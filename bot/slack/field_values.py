@@ -1,0 +1,157 @@
+"""Arguments as a person reads them, and what differs between two versions of them. Pure; it knows no blocks.
+
+Secrets never leave this file: they come out as a mask of fixed length, changed or not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, time
+from typing import Any
+
+from bot.slack.field_kinds import Kind, Mark, Slot, lookup, slots
+from bot.slack.views import Value
+from bot.slack.visible import visible
+from bot.tools import Tool
+
+MASK = "••••••••"
+UNSET = "—"
+EMPTY = "(empty)"
+_SHORT_LIST = 60  # characters up to which a list stands on one line
+
+
+def values(tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Value, ...]:
+    """Every argument (JSON values) as plain text in the model's order; with `before`, also what each was."""
+    if before is None:
+        return tuple(Value(row.slot.label, row.text) for row in _rows(tool, arguments))
+    return tuple(
+        Value(change.label, change.new, change.old if change.differs else None)
+        for change in _compared(tool, before, arguments)
+    )
+
+
+def diff(tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What differs, as (label, old text, new text), in the order of the model; empty when nothing does."""
+    return [(change.label, change.old, change.new) for change in _compared(tool, before, after) if change.differs]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal, telling 1 from 1.0 and from true, and not caring for the order of keys."""
+    if one is other:
+        return True
+    if isinstance(one, Mark) or isinstance(other, Mark):
+        return False
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
+    """One JSON value as plain text: nothing in it is cut, hidden characters are made visible."""
+    match value:
+        case None | Mark.ABSENT:
+            return UNSET
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return _text(value, kind)
+        case list():
+            return _list(value)
+        case dict():
+            return visible(json.dumps(value, indent=2, ensure_ascii=False)) if value else "{}"
+        case _:
+            return json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    slot: Slot
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    label: str
+    old: str
+    new: str
+    differs: bool
+
+
+def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
+    """One row for each value; an unset nested model is one row, a set one has a row for each of its fields."""
+    for slot in slots(tool, arguments):
+        value = lookup(arguments, slot.keys)
+        parent = lookup(arguments, slot.keys[:-1])
+        if slot.kind is Kind.PRESENCE and value not in (None, Mark.ABSENT):
+            continue
+        if slot.kind is not Kind.PRESENCE and parent in (None, Mark.ABSENT):
+            continue
+        text = MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
+        yield _Row(slot, value, text)
+
+
+def _compared(tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[_Change]:
+    old_rows = {row.slot.keys: row for row in _rows(tool, before)}
+    new_rows = {row.slot.keys: row for row in _rows(tool, after)}
+    for keys, new in new_rows.items():
+        old_value = lookup(before, keys)
+        if keys in old_rows:
+            old = old_rows[keys].text
+        else:  # the other side is divided differently: it had the nested model as a whole, or in parts
+            parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
+            old = "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts) or UNSET
+        yield _change(new.slot, old, old_value, new.text, new.value)
+    for keys, row in old_rows.items():
+        if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
+            yield _change(row.slot, row.text, row.value, UNSET, Mark.ABSENT)
+
+
+def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _Change:
+    differs = not same(old_value, new_value)
+    if differs and old == new and not slot.secret:
+        old, new = (_raw(value) for value in (old_value, new_value))
+    return _Change(slot.label, old, new, differs)
+
+
+def _raw(value: Any) -> str:
+    """The value as JSON, for what reads alike but is not."""
+    return "(not given)" if value is Mark.ABSENT else visible(json.dumps(value, ensure_ascii=False))
+
+
+def _text(value: str, kind: Kind) -> str:
+    if not value:
+        return EMPTY
+    if not value.strip() or value in (MASK, UNSET, EMPTY):
+        return visible(json.dumps(value, ensure_ascii=False))  # in quotes: it is this text, not our sign
+    try:
+        if kind is Kind.DATETIME:
+            moment = datetime.fromisoformat(value)
+            zone = _zone(moment.timetz()) or " (no time zone)"
+            return f"{moment.date().isoformat()} {_clock(moment.time())}{zone}"
+        if kind is Kind.TIME:
+            at = time.fromisoformat(value)
+            return _clock(at.replace(tzinfo=None)) + _zone(at)
+    except ValueError:
+        pass  # shown as it stands
+    return visible(value)
+
+
+def _clock(at: time) -> str:
+    """Hours and minutes; seconds and less only where there are any, so that nothing is left out."""
+    return at.isoformat() if at.second or at.microsecond else at.isoformat("minutes")
+
+
+def _zone(at: time) -> str:
+    offset = at.isoformat().removeprefix(at.replace(tzinfo=None).isoformat())
+    return "" if not offset else " UTC" if offset == "+00:00" else f" {offset}"
+
+
+def _list(items: list[Any]) -> str:
+    if not items:
+        return "(empty list)"
+    texts = [readable(item) for item in items]
+    if any(isinstance(item, dict | list) for item in items) or any("\n" in text for text in texts):
+        return visible(json.dumps(items, indent=2, ensure_ascii=False))
+    line = ", ".join(texts)
+    return line if len(line) <= _SHORT_LIST and not any("," in text for text in texts) else "\n".join(texts)

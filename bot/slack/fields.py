@@ -1,0 +1,191 @@
+"""The Edit modal: made from a tool's argument model and the arguments there are, and read back. Pure: views and values
+in, views and values out; it stores nothing and asks nobody.
+
+Every value of the arguments has its place in the modal: an input, or text where it cannot be edited (secret, not
+editable by the tool, too long for an input). Whatever has no input, or an input that nobody touched, is kept exactly.
+How unset, empty and the various kinds are written is described in `field_inputs`; which kind a value has, in
+`field_kinds`. `diff` and `values` show arguments on cards.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bot.slack.field_blocks import input_block, section, shown_blocks, text_object, then_block
+from bot.slack.field_errors import located, shortened
+from bot.slack.field_inputs import ACTION, Input, make
+from bot.slack.field_kinds import Kind, Mark, Slot, lookup, slots
+from bot.slack.field_reading import RefusedError, read
+from bot.slack.field_values import diff, same, values
+from bot.slack.text import plain, slack_length
+from bot.tools import Tool
+
+__all__ = ["CALLBACK", "FieldErrors", "Parsed", "diff", "edit_modal", "read_submission", "values"]
+
+CALLBACK = "edit_call"
+THEN = "then"  # block id of the choice to approve what is saved
+_MOST_BLOCKS = 100 - 3  # the introduction, the choice to approve and the list of what found no room
+_MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An edit that can be stored."""
+
+    arguments: dict[str, Any]  # JSON values after validation, coercion and defaults
+    changed: bool  # an edit that changes nothing is no edit
+    approve: bool  # the person asked to approve as well; whether that counts is not decided here
+
+
+@dataclass(frozen=True, slots=True)
+class FieldErrors:
+    """Why an edit cannot be stored."""
+
+    errors: dict[str, str]  # by block id of an input in the modal; sentences of at most 150 characters
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    slot: Slot
+    value: Any
+    input: Input | None
+    blocks: list[dict[str, Any]]
+
+
+def edit_modal(
+    tool: Tool[Any], arguments: Mapping[str, Any], *, call_id: str, revision: int, save_and_approve: bool
+) -> dict[str, Any]:
+    """The view for views.open: an input for every argument that can be edited, text for the others.
+
+    `arguments` are the validated arguments as `model_dump(mode="json")` gives them; `save_and_approve` adds a box to
+    tick, as Slack has only one submit button. The metadata holds the call and its revision, never a value.
+    """
+    places, left_out = _laid_out(tool, arguments)
+    blocks = [section(f"{tool.title}\nSaving makes a new version; votes for the old one no longer count.")]
+    for place in places:
+        blocks += place.blocks
+    if left_out:
+        names = ", ".join(slot.label for slot in left_out)
+        blocks.append(section(plain(f"No room here for these; they are kept as they are: {names}", 2900)))
+    if save_and_approve:
+        blocks.append(then_block())
+    return {
+        "type": "modal",
+        "callback_id": CALLBACK,
+        "private_metadata": json.dumps({"call": call_id, "revision": revision}),
+        "title": text_object(_title(tool.title), 24),
+        "submit": text_object("Save", 24),
+        "close": text_object("Cancel", 24),
+        "blocks": blocks,
+    }
+
+
+def read_submission(
+    tool: Tool[Any], arguments: Mapping[str, Any], state_values: Mapping[str, Mapping[str, Any]]
+) -> Parsed | FieldErrors:
+    """What the submitted modal means, given the arguments it was made from and `view.state.values`.
+
+    Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is ignored.
+    """
+    places = _laid_out(tool, arguments)[0]
+    approve = _ticked(state_values)
+    inputs = {place.slot.block_id: place.input for place in places if place.input}
+    entered: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    for block_id, made in inputs.items():
+        try:
+            entered[block_id] = read(made, (state_values.get(block_id) or {}).get(ACTION))
+        except RefusedError as refused:
+            errors[block_id] = shortened([str(refused)])
+    data = copy.deepcopy(dict(arguments))
+    for made in inputs.values():
+        if made.kind is Kind.PRESENCE:
+            _settle_presence(made, entered, errors, data)
+    if errors:
+        return FieldErrors(errors)
+    for block_id, made in inputs.items():
+        if made.kind is not Kind.PRESENCE and entered[block_id] is not Mark.KEEP:
+            _put(data, made.slot.keys, entered[block_id])
+    if same(data, dict(arguments)):
+        return Parsed(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
+    all_slots = slots(tool, arguments)
+    try:
+        validated = tool.arguments.model_validate_json(
+            json.dumps(_given(tool.arguments, data)), by_alias=True, by_name=True
+        )
+    except ValidationError as error:
+        return FieldErrors(located(error, all_slots, inputs))
+    result = validated.model_dump(mode="json")
+    for slot in all_slots:
+        # Pydantic dumps its own secrets as stars; what nobody could edit stays what it was.
+        if slot.secret and (old := lookup(arguments, slot.keys)) is not Mark.ABSENT:
+            _put(result, slot.keys, old)
+    return Parsed(result, changed=not same(result, dict(arguments)), approve=approve)
+
+
+def _laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[_Place], list[Slot]]:
+    """What stands in the modal, in order, and what found no room in it; the same for the same arguments."""
+    places: list[_Place] = []
+    left_out: list[Slot] = []
+    room, size = _MOST_BLOCKS, 0
+    for slot in slots(tool, arguments):
+        value = lookup(arguments, slot.keys)
+        made = make(slot, value) if slot.editable and not slot.secret else None
+        blocks = [input_block(made)] if made else shown_blocks(slot, value)
+        cost = len(json.dumps(blocks))
+        if len(blocks) > room or size + cost > _MOST_BYTES:
+            left_out.append(slot)
+            continue
+        room, size = room - len(blocks), size + cost
+        places.append(_Place(slot, value, made, blocks))
+    return places, left_out
+
+
+def _settle_presence(made: Input, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]) -> None:
+    """Decide whether an optional nested model is there; without it, what was entered below does not count."""
+    if made.slot.block_id in errors:
+        return
+    was = made.initial == "yes"
+    now = entered[made.slot.block_id]
+    below = [block_id for block_id in {**entered, **errors} if block_id.startswith(made.slot.block_id + ".")]
+    if now is True or (now is Mark.KEEP and was):
+        if not was:
+            _put(data, made.slot.keys, {})
+        return
+    touched = any(block_id in errors or entered[block_id] is not Mark.KEEP for block_id in below)
+    for block_id in below:
+        errors.pop(block_id, None)
+        entered[block_id] = Mark.KEEP
+    if was:
+        _put(data, made.slot.keys, None)
+    elif touched:
+        errors[made.slot.block_id] = "Choose “Set” to use what is entered below, or empty it."
+
+
+def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
+    for key in keys[:-1]:
+        inner = data.get(key)
+        if not isinstance(inner, dict):
+            return
+        data = inner
+    data[keys[-1]] = value
+
+
+def _given(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without what the model computes: it is dumped, but not taken."""
+    return {key: value for key, value in data.items() if key not in model.model_computed_fields}
+
+
+def _ticked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:
+    chosen = ((state_values.get(THEN) or {}).get(ACTION) or {}).get("selected_options") or []
+    return any(option.get("value") == "approve" for option in chosen)
+
+
+def _title(title: str) -> str:
+    return title if 0 < slack_length(title.strip()) <= 24 else "Edit the call"

@@ -1,0 +1,164 @@
+"""Slack's way in: store the delivery, acknowledge, wake the loop; nothing else.
+
+Two exceptions, because Slack demands them: a dialog is opened at once from rows (its trigger lives three seconds), and
+a submitted dialog is checked within its acknowledgement, so that errors stand at their fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from typing import Any, TypeVar
+
+from slack_bolt import App, BoltRequest, BoltResponse
+from slack_sdk import WebClient
+
+from bot.core import Core
+from bot.slack.dialogs import Dialogs
+from storage import inbox
+from storage.models import Delivery
+
+log = logging.getLogger("countersign.listeners")
+EVENTS: frozenset[str] = frozenset(
+    {
+        "agent_session_stopped", "app_home_opened", "app_mention", "app_uninstalled", "member_joined_channel",
+        "member_left_channel", "message.channels", "message.groups", "message.im", "message.mpim",
+        "subteam_members_changed", "subteam_updated", "tokens_revoked", "user_change",
+    }
+)  # fmt: skip
+DIALOGS = ("edit", "reject", "reject_all", "review")  # actions that only open a dialog; what they lead to is stored
+LOOK_UP = 1.5  # seconds a submitted dialog may spend on look-ups before it is answered with an error
+T = TypeVar("T")
+
+
+class Listeners:
+    """Hangs the product on a Bolt app."""
+
+    def __init__(self, core: Core, app: App, client: WebClient, dialogs: Dialogs) -> None:
+        """`client` opens dialogs."""
+        self._core = core
+        self._client = client
+        self._dialogs = dialogs
+        self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
+        app.middleware(self._store)
+        app.event(re.compile(".*"))(lambda: None)  # Bolt has acknowledged; the middleware has stored
+        for name in DIALOGS:
+            app.action(name)(self._open)
+        app.action(re.compile(".*"))(lambda ack: ack())
+        app.view(re.compile(".*"))(self._submit)
+        app.error(self._error)
+
+    def close(self) -> None:
+        """Stop checking dialogs."""
+        self._checks.shutdown(wait=False, cancel_futures=True)
+
+    def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:  # noqa: A002 - Bolt's name
+        """Before any acknowledgement: what another workspace sends is dropped, what is ours is in the database."""
+        delivery = read(body, self._core.identity.team)
+        if delivery is not None:
+            if delivery.team != self._core.identity.team:
+                log.warning("dropped a delivery of another workspace")
+                return BoltResponse(status=200)
+            self._keep(delivery)
+        return next()
+
+    def _keep(self, delivery: Delivery) -> None:
+        with self._core.store.write() as tx:
+            delivery.received_at = self._core.clock.now()  # inside the transaction: times and order then agree
+            fresh = inbox.store(tx, delivery)
+        if fresh:
+            self._core.wake()
+
+    def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+        """A button that opens a dialog."""
+        ack()
+        self._dialogs.open(self._client, body)
+
+    def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
+        """A submitted dialog: errors at the fields, or stored and closed."""
+        if body["team"]["id"] != self._core.identity.team:
+            ack()
+            return
+        errors = self._in_time(self._checks.submit(self._dialogs.check, body), body)
+        if errors:
+            ack(response_action="errors", errors=errors)
+            return
+        self._keep(_submission(body))
+        ack()
+
+    def _in_time(self, check: Future[dict[str, str]], body: dict[str, Any]) -> dict[str, str]:
+        try:
+            return check.result(timeout=LOOK_UP)
+        except NotInTime:
+            first = next((b["block_id"] for b in body["view"]["blocks"] if b["type"] == "input"), None)
+            if first is None:
+                return {}  # no field to say it at: stored, and decided by the loop with its own look-ups
+            return {first: "Slack is slow just now, so this could not be checked. Please try again."}
+
+    def _error(self, error: Exception, request: BoltRequest) -> None:
+        """Log it and return nothing: Bolt then answers 500, and nothing that was not stored is acknowledged."""
+        log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
+
+
+def read(body: dict[str, Any], team: str) -> Delivery | None:
+    """A payload as an inbox row; None for what is not stored (dialog openings, submissions before their check)."""
+    if body.get("type") == "event_callback":
+        return _event(body)
+    if body.get("type") == "block_actions" and body["actions"][0].get("action_id") not in DIALOGS:
+        return _action(body, team)
+    return None
+
+
+def _event(body: dict[str, Any]) -> Delivery:
+    event, team = body["event"], body.get("team_id", "")
+    is_message = event.get("type") in ("message", "app_mention")
+    user = event.get("user", "")
+    channel, ts = event.get("channel", ""), event.get("ts", "")
+    key = f"event:{body['event_id']}"
+    if is_message and not event.get("subtype") and ts:
+        key = f"msg:{team}:{channel}:{ts}"  # a mention comes twice, as app_mention and as message: one request
+    return Delivery(
+        key=key,
+        kind="message" if is_message else "event",
+        team=team,
+        user=user if isinstance(user, str) else user.get("id", ""),
+        channel=channel if isinstance(channel, str) else channel.get("id", ""),
+        thread_ts=event.get("thread_ts") or ts,
+        body=json.dumps(body, ensure_ascii=False),
+    )
+
+
+def _action(body: dict[str, Any], team: str) -> Delivery:
+    container, message = body.get("container") or {}, body.get("message") or {}
+    action = body["actions"][0]
+    same = [team, body["user"]["id"], container, action.get("action_ts"), action["action_id"], action.get("value")]
+    return Delivery(
+        key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
+        kind="action",
+        team=(body.get("team") or {}).get("id") or body["user"].get("team_id", ""),
+        user=body["user"]["id"],
+        channel=(body.get("channel") or {}).get("id", ""),
+        thread_ts=message.get("thread_ts") or container.get("thread_ts") or container.get("message_ts") or "",
+        body=json.dumps(body, ensure_ascii=False),
+    )
+
+
+def _submission(body: dict[str, Any]) -> Delivery:
+    view = body["view"]
+    about = json.loads(view.get("private_metadata") or "{}")
+    channel, _, thread_ts = str(about.get("thread", "")).partition(":")
+    same = [view["id"], view.get("hash"), body["user"]["id"], view["state"]]
+    return Delivery(
+        key="submission:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
+        kind="submission",
+        team=body["team"]["id"],
+        user=body["user"]["id"],
+        channel=channel,
+        thread_ts=thread_ts,
+        body=json.dumps(body, ensure_ascii=False),
+    )

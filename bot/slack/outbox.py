@@ -1,0 +1,295 @@
+"""Sends what the outbox holds: posts once, draws again until it tells the truth, and finds what an answer was lost for.
+
+Its client never retries by itself: a post repeated on a dropped connection would be a second card.
+
+    pending ─► sending (own commit) ─► sent(ts);   sending found later: looked up by its key in the thread, else sent again
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.core import Core
+from bot.drawing import card_view
+from bot.slack import answers
+from bot.slack.cards import Drawn, card
+from bot.slack.text import escape, plain
+from storage import moves, outbox, runs
+from storage import calls as call_rows
+from storage.models import Message
+from storage.states import CallStatus
+
+log = logging.getLogger("countersign.outbox")
+EVENT_TYPE = "countersign"
+CERTAIN = 500  # an answer below this status says that nothing was posted
+PASSING = {
+    "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout",
+    "team_added_to_org", "org_login_required", "accesslimited", "streaming_state_conflict",
+}  # fmt: skip
+GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
+STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
+
+
+class Outbox:
+    """One per process. `flush` may be called from one thread at a time; `run` is that thread."""
+
+    def __init__(self, core: Core, client: WebClient, lanes: int = 4) -> None:
+        """`client` must have no retry handlers. Channels are served side by side by `lanes` threads."""
+        self._core = core
+        self._client = client
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
+        self.on_idle: Callable[[], None] = lambda: None
+        self.busy = False
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._wake.set()
+
+    def is_idle(self) -> bool:
+        """Whether no wake is outstanding and nothing is being sent; postponed messages may remain."""
+        return not (self.busy or self._wake.is_set())
+
+    def stop(self) -> None:
+        """Finish what is being sent and no more."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """The thread's body: send whatever is due, wait, again."""
+        while not self._stopping.is_set():
+            self.busy = True
+            self._wake.clear()
+            try:
+                wait = self.flush()
+            except Exception:
+                log.exception("the outbox stumbled")
+                wait = 1.0
+            self.busy = False
+            self.on_idle()
+            self._wake.wait(wait)
+        self._lanes.shutdown(wait=True)
+
+    def flush(self) -> float:
+        """Send all that is due; returns the seconds until the next postponed message (at most 30)."""
+        while not self._stopping.is_set():
+            with self._core.store.read() as tx:
+                due = outbox.due(tx, self._core.clock.now())
+            if not due:
+                break
+            lanes: dict[str, list[Message]] = {}
+            for row in due:
+                lanes.setdefault(row.channel, []).append(row)
+            for future in [self._lanes.submit(self._lane, rows) for rows in lanes.values()]:
+                future.result()
+        with self._core.store.read() as tx:
+            later = outbox.next_due(tx)
+        return min(30.0, max(0.05, (later - self._core.clock.now()).total_seconds())) if later else 30.0
+
+    def _lane(self, rows: list[Message]) -> None:
+        for row in rows:
+            if self._stopping.is_set() or not self._send(row):
+                return  # the later ones of this channel wait, so that nothing overtakes
+
+    def _send(self, row: Message) -> bool:
+        """Send or draw one message; False when it has to be tried again later."""
+        try:
+            self._dispatch(row)
+            return True
+        except SlackApiError as error:
+            return self._failed(row, error)
+        except Exception as error:  # noqa: BLE001 - whatever the network does is retried, and said in the log
+            log.warning("message %s (%s): %s: %s", row.seq, row.kind, type(error).__name__, error)
+            self._later(row, f"{type(error).__name__}: {error}")
+            return False
+
+    def _dispatch(self, row: Message) -> None:
+        if row.kind == "private":
+            self._post_private(row)
+        elif row.status == "closing":
+            self._close_stream(row)
+        elif row.ts:
+            self._update(row)
+        else:
+            self._post(row)
+
+    def _draw(self, row: Message) -> tuple[Drawn, int]:
+        """The message as it should be now, and the version that shows."""
+        with self._core.store.read() as tx:
+            current = outbox.by_key(tx, row.key) or row
+            view = card_view(self._core, tx, row) if row.kind == "card" else None
+        body = outbox.body(current)
+        if row.kind == "card":
+            if view is None:
+                return Drawn("This request is no longer there.", []), current.wanted
+            return card(view, self._core.clock.now()), current.wanted
+        if row.kind == "answer":
+            if not body["text"]:
+                return Drawn("_(interrupted, starting again)_", []), current.wanted
+            text = escape(plain(" ".join(body["text"].split()), 300))
+            return Drawn(text, answers.answer_blocks(body["text"], row.run_id, body["last"])), current.wanted
+        return Drawn(body["text"], body.get("blocks", [])), current.wanted
+
+    def _post(self, row: Message) -> None:
+        if row.status == "sending" and (found := self._find(row)):
+            self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
+            return
+        channel = self._place(row)
+        drawn, version = self._draw(row)
+        with self._core.store.write() as tx:
+            outbox.change(tx, row, status="sending")
+        row.status = "sending"
+        response = self._client.chat_postMessage(
+            channel=channel,
+            thread_ts=row.thread_ts or None,
+            text=drawn.text,
+            blocks=drawn.blocks or None,
+            metadata={"event_type": EVENT_TYPE, "event_payload": {"key": row.key}},
+            unfurl_links=False,
+            unfurl_media=False,
+        )
+        self._sent(row, str(response["ts"]), shown=version)
+
+    def _place(self, row: Message) -> str:
+        """The channel to post to: a DM is opened first, and a card elsewhere learns where its request stands."""
+        if row.channel.startswith(("U", "W")):
+            opened = self._client.conversations_open(users=row.channel)
+            row.channel = str(opened["channel"]["id"])
+            with self._core.store.write() as tx:
+                outbox.change(tx, row, channel=row.channel)
+        body = outbox.body(row)
+        if body.get("elsewhere") and not body.get("origin"):
+            with self._core.store.read() as tx:
+                run = runs.get(tx, row.run_id)
+            if run is not None:
+                body["origin"] = self._permalink(run.channel, run.thread_ts)
+                with self._core.store.write() as tx:
+                    outbox.change(tx, row, body=outbox.dump(body))
+        return row.channel
+
+    def _permalink(self, channel: str, ts: str) -> str:
+        try:
+            return str(self._client.chat_getPermalink(channel=channel, message_ts=ts)["permalink"])
+        except SlackApiError:
+            return ""  # a link is a comfort; the card says who asked anyway
+
+    def _find(self, row: Message) -> dict[str, Any] | None:
+        """The message that a lost answer left behind, by the key in its metadata."""
+        arguments: dict[str, Any] = {"channel": row.channel, "include_all_metadata": True, "limit": 100}
+        if row.channel.startswith(("U", "W")):
+            return None  # the DM had not been opened, so nothing was posted
+        if row.thread_ts:
+            pages = self._client.conversations_replies(ts=row.thread_ts, **arguments)
+        else:
+            pages = self._client.conversations_history(**arguments)
+        for page in pages:
+            for message in page["messages"]:
+                if ((message.get("metadata") or {}).get("event_payload") or {}).get("key") == row.key:
+                    found: dict[str, Any] = message
+                    return found
+            if not row.thread_ts:
+                break  # a channel's newest hundred: it was posted a moment ago
+        return None
+
+    def _update(self, row: Message) -> None:
+        drawn, version = self._draw(row)
+        self._client.chat_update(channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks)
+        self._sent(row, row.ts, shown=version)
+
+    def _close_stream(self, row: Message) -> None:
+        """Stop a stream with its last blocks; where it does not hold the whole text, write it over."""
+        body = outbox.body(row)
+        last: Mapping[str, Any] = {"blocks": [answers.feedback(row.run_id)]} if body.get("last") else {}
+        if row.ts:
+            try:
+                self._client.chat_stopStream(channel=row.channel, ts=row.ts, **(last if body["streamed"] else {}))
+            except SlackApiError as error:
+                if error.response.get("error") not in STREAM_OVER:
+                    raise
+                body["streamed"] = False
+        if not row.ts:
+            with self._core.store.write() as tx:
+                outbox.change(tx, row, status="pending" if body["text"] else "failed", error="the stream never began")
+        elif body["streamed"]:
+            self._sent(row, row.ts, shown=row.wanted)
+        else:
+            self._update(row)
+
+    def _post_private(self, row: Message) -> None:
+        body, channel = outbox.body(row), row.channel
+        try:
+            if channel.startswith(("U", "W")):
+                raise LookupError(channel)
+            self._client.chat_postEphemeral(
+                channel=channel, user=row.recipient, thread_ts=row.thread_ts or None, text=body["text"]
+            )
+        except (SlackApiError, LookupError) as error:
+            code = error.response.get("error") if isinstance(error, SlackApiError) else "no_channel"
+            if code in PASSING:
+                raise
+            opened = self._client.conversations_open(users=row.recipient)
+            self._client.chat_postMessage(channel=str(opened["channel"]["id"]), text=body["text"])
+        self._sent(row, "", shown=row.wanted)
+
+    def _sent(self, row: Message, ts: str, *, shown: int) -> None:
+        with self._core.store.write() as tx:
+            outbox.change(tx, row, status="sent", ts=ts, shown=shown, attempts=0, due_at=None, error="")
+        row.status, row.ts = "sent", ts
+
+    def _failed(self, row: Message, error: SlackApiError) -> bool:
+        """An error Slack answered with: wait, draw anew, or give up and let the request know. True: go on."""
+        code = str(error.response.get("error", ""))
+        status = getattr(error.response, "status_code", 200)
+        if code in PASSING or status == 429 or status >= CERTAIN:
+            if status < CERTAIN and row.status == "sending" and code in ("ratelimited", "rate_limited"):
+                with self._core.store.write() as tx:
+                    outbox.change(tx, row, status="pending")  # it was certainly not posted
+            self._later(row, code, float(error.response.headers.get("Retry-After", 0) or 0))
+            return False
+        if row.ts and code in GONE and row.kind == "card":
+            log.warning("card %s is gone (%s), posting it anew", row.seq, code)
+            with self._core.store.write() as tx:
+                outbox.change(tx, row, status="pending", ts="", shown=0)
+            return True
+        log.error("run %s: message %s (%s) cannot be sent: %s", row.run_id, row.seq, row.kind, code)
+        self._give_up(row, code)
+        return True
+
+    def _later(self, row: Message, error: str, seconds: float = 0.0) -> None:
+        wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
+        due: datetime = self._core.clock.now() + timedelta(seconds=wait)
+        with self._core.store.write() as tx:
+            outbox.change(tx, row, attempts=row.attempts + 1, due_at=due, error=error[:300])
+
+    def _give_up(self, row: Message, code: str) -> None:
+        """It will never be sent. A card that nobody can see fails closed: what it asks for is not done."""
+        now = self._core.clock.now()
+        with self._core.store.write() as tx:
+            outbox.change(tx, row, status="failed", error=code, due_at=None)
+            copies = (
+                [other for other in outbox.cards(tx, row.plan_id) if other.status != "failed"] if row.plan_id else []
+            )
+            shown = {call for copy in copies for call in outbox.body(copy)["calls"]}
+            lost = [c for c in outbox.body(row).get("calls", []) if c not in shown] if row.kind == "card" else []
+            for call_id in lost:
+                call = call_rows.get(tx, call_id)
+                if call is not None and call.status is CallStatus.PENDING:
+                    note = f"the card could not be shown to its approvers ({code})"
+                    output = f"CANCELLED: {note}, so it was not run."
+                    moves.call(tx, call, CallStatus.CANCELLED, at=now, actor="system", output=output, note=note)
+                    runs.free(tx, call.run_id, at=now, actor="system")
+            run = runs.get(tx, row.run_id) if lost else None
+            if run is not None:
+                text = "I could not show this to its approvers, so it will not happen."
+                outbox.notice(tx, run, f"unseen:{row.key}", {"text": text})
+        if lost:
+            self._core.wake()

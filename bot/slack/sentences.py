@@ -1,0 +1,172 @@
+"""Every sentence that people are told about a decision, in one place. Pure: mrkdwn out, nothing is looked up.
+
+People and times arrive as ids and datetimes and become mentions and local times; everything that a person, a tool
+or the model wrote is made visible, put on one line and escaped.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.slack.text import channel_mention, escape, mention, plain, when
+from bot.slack.visible import visible
+
+_VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
+
+
+def said(text: str, limit: int = 300) -> str:
+    """Somebody else's words for mrkdwn: hidden characters shown, on one line, bounded, escaped."""
+    return escape(plain(visible(" ".join(text.split())), limit))
+
+
+def past(verb: str) -> str:
+    """ "approve" -> "approved"; other words as they are."""
+    return _VERBS.get(verb, verb)
+
+
+def already_decided(by: str, verb: str, at: datetime | None) -> str:
+    """For who clicks a call that is decided: by whom ("" for the clock or policy), what and when."""
+    time = f", {when(at)}" if at else ""
+    if not by:
+        return f"This is already {past(verb)}{time}. Your click changed nothing."
+    return f"{mention(by)} already {past(verb)} this{time}. Your click changed nothing."
+
+
+def your_own_click(verb: str) -> str:
+    """For who clicks twice."""
+    return f"You already {past(verb)} this. The second click changed nothing."
+
+
+def not_an_approver(approver_mentions: str) -> str:
+    """For who may not decide; takes the ready mrkdwn of who may ("" when nobody may)."""
+    if not approver_mentions:
+        return "You cannot decide this one, and nobody else can at the moment: its list of approvers is empty."
+    return f"You cannot decide this one. These people can: {approver_mentions}."
+
+
+def not_an_editor() -> str:
+    """For who may not edit."""
+    return "You cannot edit this one."
+
+
+def own_request() -> str:
+    """For a requester who tries to approve."""
+    return "This is your own request, so somebody else has to approve it. You can still reject or cancel it."
+
+
+def own_edit() -> str:
+    """For an editor who tries to approve what they edited."""
+    return "You edited this, so somebody else has to approve it."
+
+
+def lookup_failed() -> str:
+    """For who clicked while Slack could not say whether they may."""
+    return (
+        "I could not check with Slack whether you may decide this, so nothing was changed. "
+        "Please try again in a minute."
+    )
+
+
+def stale_card() -> str:
+    """For who clicks a card that has moved on."""
+    return "This card was out of date: the request has changed since. Nothing was changed; look at the current card."
+
+
+def too_late(deadline: datetime | None) -> str:
+    """For who clicks after the deadline."""
+    return (
+        f"Too late: the deadline was {when(deadline)}, and nobody had answered. Nothing will run."
+        if deadline
+        else ("Too late: the deadline has passed. Nothing will run.")
+    )
+
+
+def waits_for(requester: str) -> str:
+    """For who addresses the bot in somebody else's thread."""
+    return (
+        f"I am working on a request by {mention(requester)} here and wait for a decision on it. "
+        "Start a new thread and I will gladly take yours."
+    )
+
+
+def card_elsewhere(place: str, link: str = "") -> str:
+    """For the thread, when the card went elsewhere: a channel id, or "" for the approvers' direct messages."""
+    where = channel_mention(place) if place else "the approvers, in direct messages"
+    seen = f" (<{link.replace('|', '%7C')}|see it>)" if link.startswith("https://") and ">" not in link else ""
+    return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
+
+
+def nobody_can_approve(effects: Sequence[str] = ()) -> str:
+    """For the requester, when no approver can be reached."""
+    what = f": {effect_list(effects)}" if effects else ""
+    return f"This needs an approval, and none of its approvers can be reached, so it was refused{what}."
+
+
+def effect_list(effects: Sequence[str]) -> str:
+    """Effect sentences on one line, the first three in words and the number of the others."""
+    named = [said(each, 160) for each in effects[:3]]
+    more = len(effects) - len(named)
+    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
+
+
+def decision_line(verb: str, person: str, effects: Sequence[str], reason: str = "") -> str:
+    """The one line in the thread after a decision: "✅ @ana approved: Refund 40.00 EUR of order 1042"."""
+    icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
+    why = f" — “{said(reason)}”" if reason.strip() else ""
+    return f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}"
+
+
+def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
+    """The one line in the thread when the clock said no."""
+    by = f" by {when(deadline)}" if deadline else " in time"
+    return f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
+
+
+def cancelled_line(person: str) -> str:
+    """The one line in the thread when the request was stopped."""
+    return (
+        f"⏹️ {mention(person)} cancelled the request. Nothing more will run."
+        if person
+        else ("⏹️ The request was cancelled. Nothing more will run.")
+    )
+
+
+def gave_up(error: str) -> str:
+    """For the thread, when the run cannot go on; goes with the Retry button."""
+    return f"I could not go on: {said(error)}\nNothing is lost: Retry continues from here, and nothing runs twice."
+
+
+def trigger_expired() -> str:
+    """For who clicked, when Slack would not open the dialog any more."""
+    return "Slack did not let me open the dialog in time. Nothing was changed; please click again."
+
+
+def not_your_run(requester: str) -> str:
+    """For who tries to stop somebody else's request."""
+    return f"Only {mention(requester)}, who asked for this, can cancel it."
+
+
+def nothing_to_cancel() -> str:
+    """For who cancels a request that is already over."""
+    return "This request is already finished; there is nothing to cancel."
+
+
+def nothing_to_retry() -> str:
+    """For who retries a request that goes on already, or that a newer one in the thread has replaced."""
+    return "There is nothing to retry here any more."
+
+
+def could_not(slack_unreachable: bool) -> str:
+    """For who wrote or clicked something that could not be dealt with, after several tries."""
+    why = "Slack did not tell me who you are" if slack_unreachable else "something went wrong on my side"
+    return f"I could not act on this: {why}. Nothing was changed; please try again."
+
+
+def plainly(text: str) -> str:
+    """One of these sentences without mrkdwn, for places that show plain text only."""
+    text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
+    text = re.sub(r"<@[^>]+>", "somebody", text)
+    return html.unescape(text.replace("*", ""))

@@ -1,0 +1,136 @@
+"""The words of one model turn on their way to the thread: streamed while they come, where Slack lets us.
+
+The row in the outbox is written before the stream begins; `finish` stores the whole text with the turn, and the outbox
+closes the stream. A short answer is never streamed: it is posted at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+from sqlalchemy import Connection
+
+from bot.core import Core
+from bot.slack.text import neutral_markdown, split_markdown
+from storage import moves, outbox, runs
+from storage.models import Message, Run
+
+log = logging.getLogger("countersign.stream")
+PART = 11_000  # characters; one message holds 12,000 of Markdown
+BEGIN = 120  # characters before a stream is worth its place
+PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
+
+
+class SlackAnswer:
+    """One turn's words; used by one worker thread."""
+
+    def __init__(self, core: Core, client: WebClient, run: Run) -> None:
+        """`run` as claimed: its fence is checked while the words come."""
+        self._core = core
+        self._client = client
+        self._run = run
+        self._began = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._row: Message | None = None
+        self._text = ""  # all that came
+        self._shown = ""  # what the stream holds, neutralised
+        self._open = False
+        self._dead = False  # streaming does not work here; the outbox posts
+        self._last = time.monotonic()
+
+    def write(self, text: str) -> None:
+        """More words; raises moves.FencedError when the run was stopped or taken away."""
+        self._text += text
+        if time.monotonic() - self._last < PACE and not (self._row is None and len(self._text) >= BEGIN):
+            return
+        self._last = time.monotonic()
+        with self._core.store.read() as tx:
+            held = runs.held_by(tx, self._run.id, self._run.fence)
+        if held.status != "running":
+            raise moves.FencedError(self._run.id)
+        self._push()
+
+    def restart(self) -> None:
+        """The turn is tried again: what was shown is closed and withdrawn."""
+        self.abandon()
+        self._reset()
+
+    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+        """Leave the whole text to the outbox, in the caller's transaction."""
+        parts = split_markdown(text, PART) if text else []
+        if self._row is not None:
+            first = parts.pop(0) if parts else ""
+            streamed = self._open and not parts and neutral_markdown(first).strip() == self._shown.strip()
+            body = {"text": first, "last": last and not parts, "streamed": streamed}
+            outbox.change(tx, self._row, status="closing", body=outbox.dump(body))
+        for number, part in enumerate(parts):
+            body = {"text": part, "last": last and number == len(parts) - 1}
+            outbox.put(tx, self._message(f":{number}", "pending", body))
+
+    def abandon(self) -> None:
+        """No more will come: close what is open."""
+        if self._row is not None:
+            with self._core.store.write() as tx:
+                if outbox.is_streaming(tx, self._row):
+                    outbox.change(
+                        tx,
+                        self._row,
+                        status="closing",
+                        body=outbox.dump({"text": "", "last": False, "streamed": False}),
+                    )
+            self._core.post()
+
+    def _message(self, suffix: str, status: str, body: dict[str, object]) -> Message:
+        run = self._run
+        return Message(
+            key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}", kind="answer", run_id=run.id,
+            channel=run.channel, thread_ts=run.thread_ts, status=status, body=outbox.dump(body),
+        )  # fmt: skip
+
+    def _push(self) -> None:
+        if self._dead:
+            return
+        ready = _safe(self._text)[:PART]
+        more = neutral_markdown(ready)[len(self._shown) :]
+        if not more.strip():
+            return
+        try:
+            if self._row is None:
+                self._begin(more)
+            else:
+                self._client.chat_appendStream(channel=self._run.channel, ts=self._row.ts, markdown_text=more)
+            self._shown += more
+        except SlackApiError as error:
+            if error.response.get("error") not in ("ratelimited", "rate_limited"):
+                log.info("run %s: no streaming here: %s", self._run.id, error.response.get("error"))
+                self._dead, self._open = True, False
+        except Exception as error:  # noqa: BLE001 - streaming is a comfort; the outbox brings the whole text anyway
+            log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
+            self._dead, self._open = True, False
+
+    def _begin(self, text: str) -> None:
+        """Write the row, then start the stream, then note where it is."""
+        self._began += 1
+        row = self._message("", "streaming", {"text": "", "last": False, "streamed": False})
+        with self._core.store.write() as tx:
+            outbox.put(tx, row)
+            self._row = outbox.by_key(tx, row.key)
+        response = self._client.chat_startStream(
+            channel=self._run.channel, thread_ts=self._run.thread_ts, markdown_text=text,
+            recipient_user_id=self._run.requester, recipient_team_id=self._run.team,
+        )  # fmt: skip
+        assert self._row is not None
+        self._row.ts, self._open = str(response["ts"]), True
+        with self._core.store.write() as tx:
+            outbox.change(tx, self._row, ts=self._row.ts)
+
+
+def _safe(text: str) -> str:
+    """What of a growing text can be shown already: not half of something in angle brackets."""
+    cut = text.rfind("<")
+    return text if cut < 0 or ">" in text[cut:] or len(text) - cut > 100 else text[:cut]

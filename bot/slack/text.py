@@ -1,0 +1,168 @@
+"""Strings as Slack reads them: escaping, counting, mentions, times and the model's Markdown. Pure; it decides
+nothing and knows no blocks."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+PERSON = re.compile(r"[UW][A-Z0-9]+")
+GROUP = re.compile(r"S[A-Z0-9]+")
+CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
+DATE_FORMAT = "{date_short_pretty} at {time}"
+
+_CONTROL = re.compile(r"<([@!])([^<>|\n]+)(?:\|([^<>\n]*))?>")
+_OPENING = re.compile(r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
+
+
+def escape(text: str) -> str:
+    """The text with the three characters replaced that mrkdwn gives a meaning no back-slash can take away."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def slack_length(text: str) -> int:
+    """How long Slack counts the text: after escaping, characters beyond the BMP as two (the stricter reading)."""
+    return len(escape(text)) + sum(char > "\uffff" for char in text)
+
+
+def mention(user: str) -> str:
+    """A person for mrkdwn (`<@U…>`); "someone" for what is not a user id."""
+    return f"<@{user}>" if PERSON.fullmatch(user) else "someone"
+
+
+def group_mention(group: str) -> str:
+    """A user group for mrkdwn (`<!subteam^S…>`), by id; "a user group" for what is not one."""
+    return f"<!subteam^{group}>" if GROUP.fullmatch(group) else "a user group"
+
+
+def channel_mention(channel: str) -> str:
+    """A channel for mrkdwn (`<#C…>`); "a channel" for what is not a channel id."""
+    return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
+
+
+def in_utc(moment: datetime) -> str:
+    """A time for where Slack cannot localise it: "21 Nov 2026, 14:02 UTC". Takes an aware datetime."""
+    utc = moment.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y, %H:%M} UTC"
+
+
+def when(moment: datetime) -> str:
+    """A time in mrkdwn that Slack shows in the reader's own zone. Takes an aware datetime."""
+    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{in_utc(moment)}>"
+
+
+def plain(text: str, limit: int) -> str:
+    """The text if Slack counts at most `limit` (>= 40) characters, else its beginning and how much is missing.
+
+    For places with a limit where the whole text is to be had elsewhere. What is missing is always said.
+    """
+    if slack_length(text) <= limit:
+        return text
+    low, high = 0, min(len(text), limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if slack_length(text[:middle] + _missing(text, middle)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + _missing(text, low)
+
+
+def _missing(text: str, kept: int) -> str:
+    return f"… ({len(text) - kept:,} more characters)"
+
+
+def neutral_markdown(text: str) -> str:
+    """The model's Markdown with nothing in it that notifies people: `<!here>` becomes "@here", `<@U1|ana>` "@ana"."""
+
+    def name(match: re.Match[str]) -> str:
+        kind, target, label = match.groups()
+        if kind == "!" and not re.match(r"(channel|here|everyone|group|subteam\^|date\^)", target, re.IGNORECASE):
+            return match.group()
+        if target.lower().startswith("date^"):
+            return label or target
+        return "@" + (label or target.rpartition("^")[2]).lstrip("@")
+
+    # What is nested may put itself together again after the first pass; such an opening is made a quotation mark.
+    return _OPENING.sub("‹", _CONTROL.sub(name, text))
+
+
+def split_markdown(text: str, limit: int = 11_000) -> list[str]:
+    """Markdown in parts that Slack counts at most `limit` (>= 100) characters each; no parts for blank text.
+
+    Parts end after a paragraph where there is one, else after a line; a code fence is closed and opened again.
+    Nothing but blank lines at the borders is lost.
+    """
+    parts: list[str] = []
+    lines = _short_lines(text, limit // 2)
+    fence = ""
+    while lines:
+        taken, fence_after = _take(lines, fence, limit)
+        body = "".join(lines[:taken])
+        lines = lines[taken:]
+        opened = f"{fence}\n" if fence else ""
+        closed = f"{'' if body.endswith(chr(10)) else chr(10)}{_marks(fence_after)}" if fence_after and lines else ""
+        part = opened + body + closed
+        if body.strip():
+            parts.append(part if fence else part.strip("\n"))
+        fence = fence_after
+    return parts
+
+
+def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
+    """How many lines go into the next part (at least one), and the fence that is open after them ("" for none)."""
+    room = limit - (slack_length(fence) + 1 if fence else 0)
+    best, best_fence, paragraph = 1, _after(fence, lines[0]), 0
+    used, open_fence = 0, fence
+    for index, line in enumerate(lines):
+        open_fence = _after(open_fence, line)
+        used += slack_length(line)
+        if index and used + (len(_marks(open_fence)) + 1 if open_fence else 0) > room:
+            if paragraph > 1:
+                return paragraph, ""
+            return best, best_fence
+        best, best_fence = index + 1, open_fence
+        if not open_fence and not line.strip():
+            paragraph = index + 1
+    return best, best_fence
+
+
+def _after(fence: str, line: str) -> str:
+    """The opening line of the fence that is open after this line ("" for none)."""
+    match = _FENCE.fullmatch(line.rstrip("\n"))
+    if not match:
+        return fence
+    if not fence:
+        return line.strip() if len(line.strip()) <= 40 else match.group(1)
+    closes = line.strip() == match.group(1) and match.group(1).startswith(_marks(fence))
+    return "" if closes else fence
+
+
+def _marks(fence: str) -> str:
+    match = _FENCE.fullmatch(fence)
+    return match.group(1) if match else ""
+
+
+def _short_lines(text: str, limit: int) -> list[str]:
+    """The lines with their ends; one longer than the limit is divided, at a space where there is one."""
+    lines: list[str] = []
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        while slack_length(line) > limit:
+            cut = _longest(line, limit)
+            space = line.rfind(" ", 1, cut)
+            cut = space + 1 if space > cut // 2 else cut
+            lines.append(line[:cut])
+            line = line[cut:]
+        lines.append(line)
+    return lines
+
+
+def _longest(text: str, limit: int) -> int:
+    """How many leading characters Slack counts as at most `limit` (at least one)."""
+    used = 0
+    for index, char in enumerate(text[: limit + 1]):
+        used += slack_length(char)
+        if used > limit:
+            return max(index, 1)
+    return len(text)

@@ -1,0 +1,103 @@
+"""What people said: messages that wait for the model become items, with what was said in the thread before them."""
+
+from __future__ import annotations
+
+import html
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+from slack_sdk import WebClient
+
+from bot.agent import prompt
+from bot.authority import LookupFailedError
+from bot.core import Core, body
+from storage import inbox, runs
+from storage.models import Delivery, Run
+
+log = logging.getLogger("countersign.thread")
+MOST_MESSAGES = 30
+MOST_CHARACTERS = 8_000
+LONGEST = 20_000  # characters of one message that the model is given
+
+
+def said(event: dict[str, Any], bot_user: str) -> str:
+    """A message event's words: the bot's own mention taken out, entities undone, files named."""
+    text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
+    text = html.unescape(text).strip()
+    files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
+    return "\n".join([text, *files]).strip()
+
+
+class SlackThread:
+    """Reads a run's thread for the worker."""
+
+    def __init__(self, core: Core, client: WebClient) -> None:
+        """`client` only reads."""
+        self._core = core
+        self._client = client
+
+    def take_in(self, run: Run) -> None:
+        """Turn the run's held messages into items, in order; raises moves.FencedError when the run was taken away."""
+        with self._core.store.read() as tx:
+            waiting = inbox.held(tx, run.id)
+            since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
+        if not waiting:
+            return
+        events = [body(each.body)["event"] for each in waiting]
+        items: list[dict[str, object]] = []
+        if overheard := self._overheard(run, since, {event["ts"] for event in events}, events[0]["ts"]):
+            items.append(overheard)
+        for each, event in zip(waiting, events, strict=True):
+            text = said(event, self._core.identity.user)
+            if len(text) > LONGEST:
+                text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
+            items.append(prompt.request(each.user, self._name(each.user), text))
+        self._store(run, waiting, items)
+
+    def _store(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:
+        with self._core.store.write() as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            for item in items:
+                runs.append(tx, held, item, at=self._core.clock.now())
+            for each in waiting:
+                inbox.settle(tx, each, "taken into the transcript")
+
+    def _name(self, user: str) -> str:
+        try:
+            person = self._core.directory.person(user)
+        except LookupFailedError:
+            person = None
+        return person.name if person else user
+
+    def _overheard(self, run: Run, since: str, ours: set[str], until: str) -> dict[str, object] | None:
+        """Messages of the thread that the transcript does not have yet, before `until`; None when there are none."""
+        if run.thread_ts == until:
+            return None  # the request is the thread's first message
+        try:
+            found = self._client.conversations_replies(
+                channel=run.channel, ts=run.thread_ts, oldest=since or "0", latest=until, limit=200
+            )["messages"]
+        except Exception as error:  # noqa: BLE001 - context is a help, the request goes on without it
+            log.warning("run %s: the thread could not be read: %s", run.id, error)
+            return prompt.overheard([("Countersign", "(earlier messages could not be read)")], left_out=0)
+        lines = [
+            (self._name(message.get("user", "")), said(message, ""))
+            for message in found
+            if since < message["ts"] < until and message["ts"] not in ours and not message.get("bot_id")
+        ]
+        return _bounded(lines, prompt.overheard) if lines else None
+
+
+def _bounded(lines: list[tuple[str, str]], make: Callable[..., dict[str, object]]) -> dict[str, object]:
+    """The newest messages that fit, oldest first; how many were left out is said."""
+    kept: list[tuple[str, str]] = []
+    room = MOST_CHARACTERS
+    for name, text in reversed(lines[-MOST_MESSAGES:]):
+        if room <= 0:
+            break
+        kept.append((name, text if len(text) <= room else text[:room] + " […]"))
+        room -= len(text)
+    cut = sum(text.endswith(" […]") for _, text in kept)
+    return make(list(reversed(kept)), left_out=len(lines) - len(kept) + cut)

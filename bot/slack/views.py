@@ -1,0 +1,59 @@
+"""What a card shows, as plain data: made from rows by the outbox, drawn by `cards`. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from storage.states import CallStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One argument as a person reads it; secrets are masked before they get here."""
+
+    label: str  # the field's title
+    text: str  # "—" for unset, "(empty)" for an empty string
+    before: str | None = None  # what it was before the latest edit, where that differs
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One call of a plan, with all that its reader may need."""
+
+    id: str
+    revision: int
+    title: str  # "Refund an order"
+    effect: str  # "Refund 40.00 EUR of order 1042"
+    does: str  # read | write | destructive
+    status: CallStatus
+    values: tuple[Value, ...]
+    digest: str  # hex; the card shows the first 8
+    deadline: datetime | None = None
+    preview: str = ""  # plain text from the tool
+    agent_reason: str = ""  # the agent's words
+    edited_by: str = ""  # Slack user id of the last editor
+    decided_by: str = ""  # Slack user id; "" for the clock, policy, or nobody yet
+    decided_at: datetime | None = None
+    note: str = ""  # why: a person's reason, policy's reason, what went wrong
+    result: str = ""  # what came of it, one or two lines
+    editable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CardView:
+    """One message: the calls of one plan that go to one approver route (or one part of them)."""
+
+    plan_id: str
+    plan_revision: int
+    run_id: str
+    requester: str
+    calls: tuple[CallView, ...]
+    approver_users: tuple[str, ...] = ()
+    approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
+    approver_channel: str = ""  # channel id whose members may decide
+    self_approval: bool = False
+    mention: bool = True  # name approvers so that Slack notifies them (not in their own DMs)
+    origin: str = ""  # permalink of the request when the card is shown elsewhere
+    part: int = 1
+    parts: int = 1

@@ -1,0 +1,45 @@
+"""What is read before anything is built: the settings and the policy they name. It builds nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bot.policy import Policy, PolicyError, parse
+from bot.settings import Settings, SettingsError
+
+
+class StartupError(Exception):
+    """Countersign cannot start; `settings` and `policy` say why, a line each."""
+
+    def __init__(self, settings: Sequence[str], policy: Sequence[str]) -> None:
+        self.settings, self.policy = tuple(settings), tuple(policy)
+        super().__init__("\n  ".join(["Countersign cannot start:", *settings, *policy]))
+
+
+def read(environ: Mapping[str, str], dotenv_path: Path | None = None) -> tuple[Settings, Policy]:
+    """Settings from `environ` and the .env file, and their policy. Raises StartupError with all that is wrong."""
+    settings: Settings | None = None
+    wrong: Sequence[str] = ()
+    try:
+        settings = Settings.load(environ, dotenv_path)
+        path: Path | None = settings.policy_path
+    except SettingsError as error:
+        path, wrong = error.policy_path, error.problems
+    try:
+        policy = read_policy(path) if path else None
+    except PolicyError as error:
+        raise StartupError(wrong, error.problems) from None
+    if settings is None or policy is None:
+        raise StartupError(wrong, ())
+    return settings, policy
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy in the file at `path`. Raises PolicyError, also where it cannot be read."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+        raise PolicyError(str(path), [f"{path}: {reason}; make it a readable text file"]) from None
+    return parse(text, str(path))

@@ -1,0 +1,186 @@
+"""Tools: what the agent may propose. A tool is a function, a Pydantic model of its arguments, and what a
+person has to know to judge a call. This file knows neither Slack nor OpenAI; families live beside it.
+
+    class Refund(BaseModel):
+        order_id: int = Field(title="Order")
+        amount: Decimal = Field(title="Amount", gt=0, max_digits=8, decimal_places=2)
+
+    @tool(title="Refund an order", effect="Refund {amount} EUR of order {order_id}", does=Effect.WRITE)
+    def refund_order(args: Refund, context: ToolContext) -> dict[str, object]: ...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar, get_type_hints
+
+from pydantic import BaseModel
+
+REASON_FIELD = "reason_for_approver"
+REASON_SCHEMA = {
+    "type": "string",
+    "maxLength": 500,
+    "description": "One or two sentences for the person who approves: why this call, with these values, now.",
+}
+
+
+class Effect(StrEnum):
+    """What a call does to the world; policy rules match on it."""
+
+    READ = "read"  # changes nothing; may run at once when policy allows
+    WRITE = "write"  # changes something that can be put right
+    DESTRUCTIVE = "destructive"  # cannot be taken back; Approve asks for confirmation
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know about the call it serves."""
+
+    call_id: str  # unguessable and stable over retries: use it as the idempotency key
+    run_id: str
+    team: str
+    requester: str  # Slack user id of the person who asked
+    channel: str
+    thread_ts: str
+    now: datetime
+
+
+class ToolError(Exception):
+    """Raised by a tool for a refusal the model should hear in these words ("no order 1042")."""
+
+
+A = TypeVar("A", bound=BaseModel)
+Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel
+ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[A]):
+    """One tool, as registered; immutable, so that what was shown stays what is meant."""
+
+    name: str
+    title: str
+    effect: str  # str.format template over the arguments' fields
+    does: Effect
+    arguments: type[A]
+    function: ToolFunction[A]
+    description: str = ""
+    idempotent: bool = False  # safe to run again with the same ToolContext.call_id
+    secret: frozenset[str] = frozenset()  # top-level fields masked everywhere people look
+    editable: frozenset[str] | None = None  # None: all fields may be edited
+    preview: Callable[[A], str] | None = None  # plain text for the card; must not change anything
+    timeout: float = 60.0  # seconds
+    max_output: int = 20_000  # characters of output the model is given
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments, as the model is given it (with the approver's reason unless it reads)."""
+        schema = self.arguments.model_json_schema()
+        schema["additionalProperties"] = False
+        if self.does is not Effect.READ:
+            schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
+        return schema
+
+    def schema_digest(self) -> str:
+        """SHA-256 over name, effect class and argument schema: changes when the tool is another one (hex)."""
+        body = json.dumps([self.name, self.does, self.arguments.model_json_schema()], sort_keys=True)
+        return hashlib.sha256(body.encode()).hexdigest()
+
+    def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The same values with secret fields replaced by a mask of fixed length."""
+        return {k: ("••••••••" if k in self.secret and v is not None else v) for k, v in values.items()}
+
+    def effect_sentence(self, args: A) -> str:
+        """The effect template filled in, secrets masked; the title when the template does not fit the values."""
+        values = {
+            name: ("••••••••" if name in self.secret else getattr(args, name)) for name in type(args).model_fields
+        }
+        try:
+            return " ".join(self.effect.format(**values).split())
+        except (LookupError, ValueError, AttributeError, TypeError):
+            return self.title
+
+
+def tool(
+    *,
+    title: str,
+    effect: str,
+    does: Effect,
+    name: str | None = None,
+    idempotent: bool | None = None,
+    secret: set[str] | None = None,
+    editable: set[str] | None = None,
+    preview: Callable[[Any], str] | None = None,
+    timeout: float = 60.0,
+    max_output: int = 20_000,
+) -> Callable[[Callable[..., Any]], Tool[Any]]:
+    """Make a Tool of a function `(args: SomeModel, context: ToolContext) -> result`, sync or async.
+
+    The function's name, docstring and first annotation give name, description and argument model.
+    Reads count as idempotent unless said otherwise. Raises TypeError or ValueError where it cannot be a tool.
+    """
+
+    def wrap(function: Callable[..., Any]) -> Tool[Any]:
+        tool_name = name or function.__name__
+        model = _argument_model(function, tool_name)
+        fields = set(model.model_fields)
+        if REASON_FIELD in fields:
+            raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
+        for label, names in (("secret", secret or set()), ("editable", editable or set())):
+            if unknown := names - fields:
+                raise ValueError(f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}")
+        return Tool(
+            name=tool_name,
+            title=title,
+            effect=effect,
+            does=does,
+            arguments=model,
+            function=function,
+            description=inspect.cleandoc(function.__doc__ or title),
+            idempotent=(does is Effect.READ) if idempotent is None else idempotent,
+            secret=frozenset(secret or ()),
+            editable=None if editable is None else frozenset(editable),
+            preview=preview,
+            timeout=timeout,
+            max_output=max_output,
+        )
+
+    return wrap
+
+
+def _argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
+    parameters = list(inspect.signature(function).parameters)
+    if len(parameters) != 2:
+        raise TypeError(f"tool {name}: the function takes (args, context)")
+    model = get_type_hints(function, localns=dict(inspect.getclosurevars(function).nonlocals)).get(parameters[0])
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise TypeError(f"tool {name}: the first parameter must be annotated with a Pydantic model")
+    return model
+
+
+@dataclass(slots=True)
+class Registry:
+    """The tools of this process, by name."""
+
+    tools: dict[str, Tool[Any]] = field(default_factory=dict)
+
+    def add(self, *tools: Tool[Any]) -> None:
+        """Register tools; ValueError when a name is taken or not [a-z0-9_]{1,64}."""
+        for each in tools:
+            if each.name in self.tools:
+                raise ValueError(f"two tools are named {each.name}")
+            if not (0 < len(each.name) <= 64 and each.name.replace("_", "a").isalnum() and each.name.isascii()):
+                raise ValueError(f"tool name {each.name!r} is not [A-Za-z0-9_]{{1,64}}")
+            self.tools[each.name] = each
+
+    def get(self, name: str) -> Tool[Any] | None:
+        """The tool of that name, or None."""
+        return self.tools.get(name)
+
+    def __iter__(self) -> Any:
+        return iter(self.tools.values())

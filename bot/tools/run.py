@@ -1,0 +1,240 @@
+"""Running one tool call: bounded in time and output, its end told apart. It decides nothing and writes nothing.
+
+    Ran       it returned: what the model is told, and one line for the card
+    Refused   it raised ToolError: it certainly did nothing, in words meant for the model
+    Raised    it raised something else; `certain` when it cannot have changed anything
+    Lost      the connection broke or timed out under it: what it did is not known (never for reads)
+    TimedOut  it is still running; `future` tells how it ended, see `ended`
+
+A tool that cannot tell whether its effect happened raises ConnectionError or TimeoutError, from whatever it saw.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError, Executor, Future, wait
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+
+from anyio.from_thread import BlockingPortal
+from pydantic import BaseModel
+from pydantic_core import to_json, to_jsonable_python
+
+from bot.tools import Effect, Tool, ToolContext, ToolError
+
+MASK = "••••••••"
+SUMMARY_LENGTH = 200  # characters
+MESSAGE_LENGTH = 1_000  # characters
+NOTE_LENGTH = 60  # characters kept free for the note about what is not shown
+
+# OSErrors about files on this machine: the tool knows what happened, no answer was lost.
+LOCAL = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """It returned."""
+
+    output: str  # for the model, at most the tool's max_output characters
+    summary: str  # for the card: plain text, one line, at most 200 characters, secrets masked
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It said no and did nothing."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """It failed."""
+
+    message: str
+    certain: bool  # nothing can have changed
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """It may or may not have had its effect."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """It is still running; nobody waits for it any more."""
+
+    future: Future[Any]
+    message: str
+
+
+Ended = Ran | Refused | Raised | Lost
+Outcome = Ended | TimedOut
+
+
+def run_tool(
+    tool: Tool[Any],
+    args: BaseModel,
+    context: ToolContext,
+    *,
+    portal: Callable[[], BlockingPortal],
+    executor: Executor,
+    heartbeat: Callable[[], None] | None = None,
+    beat: float = 10.0,
+) -> Outcome:
+    """Call `tool` with validated `args` on a thread of `executor` and wait at most `tool.timeout` seconds.
+
+    `portal` is called only when the tool is async. `heartbeat` is called every `beat` seconds while waiting; what it
+    raises is logged, for the tool runs on regardless. Raises nothing of its own.
+    """
+    try:
+        future = executor.submit(_call, tool, args, context, portal)
+    except RuntimeError:  # the executor was shut down
+        return Raised("The bot is stopping; the tool was not started.", certain=True)
+    deadline = time.monotonic() + tool.timeout
+    while not future.done():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return _out_of_time(tool, future)
+        done, _ = wait([future], timeout=min(left, beat))
+        if not done and heartbeat is not None:
+            _beat(heartbeat, context)
+    return ended(tool, args, future)
+
+
+def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
+    """How a finished call ended; also for the late result of a TimedOut."""
+    if future.cancelled():  # an executor cancels only what it has not begun
+        return Raised("The bot is stopping; the tool was not started.", certain=True)
+    error = future.exception()
+    if error is None:
+        return _ran(tool, args, future.result())
+    message = _clip(_mask(_words(error), _secrets(tool, args)), MESSAGE_LENGTH)
+    if isinstance(error, ToolError):
+        return Refused(message)
+    if tool.does is Effect.READ:
+        return Raised(message, certain=True)
+    return Lost(message) if _answer_lost(error) else Raised(message, certain=False)
+
+
+def output(result: Any, limit: int) -> str:
+    """A result as the model is given it: text as it is, anything else as compact JSON, at most `limit` characters."""
+    text = _clean(result if isinstance(result, str) else "Done." if result is None else _json(result))
+    if len(text) <= limit:
+        return text
+    kept = max(limit - NOTE_LENGTH, 0)
+    return f"{text[:kept]}\n[… {len(text) - kept} more characters not shown]"
+
+
+def summary(result: Any, secrets: Mapping[str, str] | None = None) -> str:
+    """One plain line of at most 200 characters for the card; the values of `secrets` (field -> value) are masked."""
+    secrets = secrets or {}
+    plain = to_jsonable_python(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
+    if isinstance(plain, dict):
+        text = " · ".join(
+            f"{str(key).replace('_', ' ')}: {MASK if key in secrets else _short(value)}" for key, value in plain.items()
+        )
+    else:
+        text = "Done." if plain is None else _short(plain)
+    return _clip(_mask(_clean(text), secrets), SUMMARY_LENGTH)
+
+
+def _call(tool: Tool[Any], args: BaseModel, context: ToolContext, portal: Callable[[], BlockingPortal]) -> Any:
+    # Async tools wait on this thread too, so that a stalled event loop cannot hold up the caller's clock.
+    result = tool.function(args, context)
+    return portal().call(_settle, result) if inspect.isawaitable(result) else result
+
+
+async def _settle(result: Awaitable[Any]) -> Any:
+    try:
+        return await result
+    except (KeyboardInterrupt, SystemExit) as error:  # would end the shared portal and every other async tool
+        raise RuntimeError(f"the tool raised {type(error).__name__}") from error
+
+
+def _out_of_time(tool: Tool[Any], future: Future[Any]) -> Outcome:
+    if future.cancel():
+        return Raised(f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.", certain=True)
+    return TimedOut(future, f"The tool did not end within {tool.timeout:g} seconds.")
+
+
+def _beat(heartbeat: Callable[[], None], context: ToolContext) -> None:
+    try:
+        heartbeat()
+    except Exception:
+        log.exception("run %s call %s: the lease was not renewed", context.run_id, context.call_id)
+
+
+def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
+    try:
+        return Ran(output(result, tool.max_output), summary(result, _secrets(tool, args)))
+    except Exception as error:
+        # It did run: a result nobody can write down must not turn into a failure.
+        log.exception("the result of %s cannot be written down", tool.name)
+        text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
+        return Ran(text, text)
+
+
+def _answer_lost(error: BaseException) -> bool:
+    """Whether this, or what it was raised from, means that an answer went missing on the way."""
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, HTTPError):  # an OSError, yet an answer: only 5xx leaves it open what was done
+            return cause.code >= 500
+        if isinstance(cause, CancelledError):  # an async tool stopped in the middle
+            return True
+        if isinstance(cause, OSError | HTTPException) and not isinstance(cause, LOCAL):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(_clean(str(error)).split())
+    if isinstance(error, ToolError):
+        return text or "The tool refused."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _secrets(tool: Tool[Any], args: BaseModel) -> dict[str, str]:
+    return {name: str(value) for name in tool.secret if (value := getattr(args, name, None)) is not None}
+
+
+def _mask(text: str, secrets: Mapping[str, str]) -> str:
+    for value in sorted(secrets.values(), key=len, reverse=True):
+        text = text.replace(value, MASK) if value else text
+    return text
+
+
+def _json(result: Any) -> str:
+    return to_json(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} entries" if len(value) != 1 else "1 entry"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "—" if value is None else next((line for line in str(value).splitlines() if line.strip()), "")
+
+
+def _clean(text: str) -> str:
+    """Without what a database or a socket would choke on: lone surrogates and NUL."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+
+
+def _clip(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

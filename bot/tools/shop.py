@@ -1,0 +1,271 @@
+"""The demo's web shop: a small SQLite database with its rules. It knows neither Slack, models nor approvals.
+
+Money is whole cents in the database and Decimal outside. Every method opens its own connection, so that any
+thread may call it. Writes run in `BEGIN IMMEDIATE` under a key: the same key gives the same result and has its
+effect once. A rule that says no raises ToolError with a sentence for whoever asked.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+from bot.tools import ToolError
+from bot.tools.shop_data import SCHEMA, rows
+
+Status = Literal["pending", "processing", "shipped", "delivered", "returned", "cancelled"]
+BUSY_SECONDS = 10.0  # how long a connection waits for another one's write
+BEFORE_SHIPPING = ("pending", "processing")
+Result = dict[str, Any]
+Effect = Callable[[sqlite3.Connection, "Order"], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order as people speak of it; money in EUR."""
+
+    id: int
+    customer: str
+    email: str
+    status: Status
+    placed_at: str  # ISO 8601, UTC
+    address: dict[str, str]  # street, postal_code, city, country
+    lines: tuple[tuple[int, str, str], ...]  # quantity, product name, sku
+    total: Decimal
+    paid: Decimal
+    refunded: Decimal
+
+    @property
+    def left(self) -> Decimal:
+        """What can still be refunded, in EUR."""
+        return self.paid - self.refunded
+
+
+def euros(cents: int) -> Decimal:
+    """Cents as EUR with two places: 8990 -> Decimal("89.90")."""
+    return Decimal(cents).scaleb(-2)
+
+
+def cents(amount: Decimal) -> int:
+    """EUR as whole cents; ValueError where a fraction of a cent would be lost."""
+    whole = int(amount.scaleb(2))
+    if whole != amount.scaleb(2):
+        raise ValueError(f"{amount} EUR is not a whole number of cents")
+    return whole
+
+
+class Shop:
+    """The shop in one SQLite file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def create(self) -> None:
+        """Make the tables and the demo's data; a shop that already has customers is left as it is."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(self._connect()) as db:
+            db.execute("PRAGMA journal_mode=WAL")
+        with self._write() as db:
+            for statement in SCHEMA.split(";"):
+                db.execute(statement)
+            if db.execute("SELECT 1 FROM customer").fetchone():
+                return
+            for table, values in rows():
+                marks = ", ".join("?" * len(values))
+                db.execute(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608 - our own table names
+
+    def order(self, order_id: int) -> Order:
+        """The order of that number; ToolError where there is none."""
+        with self._read() as db:
+            return _order(db, order_id)
+
+    def search(self, customer: str | None, status: Status | None, limit: int) -> tuple[list[Order], int]:
+        """Newest orders first, at most `limit`, and how many match; `customer` is part of a name or e-mail."""
+        query = (
+            "FROM orders o JOIN customer c ON c.id = o.customer_id"
+            " WHERE (:status IS NULL OR o.status = :status) AND (:customer IS NULL"
+            " OR instr(fold(c.name), fold(:customer)) OR instr(fold(c.email), fold(:customer)))"
+        )
+        values = {"status": status, "customer": customer, "limit": limit}
+        with self._read() as db:
+            (count,) = db.execute(f"SELECT count(*) {query}", values).fetchone()
+            found = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
+            return [_order(db, order_id) for (order_id,) in found.fetchall()], count
+
+    def refund(self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime) -> Result:
+        """Pay back `amount` EUR; ToolError for more than is left of what was paid."""
+
+        def effect(db: sqlite3.Connection, order: Order) -> Result:
+            if not order.paid:
+                raise ToolError(f"Order {order_id} has not been paid, so there is nothing to refund.")
+            if not order.left:
+                raise ToolError(f"Order {order_id} has been refunded in full already.")
+            if amount > order.left:
+                raise ToolError(f"Order {order_id} has {order.left} EUR left to refund.")
+            _pay(db, order_id, "refund", cents(amount), at, reason, note)
+            return {
+                "order_id": order_id,
+                "refunded": f"{amount} EUR",
+                "refunded_in_all": f"{order.refunded + amount} EUR",
+                "left_to_refund": f"{order.left - amount} EUR",
+            }
+
+        request = {"amount": str(amount), "reason": reason, "note": note}
+        return self._once(key, "refund", order_id, request, at, effect)
+
+    def change_address(self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime) -> Result:
+        """Send the order elsewhere; ToolError once it has left the warehouse."""
+
+        def effect(db: sqlite3.Connection, order: Order) -> Result:
+            if order.status not in BEFORE_SHIPPING:
+                raise ToolError(f"Order {order_id} is {order.status}; its address can no longer change.")
+            if dict(address) == order.address:
+                raise ToolError(f"Order {order_id} already goes to that address.")
+            db.execute(
+                "UPDATE orders SET street = :street, postal_code = :postal_code, city = :city,"
+                " country = :country WHERE id = :id",
+                {**address, "id": order_id},
+            )
+            result: Result = {"order_id": order_id, "ships_to": one_line(address)}
+            return {**result, "notified": order.email} if notify else result
+
+        request = {"address": dict(address), "notify": notify}
+        return self._once(key, "address", order_id, request, at, effect)
+
+    def cancel(self, key: str, order_id: int, reason: str, restock: bool, at: datetime) -> Result:
+        """Cancel an order that has not shipped and pay back what is left; ToolError for any other."""
+
+        def effect(db: sqlite3.Connection, order: Order) -> Result:
+            if order.status == "cancelled":
+                raise ToolError(f"Order {order_id} is cancelled already.")
+            if order.status not in BEFORE_SHIPPING:
+                raise ToolError(
+                    f"Order {order_id} is {order.status}; only orders that have not shipped can be cancelled."
+                )
+            db.execute("UPDATE orders SET status = 'cancelled' WHERE id = ?", (order_id,))
+            if order.left:
+                _pay(db, order_id, "refund", cents(order.left), at, "cancelled", reason)
+            back = sum(quantity for quantity, _, _ in order.lines) if restock else 0
+            for quantity, _, sku in order.lines if restock else ():
+                db.execute("UPDATE product SET stock = stock + ? WHERE sku = ?", (quantity, sku))
+            return {
+                "order_id": order_id,
+                "status": "cancelled",
+                "refunded": f"{order.left} EUR",
+                "items_back_in_stock": back,
+            }
+
+        return self._once(key, "cancel", order_id, {"reason": reason, "restock": restock}, at, effect)
+
+    def stock(self, sku: str) -> int:
+        """How many of a product are in stock; ToolError for an unknown one."""
+        with self._read() as db:
+            row = db.execute("SELECT stock FROM product WHERE sku = ?", (sku,)).fetchone()
+        if row is None:
+            raise ToolError(f"There is no product {sku}.")
+        return int(row[0])
+
+    def events(self, order_id: int) -> list[tuple[str, str | None]]:
+        """What happened to an order, oldest first: kind and idempotency key (None for the shop's own history)."""
+        with self._read() as db:
+            return db.execute("SELECT kind, key FROM event WHERE order_id = ? ORDER BY seq", (order_id,)).fetchall()
+
+    def _once(
+        self, key: str, kind: str, order_id: int, request: Mapping[str, Any], at: datetime, effect: Effect
+    ) -> Result:
+        """Run `effect` and log it under `key`, or give the result that key already had."""
+        if not key:
+            raise ValueError("a write needs an idempotency key")
+        asked = json.dumps([kind, order_id, request], sort_keys=True)
+        with self._write() as db:
+            row = db.execute("SELECT request, result FROM event WHERE key = ?", (key,)).fetchone()
+            if row is not None:
+                if row[0] != asked:
+                    raise ToolError("This call already did something else; nothing was done now.")
+                return dict(json.loads(row[1]))
+            result = effect(db, _order(db, order_id))
+            db.execute(
+                "INSERT INTO event (key, order_id, kind, at, request, result) VALUES (?, ?, ?, ?, ?, ?)",
+                (key, order_id, kind, at.astimezone(UTC).isoformat(), asked, json.dumps(result)),
+            )
+            return result
+
+    def _connect(self) -> sqlite3.Connection:
+        # Transactions are written out below; sqlite3's implicit ones would begin DEFERRED.
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        db.execute("PRAGMA foreign_keys=ON")
+        db.create_function("fold", 1, str.casefold, deterministic=True)  # SQLite's lower() knows ASCII only
+        return db
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with self._transaction("BEGIN DEFERRED") as db:
+            yield db
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            yield db
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with closing(self._connect()) as db:
+            db.execute(begin)
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+
+def one_line(address: Mapping[str, str]) -> str:
+    """An address as people write it in a sentence."""
+    return f"{address['street']}, {address['postal_code']} {address['city']}, {address['country']}"
+
+
+def _order(db: sqlite3.Connection, order_id: int) -> Order:
+    row = db.execute(
+        "SELECT c.name, c.email, o.status, o.placed_at, o.street, o.postal_code, o.city, o.country,"
+        " (SELECT coalesce(sum(quantity * unit_cents), 0) FROM order_line WHERE order_id = o.id),"
+        " (SELECT coalesce(sum(cents), 0) FROM payment WHERE order_id = o.id AND kind = 'payment'),"
+        " (SELECT coalesce(sum(cents), 0) FROM payment WHERE order_id = o.id AND kind = 'refund')"
+        " FROM orders o JOIN customer c ON c.id = o.customer_id WHERE o.id = ?",
+        (order_id,),
+    ).fetchone()
+    if row is None:
+        raise ToolError(f"There is no order {order_id}.")
+    lines = db.execute(
+        "SELECT l.quantity, p.name, p.sku FROM order_line l JOIN product p ON p.sku = l.sku"
+        " WHERE l.order_id = ? ORDER BY l.position",
+        (order_id,),
+    ).fetchall()
+    customer, email, status, placed_at, street, postal_code, city, country, total, paid, refunded = row
+    return Order(
+        id=order_id,
+        customer=customer,
+        email=email,
+        status=status,
+        placed_at=placed_at,
+        address={"street": street, "postal_code": postal_code, "city": city, "country": country},
+        lines=tuple(lines),
+        total=euros(total),
+        paid=euros(paid),
+        refunded=euros(refunded),
+    )
+
+
+def _pay(
+    db: sqlite3.Connection, order_id: int, kind: str, amount: int, at: datetime, reason: str, note: str | None
+) -> None:
+    db.execute(
+        "INSERT INTO payment (order_id, kind, cents, at, reason, note) VALUES (?, ?, ?, ?, ?, ?)",
+        (order_id, kind, amount, at.astimezone(UTC).isoformat(), reason, note),
+    )

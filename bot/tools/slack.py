@@ -1,0 +1,208 @@
+"""The agent's only way to reach Slack. Text goes out as text: no blocks, no live mentions, always signed.
+
+The client is given and should have no retry handlers: a post repeated by itself would be a second post. Names are
+looked up when a tool runs, and when its preview is made, so that a card says which channel and who is meant.
+"""
+
+from __future__ import annotations
+
+import html
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+from slack_sdk.errors import SlackClientError
+
+from bot.authority import Directory
+from bot.tools import Effect, Tool, ToolContext, tool
+from bot.tools.slack_common import Arguments, ChannelName, escaped, previewed, target
+from bot.tools.slack_lookup import Channel, Lookup
+from bot.tools.slack_posts import post_message_tool, schedule_message_tool
+from bot.tools.slack_refusals import act
+
+if TYPE_CHECKING:  # the client is given, never made here
+    from slack_sdk import WebClient
+
+LISTED = 50  # entries a list shows at most
+
+
+class ListChannels(Arguments):
+    """Arguments of list_channels."""
+
+    query: str | None = Field(None, title="Name contains", max_length=80)
+
+
+class ListPeople(Arguments):
+    """Arguments of list_people."""
+
+    query: str | None = Field(None, title="Name contains", max_length=80)
+
+
+class CreateChannel(Arguments):
+    """Arguments of create_channel."""
+
+    name: str = Field(
+        title="Name",
+        pattern=r"^[a-z0-9_-]{1,80}$",
+        description="Lower-case letters, digits, hyphens and underscores, at most 80.",
+    )
+    private: bool = Field(False, title="Private")
+
+
+class Invite(Arguments):
+    """Arguments of invite."""
+
+    channel: ChannelName
+    people: list[str] = Field(title="People", min_length=1, max_length=30, description="@handles, full names or ids.")
+
+
+class SetTopic(Arguments):
+    """Arguments of set_topic."""
+
+    channel: ChannelName
+    topic: str = Field(title="Topic", max_length=250)
+
+
+def slack_tools(client: WebClient, directory: Directory) -> list[Tool[Any]]:
+    """The seven tools over `client` (without retry handlers) and `directory` (who is in a channel)."""
+    lookup = Lookup(client, directory)
+    return [
+        _list_channels(lookup),
+        _list_people(lookup),
+        post_message_tool(client, lookup),
+        schedule_message_tool(client, lookup),
+        _create_channel(client),
+        _invite(client, lookup),
+        _set_topic(client, lookup),
+    ]
+
+
+def _list_channels(lookup: Lookup) -> Tool[Any]:
+    @tool(title="List channels", effect="List the channels in Slack", does=Effect.READ)
+    def list_channels(args: ListChannels, context: ToolContext) -> dict[str, Any]:
+        """List Slack channels, optionally those whose name contains the query."""
+        found = [each for each in lookup.channels() if (args.query or "").lower().lstrip("#") in each.name]
+        # The bot may be in private channels the requester has no business to know of.
+        seen = [each for each in found if not each.private or context.requester in lookup.members(each)]
+        return {
+            "matching": len(seen),
+            "channels": [
+                _without_empty(
+                    channel=f"#{each.name}",
+                    id=each.id,
+                    members=each.members,
+                    topic=html.unescape(each.topic),
+                    private=each.private,
+                    shared_with_another_company=each.external,
+                )
+                for each in seen[:LISTED]
+            ],
+        }
+
+    return list_channels
+
+
+def _list_people(lookup: Lookup) -> Tool[Any]:
+    @tool(title="List people", effect="List the people in Slack", does=Effect.READ)
+    def list_people(args: ListPeople, context: ToolContext) -> dict[str, Any]:
+        """List people in Slack, optionally those whose name contains the query."""
+        query = (args.query or "").casefold().lstrip("@")
+        found = [each for each in lookup.people() if any(query in name for name in each.names)]
+        return {
+            "matching": len(found),
+            "people": [
+                _without_empty(
+                    name=each.name,
+                    handle=f"@{each.handle}",
+                    id=each.id,
+                    job=each.job,
+                    guest=each.guest,
+                    of_another_company=bool(each.team) and each.team != context.team,
+                )
+                for each in found[:LISTED]
+            ],
+        }
+
+    return list_people
+
+
+def _create_channel(client: WebClient) -> Tool[Any]:
+    def who(args: CreateChannel) -> str:
+        return f"A {'private' if args.private else 'public'} channel, with the bot and the person who asked in it"
+
+    @tool(title="Create a channel", effect="Create the channel #{name}", does=Effect.WRITE, preview=who)
+    def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
+        """Create a Slack channel with the person who asked in it; use `invite` for others."""
+        answer = act(
+            "creating the channel",
+            f"#{args.name}",
+            lambda: client.conversations_create(name=args.name, is_private=args.private),
+        )
+        made = answer.get("channel") or {}  # it exists by now: nothing that goes wrong from here on is a failure
+        result = {"channel": f"#{made.get('name', args.name)}", "channel_id": made.get("id")}
+        try:
+            client.conversations_invite(channel=made.get("id", ""), users=[context.requester])
+        except (SlackClientError, OSError, HTTPException, ValueError):
+            return {**result, "note": "The person who asked could not be invited."}
+        return result
+
+    return create_channel
+
+
+def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
+    def details(args: Invite, channel: Channel) -> list[str]:
+        inside = lookup.members(channel)
+        return [f"{each}{' · is in it already' if each.id in inside else ''}" for each in lookup.persons(args.people)]
+
+    @tool(
+        title="Invite people",
+        effect="Invite people to {channel}",
+        does=Effect.WRITE,
+        idempotent=True,  # who is in the channel already is left out
+        preview=previewed(lookup, details),
+    )
+    def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
+        """Invite people to a Slack channel that the bot is in."""
+        channel = target(lookup, args.channel, context)
+        inside = lookup.members(channel)
+        people = lookup.persons(args.people)
+        new = [each for each in people if each.id not in inside]
+        if new:
+            ids = [each.id for each in new]
+            act("inviting", f"#{channel.name}", lambda: client.conversations_invite(channel=channel.id, users=ids))
+        return _without_empty(
+            channel=f"#{channel.name}",
+            invited=[each.name for each in new],
+            already_there=[each.name for each in people if each.id in inside],
+        )
+
+    return invite
+
+
+def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
+    def details(_args: SetTopic, channel: Channel) -> list[str]:
+        return [f"Topic now: {html.unescape(channel.topic) or '(none)'}"]
+
+    @tool(
+        title="Set a channel's topic",
+        effect="Set the topic of {channel}",
+        does=Effect.WRITE,
+        idempotent=True,
+        preview=previewed(lookup, details),
+    )
+    def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
+        """Set the topic of a Slack channel; an empty topic removes it."""
+        channel = target(lookup, args.channel, context)
+        topic = escaped(args.topic)
+        act(
+            "setting the topic",
+            f"#{channel.name}",
+            lambda: client.conversations_setTopic(channel=channel.id, topic=topic),
+        )
+        return {"channel": f"#{channel.name}", "topic": args.topic}
+
+    return set_topic
+
+
+def _without_empty(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, "", False, [])}

@@ -1,0 +1,55 @@
+"""What the Slack tools share: how a channel is named, found, allowed and previewed. It changes nothing in Slack."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.tools import ToolContext, ToolError
+from bot.tools.slack_lookup import Channel, Lookup
+
+ChannelName = Annotated[
+    str, Field(title="Channel", min_length=1, max_length=100, description="#name or the channel's id.")
+]
+
+
+class Arguments(BaseModel):
+    """What all argument models share: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def target(lookup: Lookup, wanted: str, context: ToolContext, *, external_ok: bool = True) -> Channel:
+    """The channel to act on; ToolError where the requester has no place in it or outsiders would read along."""
+    channel = lookup.channel(wanted)
+    if channel.archived:
+        raise ToolError(f"#{channel.name} is archived.")
+    if channel.private and context.requester not in lookup.members(channel):
+        # Else the bot would be a way into private channels.
+        raise ToolError(f"#{channel.name} is private, and the person who asked is not in it.")
+    if channel.external and not external_ok:
+        raise ToolError(f"#{channel.name} is shared with another company; say external_ok if they may read it.")
+    return channel
+
+
+def escaped(text: str) -> str:
+    """As Slack wants it: with these three characters replaced nothing in it is a mention, a broadcast or a link."""
+    return html.escape(text, quote=False)
+
+
+def previewed(lookup: Lookup, details: Callable[[Any, Channel], list[str]]) -> Callable[[Any], str]:
+    """A preview that says which channel is meant, then `details`; what cannot be looked up is said as well."""
+
+    def preview(args: Any) -> str:
+        try:
+            channel = lookup.channel(args.channel)
+            count = "" if channel.members is None else f", {channel.members} members"
+            kind = f"{' · private' if channel.private else ''}{' · archived' if channel.archived else ''}"
+            return "\n".join([f"→ {channel}{count}{kind}", *details(args, channel)])
+        except ToolError as error:
+            return f"⚠ {error}"
+
+    return preview

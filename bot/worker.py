@@ -1,0 +1,323 @@
+"""advance(run): one run, one step at a time, from what is written. Holds no truth of its own between steps.
+
+A step is a model turn, the execution of one call, or the decision to wait. Every write checks the fence of the claim,
+so a worker that stalled past its lease changes nothing any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from bot.agent import prompt
+from bot.agent.planner import Plan, Planner, PlannerError, Proposed, Reply
+from bot.core import Core, load_gate
+from bot.executor import CallExecutor
+from bot.policy import Ask
+from bot.proposals import Prepared, RefusedError, find_place, prepare
+from bot.routing import Asked, put_cards
+from bot.slack import answers, sentences
+from bot.thread import Thread
+from bot.tools import Effect
+from storage import calls, inbox, moves, outbox, runs
+from storage.models import Call, Run
+from storage.models import Plan as PlanRow
+from storage.states import CallStatus, RunStatus
+
+log = logging.getLogger("countersign.worker")
+C, R = CallStatus, RunStatus
+
+
+class Answer(Protocol):
+    """The words of one turn on their way to the thread."""
+
+    def write(self, text: str) -> None:
+        """More text; raises moves.FencedError when the run was stopped meanwhile."""
+        ...
+
+    def restart(self) -> None:
+        """What was written is void."""
+        ...
+
+    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+        """Store the whole text for the outbox, in the transaction that stores the turn."""
+        ...
+
+    def abandon(self) -> None:
+        """The turn did not come to an end; what was shown is closed."""
+        ...
+
+
+class Presence(Protocol):
+    """Tells Slack what the bot is doing; never fails."""
+
+    def working(self, run: Run) -> None:
+        """It thinks or acts."""
+        ...
+
+    def waiting(self, run: Run) -> None:
+        """It waits for people."""
+        ...
+
+    def done(self, run: Run) -> None:
+        """It is over."""
+        ...
+
+
+class Worker:
+    """Advances runs. Any number may work on one database."""
+
+    def __init__(
+        self,
+        core: Core,
+        planner: Planner,
+        executor: CallExecutor,
+        thread: Thread,
+        answer: Callable[[Run], Answer],
+        presence: Presence,
+    ) -> None:
+        """`answer` opens the way for one turn's words; `thread` reads what was said before."""
+        self._core = core
+        self._planner = planner
+        self._executor = executor
+        self._thread = thread
+        self._answer = answer
+        self._presence = presence
+
+    def advance(self, run_id: str) -> None:
+        """Claim the run and take steps until it waits, ends or is taken away. Raises nothing."""
+        core, now = self._core, self._core.clock.now()
+        run: Run | None = None
+        try:
+            with core.store.write() as tx:
+                run = runs.claim(tx, run_id, now=now, lease_until=now + timedelta(seconds=core.settings.lease))
+            if run is None:
+                return
+            self._close_streams(run)
+            while self._step(run):
+                with core.store.read() as tx:
+                    run = runs.held_by(tx, run_id, run.fence)
+        except moves.FencedError:
+            log.info("run %s: taken away from this worker", run_id)
+        except PlannerError as error:
+            self._fail(run, str(error))
+        except Exception:
+            log.exception("run %s: failed", run_id)
+            self._fail(run, "Something went wrong inside Countersign.")
+        finally:
+            core.post()
+
+    def _step(self, run: Run) -> bool:
+        """One step; False when there is nothing more to do now."""
+        if run.status is not R.RUNNING:  # cancelled meanwhile
+            return False
+        with self._core.store.read() as tx:
+            plan = calls.open_plan(tx, run.id)
+            found = calls.of_plan(tx, plan.id) if plan else []
+        if plan is None:
+            return self._turn(run)
+        for call in found:
+            if call.status is C.RUNNING:
+                self._executor.recover(run, call)
+                return True
+        if at_once := next((c for c in found if c.status is C.APPROVED and c.does == Effect.READ), None):
+            self._presence.working(run)
+            self._executor.execute(run, at_once.id)
+            return True
+        if any(calls.waits(call) for call in found):
+            return self._wait(run, plan)
+        if approved := next((c for c in found if c.status is C.APPROVED), None):
+            self._presence.working(run)
+            self._in_order(run, found, approved)
+            return True
+        with self._core.store.write() as tx:
+            runs.held_by(tx, run.id, run.fence)
+            runs.close_plan(tx, run, plan, at=self._core.clock.now())
+        return True
+
+    def _in_order(self, run: Run, found: list[Call], call: Call) -> None:
+        """Execute the next approved call of a plan, or cancel it when an earlier step went wrong."""
+        earlier = [c for c in found if c.position < call.position and c.does != Effect.READ]
+        broken = next((c for c in earlier if c.status in (C.FAILED, C.UNKNOWN)), None)
+        if broken is None:
+            self._executor.execute(run, call.id)
+            return
+        output = "CANCELLED: an earlier step of the plan failed, so it was not run."
+        with self._core.store.write() as tx:
+            runs.held_by(tx, run.id, run.fence)
+            moves.call(
+                tx, call, C.CANCELLED, at=self._core.clock.now(), actor="worker", output=output,
+                note="an earlier step failed", data={"because": broken.id},
+            )  # fmt: skip
+
+    def _wait(self, run: Run, plan: PlanRow) -> bool:
+        """RUNNING -> WAITING, unless the last decision came in meanwhile; calls that no card shows get one."""
+        self._show_missing(run, plan)
+        now = self._core.clock.now()
+        with self._core.store.write() as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            if not any(calls.waits(call) for call in calls.of_plan(tx, plan.id)):
+                return True
+            if not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
+                return False
+        self._core.post()
+        self._core.wake()  # a nearer deadline may have come into being
+        self._presence.waiting(run)
+        return False
+
+    def _show_missing(self, run: Run, plan: PlanRow) -> None:
+        """A call that policy had allowed and now asks for has no card yet."""
+        with self._core.store.read() as tx:
+            on_cards = {c for card in outbox.cards(tx, plan.id) for c in outbox.body(card)["calls"]}
+            missing = [c for c in calls.of_plan(tx, plan.id) if c.status is C.PENDING and c.id not in on_cards]
+        for call in missing:
+            gate = load_gate(call.gate)
+            assert isinstance(gate, Ask)
+            try:
+                place = find_place(self._core, run, gate)
+            except RefusedError as error:
+                with self._core.store.write() as tx:
+                    at = self._core.clock.now()
+                    moves.call(tx, call, C.INVALIDATED, at=at, actor="policy", output=error.output, note=error.note)
+                continue
+            with self._core.store.write() as tx:
+                put_cards(tx, run, plan.id, [Asked(call, gate, place)])
+
+    def _turn(self, run: Run) -> bool:
+        """One model turn: take in what was said meanwhile, ask the model, store what it answers or proposes."""
+        core = self._core
+        self._presence.working(run)
+        self._thread.take_in(run)
+        if over := self._over_limit(run):
+            return self._end(run, over)
+        with core.store.read() as tx:
+            transcript = _complete(runs.transcript(tx, run))
+        tools = [_function(tool) for tool in core.tools]
+        answer = self._answer(run)
+        try:
+            result = self._planner.turn(transcript, tools, prompt.instructions(core.clock.now()), answer)
+            if isinstance(result, Reply):
+                return self._store_reply(run, result, answer)
+            return self._store_plan(run, result, answer)
+        except BaseException:
+            answer.abandon()
+            raise
+
+    def _over_limit(self, run: Run) -> str:
+        settings = self._core.settings
+        if run.turns >= settings.max_turns:
+            return f"I stopped: this request has taken {run.turns} turns, which is its limit."
+        if run.tokens >= settings.max_tokens:
+            return f"I stopped: this request has used {run.tokens} tokens, which is more than its limit."
+        return ""
+
+    def _end(self, run: Run, text: str) -> bool:
+        item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        return self._store_reply(run, Reply(text, [item], 0), self._answer(run))
+
+    def _store_reply(self, run: Run, reply: Reply, answer: Answer) -> bool:
+        now = self._core.clock.now()
+        with self._core.store.write() as tx:
+            held = self._count(tx, run, reply)
+            more = bool(inbox.held(tx, run.id))  # said while the model was answering: go on with that
+            text = reply.text.strip() or ("" if more else "Done.")
+            answer.finish(tx, text, last=not more)
+            if not more and not moves.run(tx, held, R.COMPLETED, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        self._core.post()
+        if not more:
+            self._presence.done(run)
+        return more
+
+    def _store_plan(self, run: Run, plan: Plan, answer: Answer) -> bool:
+        core, now = self._core, self._core.clock.now()
+        with core.store.read() as tx:
+            taken = calls.provider_ids(tx, run.team, run.channel, run.thread_ts)
+        row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
+        prepared = prepare(core, run, row.id, plan.calls, taken)
+        _rename(plan, plan.calls, prepared)
+        asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
+        with core.store.write() as tx:
+            self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
+            calls.add_plan(tx, row)
+            for each in prepared:
+                moves.born(tx, each.call, at=now, actor="agent", data=each.birth)
+                if each.revision is not None:
+                    calls.add_revision(tx, each.revision)
+            answer.finish(tx, plan.text.strip(), last=False)
+            put_cards(tx, run, row.id, asked)
+            for each in prepared:
+                if each.tell_requester:
+                    _tell(tx, run, each)
+        core.post()
+        return True
+
+    def _count(self, tx: Connection, run: Run, result: Reply | Plan, *, calls: int = 0, cards: bool = False) -> Run:
+        """Store the turn's items and count it, if this worker still holds the run and it still goes on."""
+        held = runs.held_by(tx, run.id, run.fence)
+        if held.status is not R.RUNNING:
+            raise moves.FencedError(run.id)
+        held.turns += 1
+        runs.count(
+            tx, held, turns=held.turns, tokens=held.tokens + result.tokens,
+            calls=held.calls + calls, cards=held.cards + cards,
+        )  # fmt: skip
+        for item in result.items:
+            runs.append(tx, held, item, at=self._core.clock.now())
+        return held
+
+    def _close_streams(self, run: Run) -> None:
+        """A stream left open by a crash is closed before anything else is said."""
+        with self._core.store.write() as tx:
+            outbox.close_streams(tx, run.id)
+        self._core.post()
+
+    def _fail(self, run: Run | None, why: str) -> None:
+        """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""
+        if run is None:
+            return
+        now = self._core.clock.now()
+        with self._core.store.write() as tx:
+            held = runs.get(tx, run.id)
+            if held is None or held.fence != run.fence or held.status is not R.RUNNING:
+                return
+            moves.run(tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why)
+            text = sentences.gave_up(why)
+            outbox.notice(
+                tx, run, f"failed:{run.id}:{run.fence}", {"text": text, "blocks": answers.retry_blocks(text, run.id)}
+            )
+        self._presence.done(run)
+
+
+def _tell(tx: Connection, run: Run, prepared: Prepared) -> None:
+    text = f"I did not ask for `{prepared.call.tool}`: {sentences.said(prepared.tell_requester)}."
+    outbox.notice(tx, run, f"refused:{prepared.call.id}", {"text": text})
+
+
+def _rename(plan: Plan, proposed: list[Proposed], prepared: list[Prepared]) -> None:
+    """Where the provider's call id could not be used, the stored item carries ours, so that each call has one output."""
+    for each, ours in zip(proposed, prepared, strict=True):
+        plan.items[each.index]["call_id"] = ours.call.provider_id
+
+
+def _function(tool: Any) -> dict[str, Any]:
+    return {
+        "type": "function", "name": tool.name, "description": tool.description,
+        "parameters": tool.schema(), "strict": False,
+    }  # fmt: skip
+
+
+def _complete(transcript: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give a call whose tool is still running (its run was cancelled) an output, so that the transcript is valid."""
+    told = {item["call_id"] for item in transcript if item.get("type") == "function_call_output"}
+    result = []
+    for item in transcript:
+        result.append(item)
+        if item.get("type") == "function_call" and item["call_id"] not in told:
+            text = "UNKNOWN: the request was cancelled while this was running; it may still finish."
+            result.append({"type": "function_call_output", "call_id": item["call_id"], "output": text})
+    return result

@@ -1,0 +1,124 @@
+"""Canonical JSON and the digest of exactly what would run. Pure, but for `load_key` and its key file."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import rfc8785
+
+SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
+
+
+class OddValueError(ValueError):
+    """A value that has no canonical form: NaN, an infinity, a duplicate key, a lone surrogate, a foreign type."""
+
+
+def canonical(value: Any) -> str:
+    """RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError."""
+    try:
+        return rfc8785.dumps(_plain(value)).decode()
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise OddValueError(str(error)) from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return value if abs(value) <= SAFE_INTEGER else str(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise OddValueError("NaN and infinities are not values")
+        return value
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise OddValueError("NaN and infinities are not values")
+        return format(value.normalize(), "f") if value else "0"
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise OddValueError("object keys must be strings")
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    raise OddValueError(f"{type(value).__name__} has no canonical form")
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object strictly: no duplicate keys, no NaN. Raises OddValueError."""
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(found)
+        if len(result) != len(found):
+            raise OddValueError("a key stands twice in the same object")
+        return result
+
+    def refuse(constant: str) -> Any:
+        raise OddValueError(f"{constant} is not a JSON value")
+
+    try:
+        value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise OddValueError(f"not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise OddValueError("the arguments must be a JSON object")
+    return value
+
+
+def digest(
+    key: bytes,
+    *,
+    tool: str,
+    schema: str,
+    arguments: str,
+    requester: str,
+    team: str,
+    gate: str,
+    revision: int,
+) -> str:
+    """HMAC-SHA256 (hex) over what would run and on whose word: equal exactly when all of it is equal.
+
+    `arguments` and `gate` are canonical JSON text; `schema` is the tool's schema digest.
+    """
+    body = canonical([tool, schema, arguments, requester, team, gate, revision])
+    return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
+
+
+def load_key(path: Path) -> bytes:
+    """The key in `path` (0600), made on first use; processes that race to make it all read the same one.
+
+    The file is written whole under another name and then linked, so there is no moment with half a key.
+    """
+    if not path.exists():
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as handle:
+                handle.write(secrets.token_hex(32))
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.link(temporary, path)
+        except FileExistsError:
+            pass  # another process was first; its key is the key
+        finally:
+            temporary.unlink()
+    key = path.read_text().strip().encode()
+    if len(key) < 32:
+        raise ValueError(f"{path} does not hold a key of at least 32 characters")
+    return key

@@ -1,0 +1,79 @@
+"""The inbox: what Slack delivered, stored before it is acknowledged, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import col
+
+from storage.models import Delivery, values
+from storage.store import first, rows
+
+CLICKS = ("action", "submission")
+
+
+def store(tx: Connection, delivery: Delivery) -> bool:
+    """Store a delivery; False when its key is there already (a redelivery)."""
+    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(Delivery).values(values(delivery)).on_conflict_do_nothing(index_elements=["key"])
+    return tx.execute(statement).rowcount == 1
+
+
+def new(tx: Connection) -> list[Delivery]:
+    """What has not been taken in, in the order it was stored."""
+    return rows(tx, Delivery, select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq)))
+
+
+def held(tx: Connection, run_id: str) -> list[Delivery]:
+    """Messages that wait for the run's next model turn, in order."""
+    where = (col(Delivery.status) == "held", col(Delivery.run_id) == run_id)
+    return rows(tx, Delivery, select(Delivery).where(*where).order_by(col(Delivery.seq)))
+
+
+def oldest_click(tx: Connection) -> datetime | None:
+    """When the oldest click that is still undecided was stored: no deadline after it may fall yet."""
+    return tx.scalar(
+        select(func.min(col(Delivery.received_at))).where(col(Delivery.status) == "new", col(Delivery.kind).in_(CLICKS))
+    )
+
+
+def settle(tx: Connection, delivery: Delivery, note: str) -> None:
+    """It is dealt with; `note` says how, for the operator."""
+    tx.execute(update(Delivery).where(col(Delivery.seq) == delivery.seq).values(status="done", note=note))
+
+
+def hold(tx: Connection, delivery: Delivery, run_id: str) -> None:
+    """It waits for the run's next model turn."""
+    tx.execute(update(Delivery).where(col(Delivery.seq) == delivery.seq).values(status="held", run_id=run_id))
+
+
+def stumble(tx: Connection, delivery: Delivery, error: str, *, limit: int) -> bool:
+    """Count a failed try; after `limit` of them it is broken and left alone. True when it is broken now."""
+    broken = delivery.attempts + 1 >= limit
+    tx.execute(
+        update(Delivery)
+        .where(col(Delivery.seq) == delivery.seq)
+        .values(attempts=delivery.attempts + 1, note=error[:500], status="broken" if broken else "new")
+    )
+    return broken
+
+
+def newest_taken(tx: Connection, team: str, channel: str, thread_ts: str) -> str:
+    """The Slack ts of the newest message of a thread that is in its transcript, or ""."""
+    where = (
+        col(Delivery.kind) == "message",
+        col(Delivery.team) == team,
+        col(Delivery.channel) == channel,
+        col(Delivery.thread_ts) == thread_ts,
+        col(Delivery.status) == "done",
+        col(Delivery.run_id).is_not(None),
+    )
+    found = first(tx, Delivery, select(Delivery).where(*where).order_by(col(Delivery.seq).desc()))
+    return found.key.rsplit(":", 1)[1] if found else ""
+
+
+def has(tx: Connection, key: str) -> bool:
+    """Whether a delivery of that key was stored."""
+    return first(tx, Delivery, select(Delivery).where(col(Delivery.key) == key)) is not None

@@ -1,0 +1,25 @@
+"""Alembic's entry: runs on the engine the store hands over, with foreign keys off meanwhile.
+
+Batch changes drop and recreate tables; with foreign keys on, that would cascade into every child row.
+"""
+
+from typing import Any
+
+from alembic import context
+from sqlalchemy import Engine
+
+engine: Engine = context.config.attributes["engine"]
+with engine.connect() as connection:
+    sqlite = engine.dialect.name == "sqlite"
+    raw: Any = connection.connection.driver_connection
+    if sqlite:
+        raw.execute("PRAGMA foreign_keys=OFF")  # has no effect inside a transaction, hence before it
+    context.configure(connection=connection, render_as_batch=True, transactional_ddl=True)
+    with context.begin_transaction():
+        context.run_migrations()
+        if sqlite:
+            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+            if broken:
+                raise RuntimeError(f"the migration would leave dangling rows: {broken[:5]}")
+    if sqlite:
+        raw.execute("PRAGMA foreign_keys=ON")

@@ -1,0 +1,220 @@
+"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, audit, outbox, contacts."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from storage import sqlite
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Create everything, and make the append-only tables refuse update and delete."""
+    for create in (_requests, _calls, _traffic):
+        create()
+    if op.get_bind().dialect.name == "sqlite":
+        for statement in sqlite.append_only_triggers():
+            op.execute(statement)
+
+
+def _requests() -> None:
+    op.create_table(
+        "run",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("team", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("thread_ts", sa.String(), nullable=False),
+        sa.Column("requester", sa.String(), nullable=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("fence", sa.Integer(), nullable=False),
+        sa.Column("lease_until", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.Column("turns", sa.Integer(), nullable=False),
+        sa.Column("calls", sa.Integer(), nullable=False),
+        sa.Column("cards", sa.Integer(), nullable=False),
+        sa.Column("tokens", sa.Integer(), nullable=False),
+        sa.Column("error", sa.String(), nullable=False),
+        sa.Column("is_dm", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_run_status", "run", ["status"], unique=False)
+    op.create_index("ix_run_thread", "run", ["team", "channel", "thread_ts"], unique=False)
+    op.create_table(
+        "plan",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("turn", sa.Integer(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("answered", sa.Boolean(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id"],
+            ["run.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_plan_run_id", "plan", ["run_id"], unique=False)
+    op.create_table(
+        "item",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("team", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("thread_ts", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("turn", sa.Integer(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id"],
+            ["run.id"],
+        ),
+        sa.PrimaryKeyConstraint("seq"),
+    )
+    op.create_index("ix_item_run_id", "item", ["run_id"], unique=False)
+    op.create_index("ix_item_thread", "item", ["team", "channel", "thread_ts", "seq"], unique=False)
+
+
+def _calls() -> None:
+    op.create_table(
+        "call",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("plan_id", sa.String(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("provider_id", sa.String(), nullable=False),
+        sa.Column("tool", sa.String(), nullable=False),
+        sa.Column("does", sa.String(), nullable=False),
+        sa.Column("schema_digest", sa.String(), nullable=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("gate", sa.Text(), nullable=False),
+        sa.Column("deadline", sa.BigInteger(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("preview", sa.Text(), nullable=False),
+        sa.Column("output", sa.Text(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("decided_at", sa.BigInteger(), nullable=True),
+        sa.Column("finished_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["plan_id"],
+            ["plan.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["run_id"],
+            ["run.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_call_due", "call", ["status", "deadline"], unique=False)
+    op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)
+    op.create_index("ix_call_run_id", "call", ["run_id"], unique=False)
+    op.create_index("ix_call_status", "call", ["status"], unique=False)
+    op.create_table(
+        "revision",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("call_id", sa.String(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("arguments", sa.Text(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("author", sa.String(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["call_id"],
+            ["call.id"],
+        ),
+        sa.PrimaryKeyConstraint("seq"),
+        sa.UniqueConstraint("call_id", "number"),
+    )
+    op.create_index("ix_revision_call_id", "revision", ["call_id"], unique=False)
+    op.create_table(
+        "vote",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("call_id", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("person", sa.String(), nullable=False),
+        sa.Column("verb", sa.String(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["call_id"],
+            ["call.id"],
+        ),
+        sa.PrimaryKeyConstraint("seq"),
+        sa.UniqueConstraint("call_id", "revision", "person"),
+    )
+    op.create_index("ix_vote_call_id", "vote", ["call_id"], unique=False)
+
+
+def _traffic() -> None:
+    op.create_table(
+        "delivery",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("team", sa.String(), nullable=False),
+        sa.Column("user", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("thread_ts", sa.String(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("received_at", sa.BigInteger(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=True),
+        sa.Column("note", sa.String(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+        sa.UniqueConstraint("key"),
+    )
+    op.create_index("ix_delivery_run_id", "delivery", ["run_id"], unique=False)
+    op.create_index("ix_delivery_status", "delivery", ["status"], unique=False)
+    op.create_table(
+        "message",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("plan_id", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("thread_ts", sa.String(), nullable=False),
+        sa.Column("recipient", sa.String(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("wanted", sa.Integer(), nullable=False),
+        sa.Column("shown", sa.Integer(), nullable=False),
+        sa.Column("ts", sa.String(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("due_at", sa.BigInteger(), nullable=True),
+        sa.Column("error", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+        sa.UniqueConstraint("key"),
+    )
+    op.create_index("ix_message_plan_id", "message", ["plan_id"], unique=False)
+    op.create_index("ix_message_run_id", "message", ["run_id"], unique=False)
+    op.create_index("ix_message_status", "message", ["status"], unique=False)
+    op.create_table(
+        "audit",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("run_id", sa.String(), nullable=False),
+        sa.Column("call_id", sa.String(), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("event", sa.String(), nullable=False),
+        sa.Column("data", sa.Text(), nullable=False),
+        sa.Column("previous", sa.String(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+        sa.UniqueConstraint("hash"),
+    )
+    op.create_index("ix_audit_call_id", "audit", ["call_id"], unique=False)
+    op.create_index("ix_audit_run_id", "audit", ["run_id"], unique=False)
+    op.create_table(
+        "contact",
+        sa.Column("team", sa.String(), nullable=False),
+        sa.Column("person", sa.String(), nullable=False),
+        sa.Column("greeted_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("team", "person"),
+    )

@@ -1,0 +1,256 @@
+"""The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
+
+Status columns are written only by `storage.moves`. `audit`, `revision`, `vote` and `item` are append-only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Index, String, Text, UniqueConstraint
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+from sqlmodel import Field, SQLModel
+
+from storage.states import CallStatus, RunStatus
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def new_id() -> str:
+    """An unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits."""
+    return secrets.token_urlsafe(16)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A timezone-aware UTC datetime, stored as microseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """To microseconds; ValueError for a naive datetime."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored")
+        delta = value - EPOCH
+        return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """From microseconds."""
+        if value is None:
+            return None
+        seconds, micros = divmod(int(value), 1_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+
+
+class Status(TypeDecorator[StrEnum]):
+    """A status enum stored by value; a value the enum does not know raises on reading (fail closed)."""
+
+    impl = String(16)
+    cache_ok = True
+
+    def __init__(self, enum: type[StrEnum]) -> None:
+        super().__init__()
+        self.enum = enum
+
+    def process_bind_param(self, value: StrEnum | str | None, dialect: Dialect) -> str | None:
+        """To the value; ValueError for anything outside the enum."""
+        return None if value is None else str(self.enum(value))
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> StrEnum | None:
+        """From the value."""
+        return None if value is None else self.enum(value)
+
+
+def _status(enum: type[StrEnum], default: StrEnum | None = None) -> Any:
+    return Field(default=default, sa_column=Column(Status(enum), nullable=False, index=True))
+
+
+def _text(default: str | None = None, *, nullable: bool = False) -> Any:
+    return Field(default=default, sa_column=Column(Text, nullable=nullable))
+
+
+def _time(*, nullable: bool = False, index: bool = False) -> Any:
+    return Field(default=None, sa_column=Column(UtcTime, nullable=nullable, index=index))
+
+
+class Delivery(SQLModel, table=True):
+    """The inbox: one row for each thing Slack delivered, stored before it was acknowledged."""
+
+    __tablename__ = "delivery"
+    seq: int | None = Field(default=None, primary_key=True)
+    key: str = Field(unique=True)  # what makes a redelivery the same delivery
+    kind: str  # message | action | submission | event
+    team: str
+    user: str
+    channel: str = ""
+    thread_ts: str = ""
+    body: str = _text("{}")  # JSON: the raw payload
+    received_at: datetime = _time()
+    status: str = Field(default="new", index=True)  # new | held (waits for the next turn) | done | broken
+    run_id: str | None = Field(default=None, index=True)
+    note: str = ""  # what became of it
+    attempts: int = 0
+
+
+class Run(SQLModel, table=True):
+    """One request being worked on, in one Slack thread."""
+
+    __tablename__ = "run"
+    __table_args__ = (Index("ix_run_thread", "team", "channel", "thread_ts"),)
+    id: str = Field(default_factory=new_id, primary_key=True)
+    team: str
+    channel: str
+    thread_ts: str
+    requester: str
+    status: RunStatus = _status(RunStatus, RunStatus.READY)
+    fence: int = 0
+    lease_until: datetime | None = _time(nullable=True)
+    created_at: datetime = _time()
+    updated_at: datetime = _time()
+    turns: int = 0
+    calls: int = 0
+    cards: int = 0
+    tokens: int = 0
+    error: str = ""
+    is_dm: bool = False
+
+
+class Item(SQLModel, table=True):
+    """One entry of a thread's transcript, verbatim as the model sends and sees it; append-only."""
+
+    __tablename__ = "item"
+    __table_args__ = (Index("ix_item_thread", "team", "channel", "thread_ts", "seq"),)
+    seq: int | None = Field(default=None, primary_key=True)
+    team: str
+    channel: str
+    thread_ts: str
+    run_id: str = Field(foreign_key="run.id", index=True)
+    turn: int = 0
+    body: str = _text("{}")  # JSON: one Responses API item
+    created_at: datetime = _time()
+
+
+class Plan(SQLModel, table=True):
+    """The calls proposed in one model turn, shown and decided together."""
+
+    __tablename__ = "plan"
+    id: str = Field(default_factory=new_id, primary_key=True)
+    run_id: str = Field(foreign_key="run.id", index=True)
+    turn: int
+    revision: int = 1  # grows with any change in the plan
+    answered: bool = False  # every call's output is in the transcript
+    created_at: datetime = _time()
+
+
+class Call(SQLModel, table=True):
+    """One tool call the model proposed."""
+
+    __tablename__ = "call"
+    __table_args__ = (Index("ix_call_due", "status", "deadline"),)
+    id: str = Field(default_factory=new_id, primary_key=True)
+    run_id: str = Field(foreign_key="run.id", index=True)
+    plan_id: str = Field(foreign_key="plan.id", index=True)
+    position: int  # the model's order, from 0
+    provider_id: str  # the model's call id; used in the transcript only
+    tool: str
+    does: str = ""  # effect class, see bot.tools.Effect
+    schema_digest: str = ""
+    status: CallStatus = _status(CallStatus)
+    revision: int = 1
+    digest: str = ""  # of the current revision: exactly what would run
+    gate: str = _text("{}")  # JSON of the gate that was shown
+    deadline: datetime | None = _time(nullable=True)
+    reason: str = _text("")  # the agent's words, for the approver
+    preview: str = _text("")
+    output: str = _text("")  # what the model is told
+    note: str = _text("")  # why it ended, for people
+    created_at: datetime = _time()
+    decided_at: datetime | None = _time(nullable=True)
+    finished_at: datetime | None = _time(nullable=True)
+
+
+class Revision(SQLModel, table=True):
+    """The arguments of a call at one moment; append-only."""
+
+    __tablename__ = "revision"
+    __table_args__ = (UniqueConstraint("call_id", "number"),)
+    seq: int | None = Field(default=None, primary_key=True)
+    call_id: str = Field(foreign_key="call.id", index=True)
+    number: int
+    arguments: str = _text("{}")  # canonical JSON after validation, coercion and defaults
+    digest: str
+    author: str  # "agent" or the Slack user id of the editor
+    created_at: datetime = _time()
+
+
+class Vote(SQLModel, table=True):
+    """One person's word on one revision of one call; append-only."""
+
+    __tablename__ = "vote"
+    __table_args__ = (UniqueConstraint("call_id", "revision", "person"),)
+    seq: int | None = Field(default=None, primary_key=True)
+    call_id: str = Field(foreign_key="call.id", index=True)
+    revision: int
+    person: str
+    verb: str  # approve | reject
+    digest: str
+    reason: str = _text("")
+    created_at: datetime = _time()
+
+
+class Audit(SQLModel, table=True):
+    """What happened, hash-chained from the first row; triggers refuse update and delete."""
+
+    __tablename__ = "audit"
+    seq: int | None = Field(default=None, primary_key=True)
+    at: datetime = _time()
+    run_id: str = Field(default="", index=True)
+    call_id: str = Field(default="", index=True)
+    actor: str  # a Slack user id, or agent | policy | clock | worker | system
+    event: str
+    data: str = _text("{}")
+    previous: str
+    hash: str = Field(unique=True)
+
+
+class Message(SQLModel, table=True):
+    """The outbox: one row for each Slack message; a card's row is drawn again whenever `wanted` passes `shown`."""
+
+    __tablename__ = "message"
+    seq: int | None = Field(default=None, primary_key=True)
+    key: str = Field(unique=True)  # also in the Slack message's metadata
+    kind: str  # card | answer | notice | private
+    run_id: str = Field(default="", index=True)
+    plan_id: str = Field(default="", index=True)
+    channel: str  # C…/D… or, before the DM is opened, U…
+    thread_ts: str = ""
+    recipient: str = ""  # private: who alone sees it
+    body: str = _text("{}")  # JSON: what the drawing needs beside the rows
+    status: str = Field(default="pending", index=True)  # pending | sending | streaming | sent | failed
+    wanted: int = 1
+    shown: int = 0
+    ts: str = ""
+    attempts: int = 0
+    due_at: datetime | None = _time(nullable=True)
+    error: str = ""
+
+
+class Contact(SQLModel, table=True):
+    """A person the bot has greeted."""
+
+    __tablename__ = "contact"
+    team: str = Field(primary_key=True)
+    person: str = Field(primary_key=True)
+    greeted_at: datetime = _time()
+
+
+def values(row: SQLModel) -> dict[str, Any]:
+    """The columns of an instance for a Core insert, without an unset autoincrement key."""
+    table: Any = row.__class__.__dict__["__table__"]
+    return {c.name: v for c in table.columns if not ((v := getattr(row, c.name)) is None and c.name == "seq")}

@@ -1,0 +1,108 @@
+"""The one door for status: every move of a call or a run is one guarded update, its audit row beside it.
+
+Each function returns True when it moved the row and False when another move was first; nobody else may write a
+status column. A move not in `storage.states` raises IllegalMoveError: a bug, never a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, insert, update
+from sqlmodel import col
+
+from storage import audit, outbox
+from storage.models import Call, Plan, Run, values
+from storage.states import (
+    CALL_BIRTHS,
+    CALL_MOVES,
+    RUN_BIRTHS,
+    RUN_MOVES,
+    CallStatus,
+    IllegalMoveError,
+    RunStatus,
+    check,
+)
+
+
+class FencedError(Exception):
+    """Another worker has taken the run meanwhile; what this one holds is stale."""
+
+
+def call(
+    tx: Connection,
+    row: Call,
+    target: CallStatus,
+    *,
+    at: datetime,
+    actor: str,
+    event: str = "",
+    data: Mapping[str, Any] | None = None,
+    where: tuple[ColumnElement[bool], ...] = (),
+    **columns: Any,
+) -> bool:
+    """Move a call from the status `row` was read with to `target`; cards are drawn again."""
+    check(CALL_MOVES, row.status, target)
+    statement = (
+        update(Call)
+        .where(col(Call.id) == row.id, col(Call.status) == row.status, col(Call.revision) == row.revision, *where)
+        .values(status=target, **columns)
+    )
+    if tx.execute(statement).rowcount != 1:
+        return False
+    details = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision, **(data or {})}
+    audit.record(tx, event or f"call.{target}", at=at, actor=actor, run_id=row.run_id, call_id=row.id, data=details)
+    touch(tx, row.plan_id)
+    return True
+
+
+def born(tx: Connection, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None) -> None:
+    """Insert a new call, with its audit row."""
+    if row.status not in CALL_BIRTHS:
+        raise IllegalMoveError(f"a call is not born {row.status}")
+    tx.execute(insert(Call).values(values(row)))
+    details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
+    audit.record(tx, f"call.born.{row.status}", at=at, actor=actor, run_id=row.run_id, call_id=row.id, data=details)
+
+
+def run(
+    tx: Connection,
+    row: Run,
+    target: RunStatus,
+    *,
+    at: datetime,
+    actor: str = "worker",
+    fence: int | None = None,
+    data: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> bool:
+    """Move a run from the status `row` was read with to `target`; with `fence`, only while that fence holds."""
+    check(RUN_MOVES, row.status, target)
+    where = [col(Run.id) == row.id, col(Run.status) == row.status]
+    if fence is not None:
+        where.append(col(Run.fence) == fence)
+    if target is not RunStatus.RUNNING:
+        columns.setdefault("lease_until", None)
+    statement = update(Run).where(*where).values(status=target, updated_at=at, **columns)
+    if tx.execute(statement).rowcount != 1:
+        return False
+    details = {"from": row.status, "to": target, **(data or {})}
+    audit.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
+    return True
+
+
+def started(tx: Connection, row: Run, *, at: datetime) -> None:
+    """Insert a new run, with its audit row."""
+    if row.status not in RUN_BIRTHS:
+        raise IllegalMoveError(f"a run is not born {row.status}")
+    tx.execute(insert(Run).values(values(row)))
+    place = {"channel": row.channel, "thread_ts": row.thread_ts}
+    audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
+
+
+def touch(tx: Connection, plan_id: str) -> None:
+    """The plan changed: its revision grows (older plan-wide buttons die) and its cards are drawn again."""
+    tx.execute(update(Plan).where(col(Plan.id) == plan_id).values(revision=col(Plan.revision) + 1))
+    outbox.redraw(tx, plan_id)

@@ -1,0 +1,117 @@
+"""Queries over runs and the transcript of their thread. Claims and leases; a status is moved only by `moves`."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlmodel import col
+
+from storage import calls, moves
+from storage.models import Item, Plan, Run, values
+from storage.states import RUN_OPEN, RunStatus
+from storage.store import first, rows
+
+
+def get(tx: Connection, run_id: str) -> Run | None:
+    """The run, or None."""
+    return first(tx, Run, select(Run).where(col(Run.id) == run_id))
+
+
+def ready(tx: Connection) -> list[str]:
+    """Ids of runs a worker may take, oldest first."""
+    return list(tx.scalars(select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))))
+
+
+def in_thread(tx: Connection, team: str, channel: str, thread_ts: str) -> Run | None:
+    """The newest run of a thread, whatever its status."""
+    where = (col(Run.team) == team, col(Run.channel) == channel, col(Run.thread_ts) == thread_ts)
+    return first(tx, Run, select(Run).where(*where).order_by(col(Run.created_at).desc(), col(Run.id)))
+
+
+def is_open(run: Run | None) -> bool:
+    """Whether the run is still being worked on."""
+    return run is not None and run.status in RUN_OPEN
+
+
+def claim(tx: Connection, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
+    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there to take."""
+    run = get(tx, run_id)
+    if run is None or run.status is not RunStatus.READY:
+        return None
+    if not moves.run(tx, run, RunStatus.RUNNING, at=now, fence=run.fence, lease_until=lease_until):
+        return None
+    tx.execute(update(Run).where(col(Run.id) == run_id).values(fence=run.fence + 1))
+    return get(tx, run_id)
+
+
+def held_by(tx: Connection, run_id: str, fence: int) -> Run:
+    """The run, while this fence holds it; raises moves.FencedError otherwise."""
+    run = get(tx, run_id)
+    if run is None or run.fence != fence:
+        raise moves.FencedError(run_id)
+    return run
+
+
+def renew(tx: Connection, run_id: str, fence: int, lease_until: datetime) -> bool:
+    """Lengthen a lease; False when the fence is no longer ours."""
+    where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
+    return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
+
+
+def orphans(tx: Connection, now: datetime) -> list[Run]:
+    """Runs whose worker let its lease lapse."""
+    where = (col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= now)
+    return rows(tx, Run, select(Run).where(*where))
+
+
+def count(tx: Connection, run: Run, **columns: int) -> None:
+    """Set counters (turns, calls, cards, tokens)."""
+    tx.execute(update(Run).where(col(Run.id) == run.id).values(**columns))
+
+
+def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> None:
+    """Append one item to the run's thread, as the model sends or sees it."""
+    row = Item(
+        team=run.team, channel=run.channel, thread_ts=run.thread_ts, run_id=run.id, turn=run.turns,
+        body=json.dumps(body, ensure_ascii=False), created_at=at,
+    )  # fmt: skip
+    tx.execute(insert(Item).values(values(row)))
+
+
+def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:
+    """Every item of the run's thread, in order."""
+    where = (
+        col(Item.team) == run.team,
+        col(Item.channel) == run.channel,
+        col(Item.thread_ts) == run.thread_ts,
+    )
+    found = tx.scalars(select(col(Item.body)).where(*where).order_by(col(Item.seq)))
+    return [json.loads(body) for body in found]
+
+
+def close_plan(tx: Connection, run: Run, plan: Plan, *, at: datetime) -> bool:
+    """When every call of the plan is settled, append one output each, in the model's order. False when some are not."""
+    if plan.answered:
+        return True
+    found = calls.of_plan(tx, plan.id)
+    if not all(calls.settled(call) for call in found):
+        return False
+    for call in found:
+        output = {"type": "function_call_output", "call_id": call.provider_id, "output": call.output}
+        append(tx, run, output, at=at)
+    calls.mark_answered(tx, plan.id)
+    return True
+
+
+def free(tx: Connection, run_id: str, *, at: datetime, actor: str) -> bool:
+    """WAITING -> READY once nobody has to decide any more in the open plan; True when it moved."""
+    run = get(tx, run_id)
+    if run is None or run.status is not RunStatus.WAITING:
+        return False
+    plan = calls.open_plan(tx, run_id)
+    if plan is not None and any(calls.waits(call) for call in calls.of_plan(tx, plan.id)):
+        return False
+    return moves.run(tx, run, RunStatus.READY, at=at, actor=actor)

@@ -1,0 +1,74 @@
+"""All that is SQLite's own: pragmas, who may begin what, the one-process lock, the append-only triggers."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import Connection, Engine, event
+
+APPEND_ONLY = ("audit", "revision", "vote", "item")
+PRAGMAS = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA busy_timeout=10000",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA recursive_triggers=ON",  # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
+)
+WRITE = "countersign_write"  # execution option: this connection begins IMMEDIATE
+
+
+class AlreadyRunningError(Exception):
+    """Another process holds this database."""
+
+
+def prepare(engine: Engine) -> None:
+    """Install pragmas and explicit transactions on every connection of `engine`."""
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # the driver's own implicit BEGIN is off; ours below is the only one
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get(WRITE, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN DEFERRED")
+
+
+def append_only_triggers() -> list[str]:
+    """DDL that makes the append-only tables refuse update and delete."""
+    return [
+        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        for table in APPEND_ONLY
+        for verb in ("update", "delete")
+    ]
+
+
+def lock(path: Path) -> IO[Any]:
+    """Take the exclusive lock beside the database file; the lock lives as long as the returned file is open.
+
+    Raises AlreadyRunningError when another process has it.
+    """
+    handle = open(path.with_name(path.name + ".lock"), "a+")  # noqa: SIM115 - held open on purpose
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise AlreadyRunningError(f"another Countersign is running on {path}; stop it first") from None
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle
+
+
+def copy_to(engine: Engine, target: Path) -> None:
+    """A consistent copy of the whole database (VACUUM INTO), taken before a migration."""
+    with engine.connect() as connection:
+        raw: Any = connection.connection.driver_connection
+        raw.execute("VACUUM INTO ?", (str(target),))

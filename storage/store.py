@@ -1,0 +1,104 @@
+"""The database as the rest sees it: one writer at a time, any number of readers, rows that are detached.
+
+Never hold a transaction over a model, tool or Slack call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, Select, make_url
+from sqlmodel import SQLModel, create_engine
+
+from storage import sqlite
+
+M = TypeVar("M", bound=SQLModel)
+
+
+class SchemaError(Exception):
+    """The database was written by another version of Countersign."""
+
+
+class Store:
+    """One SQLite database. `open()` locks it for this process and brings the schema up to date."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is an SQLAlchemy URL of an SQLite file, e.g. sqlite:///countersign.db; ValueError otherwise."""
+        parsed = make_url(url)
+        if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
+            raise ValueError("DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db")
+        self.path = Path(parsed.database)
+        self.engine: Engine = create_engine(url, pool_size=16, max_overflow=32)
+        sqlite.prepare(self.engine)
+        self._writer = threading.Lock()
+        self._lock: IO[Any] | None = None
+
+    def open(self, *, exclusive: bool = True) -> Store:
+        """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if exclusive:
+            self._lock = sqlite.lock(self.path)
+        try:
+            migrate(self)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Give back connections and the lock."""
+        self.engine.dispose()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write; commits at the end, rolls back on an exception."""
+        with self._writer, self.engine.connect() as connection:
+            connection = connection.execution_options(**{sqlite.WRITE: True})
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A consistent snapshot for reading."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+
+def rows(tx: Connection, model: type[M], statement: Select[Any]) -> list[M]:
+    """Run `select(model)…` and return detached instances, in the statement's order."""
+    return [model(**row._mapping) for row in tx.execute(statement)]
+
+
+def first(tx: Connection, model: type[M], statement: Select[Any]) -> M | None:
+    """The first of `rows`, or None."""
+    found: Sequence[M] = rows(tx, model, statement.limit(1))
+    return found[0] if found else None
+
+
+def migrate(store: Store) -> None:
+    """Bring the schema to the newest revision, copying the file first when it holds an older one."""
+    config = Config()
+    config.set_main_option("script_location", "storage:migrations")
+    script = ScriptDirectory.from_config(config)
+    newest = script.get_current_head()
+    with store.engine.connect() as connection:
+        current = MigrationContext.configure(connection).get_current_revision()
+    if current == newest:
+        return
+    if current is not None:
+        if current not in {revision.revision for revision in script.walk_revisions()}:
+            raise SchemaError(f"{store.path} was written by a newer Countersign (schema {current}); upgrade this one")
+        sqlite.copy_to(store.engine, store.path.with_name(f"{store.path.name}.before-{newest}"))
+    config.attributes["engine"] = store.engine
+    command.upgrade(config, "head")

@@ -1,0 +1,157 @@
+"""Tools with one field of each kind, and a Slack client that fills in modals, for the tests of the Edit modal."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Literal
+
+from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
+from slack_sdk.models.views import View
+
+from bot.sandbox.blocks import check_view
+from bot.sandbox.inputs import merge, problems, states
+from bot.slack.fields import FieldErrors, Parsed, edit_modal, read_submission
+from bot.tools import Effect, Tool, ToolContext
+
+
+class Speed(Enum):
+    """A choice of strings."""
+
+    SLOW = "slow"
+    FAST = "fast & furious"
+
+
+class Address(BaseModel):
+    """Nested one level."""
+
+    city: str = Field(min_length=1)
+    zip_code: str | None = None
+    country: Literal["DE", "FR"] = "DE"
+
+
+class Line(BaseModel):
+    """Too deep for inputs of its own."""
+
+    sku: str
+    count: int = 1
+
+
+class Everything(BaseModel):
+    """One field of each kind."""
+
+    name: str
+    note: str | None = None
+    body: str = Field(default="", max_length=2000)
+    count: int = Field(default=1, ge=0)
+    big: int = 2**60
+    amount: Decimal = Field(default=Decimal("40.00"), gt=0, le=Decimal("500.00"))
+    ratio: float = 0.1
+    yes: bool = False
+    maybe: bool | None = None
+    speed: Speed = Speed.SLOW
+    level: Literal[1, 2, "x"] | None = None
+    day: date = date(2026, 11, 21)
+    at: datetime = datetime.fromisoformat("2026-11-21T10:00:05.000123+02:00")
+    clock: time = time(10, 30, 15)
+    email: EmailStr = "ana@example.com"
+    link: AnyUrl = AnyUrl("https://example.com/a")
+    tags: list[str] = []
+    labels: list[str] | None = None
+    address: Address = Address(city="Berlin")
+    other: Address | None = None
+    lines: list[Line] = []
+    extra: dict[str, Any] = {}
+    either: int | str = 1
+    token: str = "s3cret-value"
+    password: SecretStr = SecretStr("hunter22")
+
+
+def tool_for(model: type[BaseModel], title: str = "Change it", **options: Any) -> Tool[Any]:
+    """A tool that takes the model and does nothing."""
+
+    def act(args: Any, context: ToolContext) -> None:
+        return None
+
+    return Tool(name="act", title=title, effect="Act", does=Effect.WRITE, arguments=model, function=act, **options)
+
+
+def dumped(model: BaseModel) -> dict[str, Any]:
+    """The arguments as they are stored."""
+    return model.model_dump(mode="json")
+
+
+def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -> dict[str, Any]:
+    """The modal, after the sandbox and Slack's own library found nothing wrong with it."""
+    view = edit_modal(tool, arguments, call_id="call-1", revision=3, save_and_approve=approve)
+    assert check_view(view) == []
+    View(**view).validate_json()
+    return view
+
+
+def typed(view: dict[str, Any], **entered: Any) -> dict[str, Any]:
+    """The state Slack sends after a person filled in inputs, named by block id with "." as "__" and without "f:".
+
+    A string or None goes into the element as its type wants it; options are chosen by their value.
+    """
+    values = states(view["blocks"])
+    for name, value in entered.items():
+        block_id = name if name == "then" else "f:" + name.replace("__", ".")
+        element = next(b["element"] for b in view["blocks"] if b.get("block_id") == block_id)
+        values = merge(values, {block_id: {"v": _state(element, value)}})
+    return values
+
+
+def _state(element: dict[str, Any], value: Any) -> dict[str, Any]:
+    match element["type"]:
+        case "static_select" | "radio_buttons":
+            return {"selected_option": next((o for o in element["options"] if o["value"] == value), None)}
+        case "checkboxes":
+            return {"selected_options": [o for o in element["options"] if o["value"] in value]}
+        case "datepicker" | "timepicker" | "datetimepicker" as kind:
+            return {
+                {"datepicker": "selected_date", "timepicker": "selected_time"}.get(kind, "selected_date_time"): value
+            }
+        case _:
+            return {"value": value}
+
+
+def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> Parsed | FieldErrors:
+    """Open the modal, fill it in, submit it as Slack's client would, which complains of some things itself."""
+    view = view_of(tool, arguments, approve=True)
+    state = typed(view, **entered)
+    assert problems(view["blocks"], state) == {}
+    return read_submission(tool, arguments, state)
+
+
+def edited(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, Any]:
+    """What the edit changed: dotted key -> new value."""
+    parsed = submit(tool, arguments, **entered)
+    assert isinstance(parsed, Parsed), parsed
+    old, new = _flat(arguments), _flat(parsed.arguments)
+    changes = {key: value for key, value in new.items() if key not in old or json.dumps(value) != json.dumps(old[key])}
+    changes |= dict.fromkeys(old.keys() - new.keys())
+    assert parsed.changed == bool(changes)
+    return changes
+
+
+def _flat(arguments: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in arguments.items():
+        if isinstance(value, dict) and key in ("address", "other"):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, str]:
+    """The errors of an edit, each one short and at an input the modal has; Slack's own checks are not relied upon."""
+    refused = read_submission(tool, arguments, typed(view_of(tool, arguments), **entered))
+    assert isinstance(refused, FieldErrors), refused
+    ids = {b["block_id"] for b in view_of(tool, arguments)["blocks"] if b["type"] == "input"}
+    assert refused.errors.keys() <= ids
+    assert all(0 < len(text) <= 150 for text in refused.errors.values())
+    return refused.errors

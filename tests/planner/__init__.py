@@ -1,0 +1,1 @@
+"""The offline stand-in planner, driven by the real OpenAI client."""

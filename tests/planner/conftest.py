@@ -1,0 +1,22 @@
+"""One planner and one real OpenAI client for each test; the planner must end without having refused by surprise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from openai import OpenAI
+
+from bot.sandbox.planner import Planner
+
+
+@pytest.fixture
+def planner() -> Iterator[Planner]:
+    with Planner() as running:
+        yield running
+
+
+@pytest.fixture
+def client(planner: Planner) -> Iterator[OpenAI]:
+    with OpenAI(base_url=planner.url, api_key="sk-offline", max_retries=0, timeout=10) as made:
+        yield made

@@ -1,0 +1,1 @@
+"""The strict local Slack, held against slack_sdk, Bolt and recorded payloads."""

@@ -1,0 +1,48 @@
+"""Fixtures: a running sandbox, the bot's client, and an app by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slack_sdk import WebClient
+
+from bot.sandbox.people import Seed, default_seed
+from bot.sandbox.server import Sandbox, load_manifest
+from tests.sandbox.support import HandApp, Json
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Json:
+    """A manifest that allows all that the sandbox knows."""
+
+    return load_manifest(tmp_path / "none.yml")
+
+
+@pytest.fixture
+def seed() -> Seed:
+    """The default workspace."""
+    return default_seed()
+
+
+@pytest.fixture
+def sandbox(manifest: Json, seed: Seed) -> Iterator[Sandbox]:
+    """A running sandbox whose limit for acknowledgements is short."""
+    with Sandbox(manifest, seed=seed) as running:
+        running.world.ack_seconds = 0.3
+        yield running
+
+
+@pytest.fixture
+def client(sandbox: Sandbox) -> WebClient:
+    """The bot's Web API client, without retries."""
+    return WebClient(token=sandbox.bot_token, base_url=sandbox.api_url, retry_handlers=[])
+
+
+@pytest.fixture
+def app(sandbox: Sandbox) -> Iterator[HandApp]:
+    """One connected socket, answered by hand."""
+    connected = HandApp(sandbox)
+    yield connected
+    connected.close()

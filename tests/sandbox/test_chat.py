@@ -1,0 +1,235 @@
+"""chat.* through the real client: limits, ownership, threads, ephemeral and scheduled messages."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.sandbox.server import Sandbox
+from tests.sandbox.support import Json, buttons, code, section
+
+
+def post(client: WebClient, **more: object) -> str:
+    """A message of the bot in #support; its ts."""
+    return str(client.chat_postMessage(**{"channel": "C0SUPPORT", "text": "hi", **more})["ts"])  # type: ignore[arg-type]  # free keywords
+
+
+def stored(client: WebClient, ts: str, **more: object) -> Json:
+    """One message as history shows it."""
+    found = client.conversations_history(channel="C0SUPPORT", oldest=ts, latest=ts, inclusive=True, **more)  # type: ignore[arg-type]  # free keywords
+    assert len(found["messages"]) == 1
+    message: Json = found["messages"][0]
+    return message
+
+
+def test_text_gets_a_block(client: WebClient) -> None:
+    """A post of text alone comes back with the rich_text block that Slack makes of it."""
+    answer = client.chat_postMessage(channel="C0SUPPORT", text="for <@UANA00001> &amp; co")
+    (block,) = answer["message"]["blocks"]
+    assert block["elements"][0]["elements"] == [
+        {"type": "text", "text": "for "},
+        {"type": "user", "user_id": "UANA00001"},
+        {"type": "text", "text": " & co"},
+    ]
+
+
+def test_ids_are_filled_in(client: WebClient) -> None:
+    """Blocks come back with ids and with what Slack adds, so that nobody compares them blindly."""
+    block = {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Go"}}]}
+    (shown,) = client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[block])["message"]["blocks"]
+    assert shown["block_id"]
+    assert shown["elements"][0]["action_id"]
+    assert shown["elements"][0]["text"]["emoji"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"channel": "C0NOWHERE", "text": "x"}, "channel_not_found"),
+        ({"channel": "UNOBODY", "text": "x"}, "channel_not_found"),
+        ({"channel": "C0SUPPORT"}, "no_text"),
+        ({"channel": "C0SUPPORT", "text": "x", "markdown_text": "y"}, "markdown_text_conflict"),
+        (
+            {"channel": "C0SUPPORT", "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": ""}}]},
+            "invalid_blocks",
+        ),
+        ({"channel": "C0SUPPORT", "text": "x", "blocks": "nonsense"}, "invalid_blocks_format"),
+        ({"channel": "C0SUPPORT", "text": "x", "blocks": [section("y")] * 51}, "invalid_blocks"),
+        ({"channel": "C0SUPPORT", "text": "x", "metadata": {"event_type": "e"}}, "invalid_metadata_schema"),
+        ({"channel": "C0SUPPORT", "text": "x", "thread_ts": "yesterday"}, "invalid_thread_ts"),
+        ({"text": "x"}, "invalid_arguments"),
+    ],
+)
+def test_refused_posts(client: WebClient, arguments: Json, error: str) -> None:
+    """Posts that Slack would refuse are refused with its codes."""
+    with pytest.raises(SlackApiError) as refused:
+        client.api_call("chat.postMessage", json=arguments)
+    assert code(refused) == error
+
+
+def test_bad_blocks_are_pointed_at(client: WebClient) -> None:
+    """invalid_blocks says where."""
+    with pytest.raises(SlackApiError) as refused:
+        post(client, blocks=[section("ok"), section("")])
+    (message,) = refused.value.response["response_metadata"]["messages"]
+    assert message.startswith("[ERROR] ")
+    assert "/blocks/1/text/text" in message
+
+
+def test_membership(client: WebClient, manifest: Json) -> None:
+    """A public channel without the bot takes chat:write.public; a private one does not exist for it."""
+    manifest["oauth_config"]["scopes"]["bot"] = ["chat:write", "chat:write.public"]
+    assert client.chat_postMessage(channel="C0RANDOM", text="x")["ok"]
+    manifest["oauth_config"]["scopes"]["bot"] = ["chat:write"]
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_postMessage(channel="C0RANDOM", text="x")
+    assert code(refused) == "not_in_channel"
+
+
+def test_private_channel_without_the_bot(sandbox: Sandbox, client: WebClient) -> None:
+    """A private channel that the bot was taken out of is not there for it any more."""
+    sandbox.kick_bot("finance-approvals")
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_postMessage(channel="C0FINANCE", text="x")
+    assert code(refused) == "channel_not_found"
+
+
+def test_archived(sandbox: Sandbox, client: WebClient) -> None:
+    """Nothing can be posted to an archived channel."""
+    sandbox.archive("support")
+    with pytest.raises(SlackApiError) as refused:
+        post(client)
+    assert code(refused) == "is_archived"
+
+
+def test_long_texts(client: WebClient) -> None:
+    """Posting cuts at 40,000 with a warning; changing refuses above 4,000, counted after escaping."""
+    answer = client.chat_postMessage(channel="C0SUPPORT", text="a" * 40_001)
+    assert answer["warning"] == "message_truncated"
+    assert len(answer["message"]["text"]) == 40_000
+    ts = post(client)
+    assert client.chat_update(channel="C0SUPPORT", ts=ts, text="b" * 4_000)["ok"]
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_update(channel="C0SUPPORT", ts=ts, text="b" * 3_999 + "&")
+    assert code(refused) == "msg_too_long"
+
+
+def test_metadata_is_shown_on_request_only(client: WebClient) -> None:
+    """History gives metadata only with include_all_metadata, and updates keep it."""
+    metadata = {"event_type": "card", "event_payload": {"key": "k1"}}
+    ts = post(client, metadata=metadata)
+    assert "metadata" not in stored(client, ts)
+    client.chat_update(channel="C0SUPPORT", ts=ts, text="new")
+    assert stored(client, ts, include_all_metadata=True)["metadata"] == metadata
+
+
+def test_timestamps(client: WebClient, sandbox: Sandbox) -> None:
+    """Message ids grow, never repeat, and follow the sandbox's clock."""
+    seen = [post(client) for _ in range(20)]
+    assert seen == sorted(set(seen))
+    sandbox.clock.advance(3600)
+    assert 3590 < float(post(client)) - time.time() < 3610
+
+
+def test_threads(client: WebClient) -> None:
+    """A reply to a reply goes to the root; an unknown thread makes a top-level message."""
+    root = post(client)
+    reply = client.chat_postMessage(channel="C0SUPPORT", text="1", thread_ts=root)
+    again = client.chat_postMessage(channel="C0SUPPORT", text="2", thread_ts=reply["ts"])
+    assert again["message"]["thread_ts"] == root
+    assert again["message"]["parent_user_id"] == "UBOT00001"
+    lost = client.chat_postMessage(channel="C0SUPPORT", text="3", thread_ts="1000000000.000001")
+    assert "thread_ts" not in lost["message"]
+    thread = client.conversations_replies(channel="C0SUPPORT", ts=again["ts"])["messages"]
+    assert [m["text"] for m in thread] == ["hi", "1", "2"]
+    assert (thread[0]["reply_count"], thread[0]["latest_reply"]) == (2, again["ts"])
+    top = client.conversations_history(channel="C0SUPPORT")["messages"]
+    assert [m["text"] for m in top] == ["3", "hi"]
+
+
+def test_update_and_blocks(client: WebClient) -> None:
+    """Text alone takes blocks away; blocks replace them without "(edited)"; metadata alone leaves both."""
+    ts = post(client, blocks=[buttons("go")])
+    answer = client.chat_update(channel="C0SUPPORT", ts=ts, text="n", blocks=[section("new")])
+    assert "ts" not in answer["message"]
+    assert [b["type"] for b in stored(client, ts)["blocks"]] == ["section"]
+    assert "edited" not in stored(client, ts)
+    client.chat_update(channel="C0SUPPORT", ts=ts, metadata={"event_type": "e", "event_payload": {}})
+    assert [b["type"] for b in stored(client, ts)["blocks"]] == ["section"]
+    client.chat_update(channel="C0SUPPORT", ts=ts, text="bare")
+    assert [b["type"] for b in stored(client, ts)["blocks"]] == ["rich_text"]
+    assert stored(client, ts)["edited"]["user"] == "UBOT00001"
+
+
+def test_ownership(sandbox: Sandbox, client: WebClient) -> None:
+    """The bot changes and deletes its own messages only."""
+    theirs = sandbox.person("ben").say("support", "mine")
+    for method, error in ((client.chat_update, "cant_update_message"), (client.chat_delete, "cant_delete_message")):
+        with pytest.raises(SlackApiError) as refused:
+            method(channel="C0SUPPORT", ts=theirs, **({"text": "x"} if error.startswith("cant_u") else {}))  # type: ignore[operator]  # two signatures
+        assert code(refused) == error
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_update(channel="C0SUPPORT", ts="1.000001", text="x")
+    assert code(refused) == "message_not_found"
+
+
+def test_update_takes_a_channel_id(sandbox: Sandbox, client: WebClient) -> None:
+    """Posting to a user id answers with the DM's id, and only that can be updated."""
+    answer = client.chat_postMessage(channel="UANA00001", text="x")
+    assert answer["channel"].startswith("D")
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_update(channel="UANA00001", ts=answer["ts"], text="y")
+    assert code(refused) == "channel_not_found"
+    assert client.chat_update(channel=answer["channel"], ts=answer["ts"], text="y")["ok"]
+    assert [m["text"] for m in sandbox.person("ana").messages(answer["channel"])] == ["y"]
+
+
+def test_ephemeral(sandbox: Sandbox, client: WebClient) -> None:
+    """An ephemeral message is seen by one person, and no method finds it."""
+    ts = client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")["message_ts"]
+    assert [(m["text"], m["is_ephemeral"]) for m in sandbox.person("ben").messages("support")] == [("psst", True)]
+    assert sandbox.person("ana").messages("support") == []
+    assert client.conversations_history(channel="C0SUPPORT")["messages"] == []
+    for method in (client.chat_update, client.chat_delete):
+        with pytest.raises(SlackApiError) as refused:
+            method(channel="C0SUPPORT", ts=ts, **({"text": "x"} if method == client.chat_update else {}))  # type: ignore[operator]  # two signatures
+        assert code(refused) == "message_not_found"
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_postEphemeral(channel="C0FINANCE", user="UBEN00001", text="psst")
+    assert code(refused) == "user_not_in_channel"
+
+
+def test_delete(client: WebClient) -> None:
+    """A root with replies leaves a tombstone, any other message is gone."""
+    root = post(client)
+    reply = post(client, thread_ts=root)
+    client.chat_delete(channel="C0SUPPORT", ts=root)
+    assert (stored(client, root)["subtype"], stored(client, root)["user"]) == ("tombstone", "USLACKBOT")
+    client.chat_delete(channel="C0SUPPORT", ts=reply)
+    assert len(client.conversations_replies(channel="C0SUPPORT", ts=root)["messages"]) == 1
+
+
+def test_permalink(sandbox: Sandbox, client: WebClient) -> None:
+    """A permalink names channel and message, and the thread for a reply."""
+    root = post(client)
+    reply = post(client, thread_ts=root)
+    link = client.chat_getPermalink(channel="C0SUPPORT", message_ts=reply)["permalink"]
+    assert link == f"{sandbox.url}/archives/C0SUPPORT/p{reply.replace('.', '')}?thread_ts={root}&cid=C0SUPPORT"
+
+
+def test_scheduled(sandbox: Sandbox, client: WebClient) -> None:
+    """A scheduled message comes when the sandbox's clock gets there, and not before."""
+    post_at = int(sandbox.clock.now().timestamp()) + 600
+    assert client.chat_scheduleMessage(channel="C0SUPPORT", text="later", post_at=post_at)["scheduled_message_id"]
+    ana = sandbox.person("ana")
+    sandbox.clock.advance(300)
+    assert ana.messages("support") == []
+    sandbox.clock.advance(301)
+    assert sandbox.wait(lambda: ana.messages("support"))[0]["text"] == "later"
+    for when, error in ((post_at - 1000, "time_in_past"), (post_at + 121 * 86_400, "time_too_far")):
+        with pytest.raises(SlackApiError) as refused:
+            client.chat_scheduleMessage(channel="C0SUPPORT", text="x", post_at=when)
+        assert code(refused) == error

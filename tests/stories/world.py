@@ -1,0 +1,133 @@
+"""The whole product over the real wire: a local Slack, a scripted planner, the shop, and the real bot.
+
+One connection is shared by all stories; each gets its own threads. `World.restart` starts the bot anew on the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bot.app import App, build
+from bot.clock import ShiftedClock
+from bot.policy import parse
+from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.server import Sandbox
+from bot.settings import Settings
+from bot.tools import Tool
+from bot.tools.shop import Shop
+from storage.models import Audit, Call, Delivery, Message, Run
+from storage.store import rows
+from sqlalchemy import select
+
+POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"
+SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0PARTNER"
+
+
+class World:
+    """Everything a story needs."""
+
+    def __init__(self, folder: Path, tools: Iterable[Tool[Any]] = (), policy: str | None = None, **settings: str) -> None:
+        self.folder = folder
+        self.tools = list(tools)
+        self.policy = policy if policy is not None else POLICY.read_text("utf-8")
+        self.clock = ShiftedClock()
+        self.slack = Sandbox(clock=self.clock)
+        self.slack.start()
+        self.planner = Planner()
+        self.planner.start()
+        self.shop = Shop(folder / "shop.db")
+        self.shop.create()
+        self.extra = settings
+        self.app = self._build()
+        self.app.start()
+
+    def settings(self) -> Settings:
+        policy = self.folder / "policy.toml"
+        policy.write_text(self.policy, "utf-8")
+        return Settings.load(
+            {
+                "SLACK_BOT_TOKEN": self.slack.bot_token,
+                "SLACK_APP_TOKEN": self.slack.app_token,
+                "SLACK_API_URL": self.slack.api_url,
+                "OPENAI_API_KEY": "sk-offline-offline-offline",
+                "OPENAI_BASE_URL": self.planner.url,
+                "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
+                "COUNTERSIGN_POLICY": str(policy),
+                "COUNTERSIGN_SHOP": str(self.folder / "shop.db"),
+                "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+                **self.extra,
+            }
+        )
+
+    def _build(self, **options: Any) -> App:
+        return build(self.settings(), self.clock, parse(self.policy), self.tools, **options)
+
+    def restart(self) -> None:
+        """Stop the bot and start it again on the same database."""
+        self.app.stop()
+        self.app = self._build()
+        self.app.start()
+
+    def close(self) -> None:
+        self.app.stop()
+        self.planner.stop()
+        self.slack.stop()
+
+    def settle(self) -> None:
+        """Until nothing is under way in the bot."""
+        self.app.settle()
+
+    def person(self, name: str) -> Any:
+        return self.slack.person(name)
+
+    def all(self, model: type[Any], *where: Any) -> list[Any]:
+        with self.app.core.store.read() as tx:
+            return rows(tx, model, select(model).where(*where))
+
+    def run_in(self, thread: str) -> Run:
+        [*_, run] = self.all(Run, Run.thread_ts == thread)
+        return run
+
+    def calls_in(self, thread: str) -> list[Call]:
+        ids = [run.id for run in self.all(Run, Run.thread_ts == thread)]
+        return sorted((c for c in self.all(Call) if c.run_id in ids), key=lambda c: (c.created_at, c.position))
+
+    def audit_of(self, call: Call) -> list[str]:
+        return [row.event for row in self.all(Audit, Audit.call_id == call.id)]
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """The function_call_outputs of the last model request."""
+        return [i for i in self.planner.requests[-1]["input"] if i.get("type") == "function_call_output"]
+
+    def thread(self, channel: str, ts: str, who: str = "ben") -> list[dict[str, Any]]:
+        return self.person(who).messages(channel, ts)
+
+    def card(self, channel: str, ts: str | None, who: str = "ana", having: str = "approve") -> dict[str, Any]:
+        """The first message with a button of that action id, waited for."""
+
+        def look() -> dict[str, Any] | None:
+            return next((m for m in self.person(who).messages(channel, ts) if having in action_ids(m)), None)
+
+        return self.slack.wait(look)
+
+    def said(self, channel: str, ts: str, text: str, who: str = "ben") -> dict[str, Any]:
+        """The first message of the thread that has this text anywhere, waited for."""
+        return self.slack.wait(lambda: next((m for m in self.thread(channel, ts, who) if text in words(m)), None))
+
+
+def elements(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [e for b in message.get("blocks") or [] for e in [*b.get("elements", []), b.get("accessory") or {}]]
+
+
+def action_ids(message: dict[str, Any]) -> list[str]:
+    return [e["action_id"] for e in elements(message) if "action_id" in e]
+
+
+def words(message: dict[str, Any]) -> str:
+    return json.dumps([message.get("text"), message.get("blocks")], ensure_ascii=False)
+
+
+__all__ = ["Delivery", "FINANCE", "GENERAL", "Message", "PARTNERS", "SUPPORT", "Turn", "World", "action_ids", "words"]

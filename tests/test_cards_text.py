@@ -1,0 +1,137 @@
+"""Strings as Slack reads them: escaping, mentions, times, cut marks, and Markdown that can do no harm."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.slack.text import (
+    channel_mention,
+    escape,
+    group_mention,
+    mention,
+    neutral_markdown,
+    plain,
+    slack_length,
+    split_markdown,
+    when,
+)
+
+AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
+CONTROL = st.text(alphabet="<>!@|^UWSabc1-`\nhere", max_size=60)
+BITS = st.sampled_from(
+    ["<!here>", "<!channel|x>", "<@UANA00001>", "<!subteam^S0LEADS|@leads>", "<", ">", "<!date^1^x|y>"]
+)
+
+
+def test_escaping_touches_three_characters() -> None:
+    """S04: and no more than these, in the order that escapes once."""
+    assert escape("a & b <c> *d* &amp;") == "a &amp; b &lt;c&gt; *d* &amp;amp;"
+
+
+@pytest.mark.parametrize("odd", ["", "UANA|x", "U1> <!here", "C0SUPPORT", "u1", "<@U1>"])
+def test_only_ids_become_mentions(odd: str) -> None:
+    """S04: what is not an id never gets between the angle brackets."""
+    assert mention(odd) == "someone"
+    assert group_mention(odd) == "a user group"
+    assert "<" not in channel_mention(odd) or odd == "C0SUPPORT"
+
+
+def test_ids_become_mentions() -> None:
+    """People, groups and channels by id."""
+    assert mention("UANA00001") == "<@UANA00001>"
+    assert group_mention("S0LEADS") == "<!subteam^S0LEADS>"
+    assert channel_mention("C0SUPPORT") == "<#C0SUPPORT>"
+
+
+def test_a_time_is_shown_in_the_readers_zone() -> None:
+    """Slack gets the moment and, for where it cannot localise, the time in UTC, whatever zone it came in."""
+    assert when(AT) == "<!date^1795269720^{date_short_pretty} at {time}|21 Nov 2026, 14:02 UTC>"
+    assert when(AT.astimezone(timezone(timedelta(hours=9)))) == when(AT)
+
+
+@given(st.text(max_size=300), st.integers(40, 200))
+def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: int) -> None:
+    """S03: counted after escaping; the number in the mark is what is missing."""
+    short = plain(text, limit)
+    assert slack_length(short) <= limit
+    if short != text:
+        start, missing = re.fullmatch(r"(.*)… \((\d+) more characters\)", short, re.DOTALL).groups()  # type: ignore[union-attr]
+        assert text.startswith(start)
+        assert len(text) - len(start) == int(missing)
+    else:
+        assert slack_length(text) <= limit
+
+
+@pytest.mark.parametrize(
+    ("text", "harmless"),
+    [
+        ("Hi <!channel>!", "Hi @channel!"),
+        ("<!here|here> <!everyone>", "@here @everyone"),
+        ("<!subteam^S0LEADS|@shop-leads> <!subteam^S0LEADS>", "@shop-leads @S0LEADS"),
+        ("ask <@UANA00001> or <@UCLEO0001|cleo>", "ask @UANA00001 or @cleo"),
+        ("in <#C0SUPPORT> see <https://a.example>", "in <#C0SUPPORT> see <https://a.example>"),
+        ("<!date^1^{date}|today>", "today"),
+        ("a < b, <b>, <!-- note -->, <!DOCTYPE html>", "a < b, <b>, <!-- note -->, <!DOCTYPE html>"),
+        ("<!HERE>", "@HERE"),
+        ("<<!here|@UANA00001>>", "‹@UANA00001>"),
+    ],
+)
+def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
+    """S04: broadcasts and mentions become plain names; other Markdown stays as it is."""
+    assert neutral_markdown(text) == harmless
+
+
+@settings(max_examples=300)
+@given(st.one_of(CONTROL, st.lists(st.one_of(BITS, CONTROL), max_size=6).map("".join)))
+def test_no_nesting_puts_a_mention_together(text: str) -> None:
+    """S04: after one pass no mention is left, and a second pass changes nothing."""
+    harmless = neutral_markdown(text)
+    assert not re.search(r"<(@[UWB]|!(channel|here|everyone|group|subteam))", harmless, re.IGNORECASE)
+    assert neutral_markdown(harmless) == harmless
+
+
+def test_short_markdown_is_one_part() -> None:
+    """Nothing is done to what fits; blank text has no part."""
+    assert split_markdown("# Hi\n\nthere") == ["# Hi\n\nthere"]
+    assert split_markdown(" \n") == []
+
+
+def test_markdown_is_split_after_paragraphs() -> None:
+    """A part ends where a paragraph ends."""
+    text = "\n\n".join(f"{n} " + "word " * 10 for n in range(6))
+    parts = split_markdown(text, 130)
+    assert len(parts) == 3
+    assert all(part[0].isdigit() for part in parts)
+    assert "\n\n".join(parts) == text
+
+
+def test_a_fence_is_closed_and_opened_again() -> None:
+    """Code that goes over a border is code on both sides, with its language."""
+    text = "Look:\n\n```python\n" + "".join(f"line_{n}()\n" for n in range(40)) + "```\nThat is all."
+    parts = split_markdown(text, 150)
+    assert len(parts) > 3
+    inner = [part for part in parts if "line_" in part]
+    assert all(part.startswith("```python\n") for part in inner)
+    assert all(part.count("```") == 2 for part in inner)
+    assert [int(n) for n in re.findall(r"line_(\d+)", "".join(parts))] == list(range(40))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="ab &`~\n🏴", max_size=600), st.integers(100, 160))
+def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> None:
+    """S03: every part fits as Slack counts, and beside fences and white space nothing is added or lost."""
+    parts = split_markdown(text, limit)
+    assert all(slack_length(part) <= limit for part in parts)
+    assert re.sub(r"[\s`~]", "", "".join(parts)) == re.sub(r"[\s`~]", "", text)
+
+
+def test_a_very_long_word_is_divided() -> None:
+    """A line without any space is divided rather than refused."""
+    parts = split_markdown("x" * 30_000)
+    assert "".join(parts) == "x" * 30_000
+    assert max(map(len, parts)) <= 11_000

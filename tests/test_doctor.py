@@ -1,0 +1,298 @@
+"""`countersign doctor` against the local Slack and the local planner: what it finds, and what it says to do."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.clock import ShiftedClock, SystemClock
+from bot.doctor import check_all, doctor, examine, write_policy
+from bot.doctor_checks import Check, check_database, check_model, check_tools
+from bot.policy import Policy, PolicyError, parse
+from bot.sandbox.planner import Planner
+from bot.sandbox.server import Sandbox
+from bot.settings import Settings
+
+SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finance-approvals"\n'
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[Planner]:
+    """One local planner for all."""
+    with Planner() as server:
+        yield server
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """A fresh local Slack."""
+    with Sandbox() as server:
+        yield server
+
+
+@pytest.fixture
+def environ(sandbox: Sandbox, planner: Planner, tmp_path: Path) -> dict[str, str]:
+    """The variables of a bot on the local Slack."""
+    (tmp_path / "policy.toml").write_text(SOUND)
+    return {
+        "SLACK_BOT_TOKEN": sandbox.bot_token,
+        "SLACK_APP_TOKEN": sandbox.app_token,
+        "SLACK_API_URL": sandbox.api_url,
+        "OPENAI_API_KEY": "offline",
+        "OPENAI_BASE_URL": planner.url,
+        "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'c.db'}",
+    }
+
+
+def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Check]:
+    """All checks with this policy, by what they are about."""
+    parsed = parse(policy) if isinstance(policy, str) else policy
+    return {each.about: each for each in check_all(Settings.load(environ), parsed, SystemClock())}
+
+
+def test_all_well(environ: dict[str, str], sandbox: Sandbox) -> None:
+    """Where all is well every look says so, the exit code is 0, and nothing was written to Slack or to disk."""
+    lines: list[str] = []
+    assert doctor(examine(environ, None, SystemClock()), lines.append) == 0
+    assert [each for each in lines[:-1] if not each.startswith("ok ")] == []
+    assert lines[-1].endswith("0 to look at, 0 wrong")
+    about = "\n".join(lines)
+    for word in (
+        "settings",
+        "policy",
+        "bot token",
+        "app token",
+        "scopes",
+        "clock",
+        "channel",
+        "@shop-leads",
+        "UDAN00001",
+    ):
+        assert word in about
+    for word in ("database", "disk", "model"):
+        assert word in about
+    called = {each.method for each in sandbox.requests}
+    assert not {each for each in called if each.startswith(("chat.", "views.", "conversations.open"))}
+    assert not Settings.load(environ).database_path.exists()
+
+
+def test_configuration(environ: dict[str, str], tmp_path: Path) -> None:
+    """Wrong settings and a wrong policy are told together, a line each, and the exit code is 1."""
+    (tmp_path / "policy.toml").write_text('[defaults]\napprovers = []\ndeadline = "soon"\n')
+    del environ["OPENAI_API_KEY"]
+    lines: list[str] = []
+    assert doctor(examine(environ, None, SystemClock()), lines.append) == 1
+    assert [each.split(":")[0] for each in lines] == [
+        "fail  settings",
+        "fail  policy",
+        "fail  policy",
+        "0 ok, 0 to look at, 3 wrong",
+    ]
+
+
+def test_warnings(environ: dict[str, str]) -> None:
+    """What is only odd is told as such, taken out of the way, and does not fail the look."""
+    environ["SLACK_CLIENT_ID"] = "1.2"
+    lines: list[str] = []
+    assert doctor(examine(environ, None, SystemClock()), lines.append) == 0
+    assert any(each.startswith("warn  settings: SLACK_CLIENT_ID") for each in lines)
+    assert "SLACK_CLIENT_ID" not in environ
+
+
+def test_tokens(environ: dict[str, str]) -> None:
+    """Each token is tried by itself; a wrong one is told in Slack's words, and never shown."""
+    found = look(environ | {"SLACK_BOT_TOKEN": "xoxb-wrong"})
+    assert (found["bot token"].level, found["app token"].level) == ("fail", "ok")
+    assert "invalid_auth" in found["bot token"].text
+    found = look(environ | {"SLACK_APP_TOKEN": "xapp-wrong"})
+    assert (found["bot token"].level, found["app token"].level) == ("ok", "fail")
+    assert "xapp-wrong" not in str(found["app token"])
+
+
+def test_unreachable(environ: dict[str, str]) -> None:
+    """Where neither Slack nor the model can be reached, that is what is said, and the rest is still looked at."""
+    found = look(environ | {"SLACK_API_URL": "http://127.0.0.1:9/api/", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    assert {each: found[each].level for each in ("bot token", "app token", "model", "database")} == {
+        "bot token": "fail",
+        "app token": "fail",
+        "model": "fail",
+        "database": "ok",
+    }
+    assert "cannot be reached" in found["bot token"].text
+    assert "cannot be reached" in found["model"].text
+
+
+@pytest.mark.parametrize(
+    ("take", "add", "level", "named"),
+    [("usergroups:read", "", "fail", "usergroups:read"), ("", "files:write", "warn", "files:write")],
+)
+def test_scopes(environ: dict[str, str], take: str, add: str, level: str, named: str) -> None:
+    """The scopes Slack reports are held against the manifest: a missing one fails, a needless one is told."""
+    from bot.sandbox.server import load_manifest
+
+    manifest: dict[str, Any] = load_manifest()
+    scopes = manifest["oauth_config"]["scopes"]
+    scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]
+    with Sandbox(manifest) as sandbox:
+        found = look(environ | {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token})
+    assert found["scopes"].level == level
+    assert named in found["scopes"].text
+    assert (found["approvers @shop-leads"].level == "fail") is (take == "usergroups:read")
+
+
+def test_clock(environ: dict[str, str]) -> None:
+    """A clock that is a minute or more from Slack's fails; deadlines hang on it."""
+    settings, policy, clock = Settings.load(environ), parse(SOUND), ShiftedClock()
+    clock.advance(50)
+    assert next(each for each in check_all(settings, policy, clock) if each.about == "clock").level == "ok"
+    clock.advance(20)
+    late = next(each for each in check_all(settings, policy, clock) if each.about == "clock")
+    assert (late.level, "ahead of" in late.text) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("place", "level", "said"),
+    [
+        ("C0FINANCE", "ok", "the bot is in it"),
+        ("#support", "ok", "the bot is in it"),
+        ("#random", "fail", "/invite"),
+        ("C0RANDOM", "fail", "/invite"),
+        ("#nowhere", "fail", "does not exist"),
+        ("C0NOWHERE", "fail", "does not exist"),
+        ("C0PARTNER", "warn", "another company"),
+    ],
+)
+def test_places(environ: dict[str, str], place: str, level: str, said: str) -> None:
+    """A channel that the policy names must exist, be the company's own, and have the bot in it."""
+    check = look(environ, SOUND.replace("#finance-approvals", place))[f"channel {place}"]
+    assert check.level == level
+    assert said in str(check)
+
+
+def test_archived(environ: dict[str, str], sandbox: Sandbox) -> None:
+    """Cards cannot be posted to an archived channel."""
+    sandbox.archive("C0FINANCE")
+    assert look(environ, SOUND.replace("#finance-approvals", "C0FINANCE"))["channel C0FINANCE"].level == "fail"
+
+
+@pytest.mark.parametrize(
+    ("approver", "said"),
+    [
+        ("UGUS00001", "is a guest"),
+        ("UZOE00001", "is deactivated"),
+        ("UEVE00001", "is of another workspace"),
+        ("UBOT00001", "is a bot"),
+        ("U0NOBODY1", "no such person"),
+        ("@nobody", "is empty"),
+        ("@no-such-group", "no such user group"),
+    ],
+)
+def test_approvers(environ: dict[str, str], approver: str, said: str) -> None:
+    """A04: an approver who could never decide (guest, bot, deactivated, foreign, nobody) is found beforehand."""
+    found = look(environ, f'[defaults]\napprovers = ["UANA00001", "UDAN00001", "{approver}"]\n')
+    check = found[f"approvers {approver}" if approver.startswith("@") else f"approver {approver}"]
+    assert check.level == "fail"
+    assert said in check.text
+    assert found["approver UANA00001"].level == "ok"
+
+
+def test_group_of_strangers(environ: dict[str, str], sandbox: Sandbox) -> None:
+    """A group whose members are all guests or deactivated has nobody who may decide."""
+    sandbox.set_group("shop-leads", ["gus", "zoe"])
+    assert "none of its members" in look(environ)["approvers @shop-leads"].text
+
+
+def test_single_approver(environ: dict[str, str]) -> None:
+    """One approver alone cannot have own requests approved; told unless the rule allows self-approval."""
+    alone = '[defaults]\napprovers = ["@finance", "UCLEO0001"]\n'
+    assert look(environ, alone)["rule 'default'"].level == "warn"
+    assert "rule 'default'" not in look(environ, alone + "self_approval = true\n")
+    assert "rule 'default'" not in look(environ, alone.replace("UCLEO0001", "UANA00001"))
+
+
+def test_crowd(environ: dict[str, str]) -> None:
+    """More than fifty people who would each get a direct message are worth a warning."""
+    crowd = ", ".join(f'"U0CROWD{number:02}"' for number in range(50))
+    policy = f'[defaults]\npost_to = "approvers"\napprovers = ["UANA00001", {crowd}]\n'
+    assert "direct message" in look(environ, policy)["rule 'default'"].text
+    assert "direct message" not in look(environ, policy.replace('"approvers"', '"thread"'))["rule 'default'"].text
+    fewer = policy.replace('"UANA00001", "U0CROWD00"', '"UANA00001"')
+    assert "direct message" not in look(environ, fewer)["rule 'default'"].text
+
+
+def database(environ: dict[str, str]) -> Check:
+    """The look at the database alone."""
+    return next(check_database(Settings.load(environ)))
+
+
+def test_database(environ: dict[str, str], tmp_path: Path) -> None:
+    """A sound file passes and stays as it was; a damaged or foreign file, or one that is held, fails."""
+    path = tmp_path / "c.db"
+    with closing(sqlite3.connect(path)) as made:
+        made.executescript("CREATE TABLE t (a); CREATE INDEX i ON t (a)")
+        made.execute("INSERT INTO t VALUES (1)")
+        made.commit()
+    before = path.read_bytes()
+    assert database(environ).level == "ok"
+    assert path.read_bytes() == before
+
+    damaged = bytearray(before)
+    damaged[-64:] = b"\xff" * 64
+    path.write_bytes(damaged)
+    assert database(environ).level == "fail"
+    path.write_text("this is no database" * 100)
+    assert database(environ).level == "fail"
+    missing = environ | {"DATABASE_URL": "sqlite:////proc/countersign/c.db"}
+    assert "cannot be written" in database(missing).text
+
+
+def test_disk(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """D07: a disk that is nearly full is told before it is."""
+    levels = []
+    for free in (10, 100, 5000):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: shutil._ntuple_diskusage(0, 0, free * 1_000_000))
+        levels.append(list(check_database(Settings.load(environ)))[-1].level)
+    assert levels == ["fail", "warn", "ok"]
+
+
+def test_model(environ: dict[str, str]) -> None:
+    """A model that the server does not have is told with the settings to look at."""
+    (found,) = check_model(Settings.load(environ | {"OPENAI_MODEL": "no such/model"}))
+    assert found.level == "fail"
+    assert "OPENAI_MODEL" in found.remedy
+
+
+def test_tools(environ: dict[str, str]) -> None:
+    """Modules with tools of one's own must be importable where the bot runs."""
+    found = list(check_tools(Settings.load(environ | {"COUNTERSIGN_TOOLS": "json,no_such_module"})))
+    assert [each.level for each in found] == ["ok", "fail"]
+
+
+def test_first_policy(tmp_path: Path) -> None:
+    """--init writes a policy that works, names its approvers, and whose examples work too; it never overwrites."""
+    path = tmp_path / "policy.toml"
+    policy = write_policy(path, ["U0123", "@shop-leads"])
+    assert policy.default
+    assert (policy.default.approvers.users, policy.default.approvers.groups) == (("U0123",), ("shop-leads",))
+    text = path.read_text()
+    assert parse(text).digest == policy.digest
+    body = "\n".join(line.removeprefix("# ") if '"' in line or "[[" in line else line for line in text.splitlines())
+    assert [each.gate.verdict for each in parse(body).rules] == ["deny", "ask", "allow"]
+    with pytest.raises(FileExistsError):
+        write_policy(path, ["U0456"])
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("approvers", [[], ["ana"], ['U0123"]\nself_approval = true # ']])
+def test_first_policy_refused(tmp_path: Path, approvers: list[str]) -> None:
+    """Approvers that name nobody, or smuggle in other keys, write nothing."""
+    with pytest.raises(PolicyError):
+        write_policy(tmp_path / "policy.toml", approvers)
+    assert not list(tmp_path.iterdir())

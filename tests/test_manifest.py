@@ -1,0 +1,119 @@
+"""manifest.yml against Slack's schema, and against what the code really calls and hears."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT.parent / "shared" / "fixtures"
+KINDS = ("channels", "groups", "im", "mpim")
+
+# Where Slack lets an app choose between scopes, what this bot needs them for.
+CHOSEN = {
+    "conversations.replies": {f"{kind}:history" for kind in KINDS},  # it works in all four kinds of conversation
+    "conversations.history": {f"{kind}:history" for kind in KINDS},
+    "conversations.info": {f"{kind}:read" for kind in KINDS},
+    "conversations.list": {"channels:read", "groups:read"},  # it lists channels only
+    "conversations.members": {f"{kind}:read" for kind in KINDS},
+    "conversations.open": {"im:write"},  # DMs with one person
+    "conversations.create": {"channels:manage", "groups:write"},
+    "conversations.invite": {"channels:manage", "groups:write"},
+    "conversations.setTopic": {"channels:manage", "groups:write"},
+}
+# What Slack asks for before it delivers an event.
+HEARD = {
+    "app_mention": {"app_mentions:read"},
+    "member_joined_channel": {"channels:read", "groups:read"},
+    "member_left_channel": {"channels:read", "groups:read"},
+    "message.channels": {"channels:history"},
+    "message.groups": {"groups:history"},
+    "message.im": {"im:history"},
+    "message.mpim": {"mpim:history"},
+    "subteam_members_changed": {"usergroups:read"},
+    "subteam_updated": {"usergroups:read"},
+    "user_change": {"users:read"},
+}
+BEYOND_METHODS = {"chat:write.public"}  # chat.postMessage in a public channel without joining it
+STREAM = {"chat.startStream", "chat.appendStream", "chat.stopStream"}  # behind WebClient.chat_stream
+
+
+def fixture(name: str) -> dict[str, Any]:
+    """A file from the shared fixtures, or a skip where they are not beside the project."""
+    path = FIXTURES / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not beside the project")
+    loaded: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return loaded
+
+
+def manifest() -> dict[str, Any]:
+    """The manifest as it would be pasted into Slack."""
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "manifest.yml").read_text("utf-8"))
+    return loaded
+
+
+def called(methods: dict[str, Any]) -> set[str]:
+    """The Web API methods that the code outside the sandbox calls, as Slack names them."""
+    named = {method.replace(".", "_"): method for method in methods}
+    found: set[str] = set()
+    for path in (ROOT / "bot").rglob("*.py"):
+        if "sandbox" in path.parts:
+            continue
+        source = path.read_text("utf-8")
+        found |= {named[name] for name in re.findall(r"\.(\w+)\b", source) if name in named}
+        found |= {name for name in re.findall(r"""["']([\w.]+)["']""", source) if name in methods}
+        found |= {named[name] for name in re.findall(r"""["'](\w+)["']""", source) if name in named}
+        found |= STREAM if ".chat_stream(" in source else set()
+    return found
+
+
+def test_schema() -> None:
+    """Slack's own schema has nothing to say against the manifest."""
+    validator = jsonschema.Draft7Validator(fixture("manifest.schema.2.0.0.json"))
+    assert [each.message for each in validator.iter_errors(manifest())] == []
+
+
+def test_shape() -> None:
+    """It is an agent in Socket Mode that can be written to in its DM, without a Home tab that does not exist."""
+    features, settings = manifest()["features"], manifest()["settings"]
+    assert features["app_home"] == {
+        "home_tab_enabled": False,
+        "messages_tab_enabled": True,
+        "messages_tab_read_only_enabled": False,
+    }
+    assert features["agent_view"]["agent_description"]
+    assert 1 <= len(features["agent_view"]["suggested_prompts"]) <= 4
+    assert settings["socket_mode_enabled"] is True
+    assert settings["interactivity"] == {"is_enabled": True}
+    assert "slash_commands" not in features
+    assert "shortcuts" not in features
+
+
+def test_events() -> None:
+    """It subscribes to exactly the events that the listeners name."""
+    from bot.slack.listeners import EVENTS
+
+    events = manifest()["settings"]["event_subscriptions"]["bot_events"]
+    assert sorted(events) == sorted(EVENTS)
+
+
+def test_scopes() -> None:
+    """It asks for exactly the scopes that the called methods and the heard events need."""
+    methods = fixture("slack_methods.json")
+    needed = set(BEYOND_METHODS)
+    for method in called(methods):
+        offered = set(methods[method].get("bot_scopes") or ())
+        chosen = CHOSEN.get(method, offered)
+        assert chosen <= offered, f"{method} takes none of these scopes"
+        assert method in CHOSEN or len(offered) <= 1, f"say in CHOSEN which of its scopes {method} needs"
+        needed |= chosen
+    for event in manifest()["settings"]["event_subscriptions"]["bot_events"]:
+        needed |= HEARD.get(event, set())
+    assert sorted(manifest()["oauth_config"]["scopes"]["bot"]) == sorted(needed)

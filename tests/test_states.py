@@ -1,0 +1,116 @@
+"""Every cell of the two transition tables against a second table, written out from the design by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from storage import states
+from storage.states import CallStatus, IllegalMoveError, RunStatus
+
+# One row per status, in the order of the columns: x where the move exists.
+CALL_COLUMNS = (
+    "PENDING APPROVED REFUSED REJECTED EXPIRED CANCELLED SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
+)
+CALL_TABLE = """
+    PENDING      . x . x x x x x . . . .
+    APPROVED     x . . . . x x x x . . .
+    REFUSED      . . . . . . . . . . . .
+    REJECTED     . . . . . . . . . . . .
+    EXPIRED      . . . . . . . . . . . .
+    CANCELLED    . . . . . . . . . . . .
+    SUPERSEDED   . . . . . . . . . . . .
+    INVALIDATED  . . . . . . . . . . . .
+    RUNNING      . . . . . . . . . x x x
+    SUCCEEDED    . . . . . . . . . . . .
+    FAILED       . . . . . . . . . . . .
+    UNKNOWN      . x . . . . . . . x x .
+"""
+RUN_COLUMNS = "READY RUNNING WAITING COMPLETED FAILED CANCELLED"
+RUN_TABLE = """
+    READY        . x . . . x
+    RUNNING      x . x x x x
+    WAITING      x . . . . x
+    COMPLETED    . . . . . .
+    FAILED       x . . . . .
+    CANCELLED    . . . . . .
+"""
+
+
+def cells(columns: str, table: str) -> dict[tuple[str, str], bool]:
+    """Each (from, to) of a drawn table, and whether it is marked."""
+    rows = [line.split() for line in table.strip().splitlines()]
+    return {(name, to): mark == "x" for name, *marks in rows for to, mark in zip(columns.split(), marks, strict=True)}
+
+
+CALL_CELLS = cells(CALL_COLUMNS, CALL_TABLE)
+RUN_CELLS = cells(RUN_COLUMNS, RUN_TABLE)
+
+
+def test_the_drawn_tables_are_complete() -> None:
+    """The tables here have a cell for every pair of statuses there is."""
+    assert set(CALL_CELLS) == set(product(CallStatus.__members__, repeat=2))
+    assert set(RUN_CELLS) == set(product(RunStatus.__members__, repeat=2))
+    assert set(states.CALL_MOVES) == set(CallStatus)
+    assert set(states.RUN_MOVES) == set(RunStatus)
+
+
+@pytest.mark.parametrize(("source", "target"), CALL_CELLS)
+def test_call_moves(source: str, target: str) -> None:
+    """A call makes exactly the marked moves; any other raises and names both ends."""
+    if CALL_CELLS[source, target]:
+        states.check(states.CALL_MOVES, CallStatus[source], CallStatus[target])
+    else:
+        with pytest.raises(IllegalMoveError, match=f"{source.lower()} -> {target.lower()}"):
+            states.check(states.CALL_MOVES, CallStatus[source], CallStatus[target])
+
+
+@pytest.mark.parametrize(("source", "target"), RUN_CELLS)
+def test_run_moves(source: str, target: str) -> None:
+    """A run makes exactly the marked moves; any other raises and names both ends."""
+    if RUN_CELLS[source, target]:
+        states.check(states.RUN_MOVES, RunStatus[source], RunStatus[target])
+    else:
+        with pytest.raises(IllegalMoveError, match=f"{source.lower()} -> {target.lower()}"):
+            states.check(states.RUN_MOVES, RunStatus[source], RunStatus[target])
+
+
+def test_births() -> None:
+    """A call is born asking, allowed or refused; a run is born ready."""
+    assert {status.name for status in states.CALL_BIRTHS} == {"PENDING", "APPROVED", "REFUSED"}
+    assert {status.name for status in states.RUN_BIRTHS} == {"READY"}
+
+
+def test_final_and_open() -> None:
+    """Final are the statuses without a way on; open are the runs somebody still works on or waits for."""
+    dead = {source for source, _ in CALL_CELLS if not any(CALL_CELLS[source, to] for to in CALL_COLUMNS.split())}
+    assert {status.name for status in states.CALL_FINAL} == dead
+    assert {status.name for status in states.RUN_OPEN} == {"READY", "RUNNING", "WAITING"}
+
+
+def reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
+    """The statuses one can get to from `births` by marked moves."""
+    found, before = set(births), set[str]()
+    while found != before:
+        before = set(found)
+        found |= {target for (source, target), marked in table.items() if marked and source in before}
+    return found
+
+
+def test_every_status_can_be_reached() -> None:
+    """No status is there that nothing leads to."""
+    assert reachable(CALL_CELLS, {status.name for status in states.CALL_BIRTHS}) == set(CallStatus.__members__)
+    assert reachable(RUN_CELLS, {status.name for status in states.RUN_BIRTHS}) == set(RunStatus.__members__)
+
+
+def test_nothing_runs_unless_approved() -> None:
+    """X06, X12 RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads anywhere."""
+    assert {source for source in CallStatus if CallStatus.RUNNING in states.CALL_MOVES[source]} == {CallStatus.APPROVED}
+    for status in (CallStatus.REFUSED, CallStatus.REJECTED, CallStatus.EXPIRED):
+        assert status in states.CALL_FINAL
+
+
+def test_every_status_is_explained() -> None:
+    """Each member's value, as stored, is its name in lower case, so that rows read like the design."""
+    assert all(status.value == status.name.lower() for machine in (CallStatus, RunStatus) for status in machine)

@@ -1,0 +1,42 @@
+"""Tests of the tool families and of the way tools are run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from bot.tools import Tool, ToolContext
+
+Tools = dict[str, Tool[Any]]
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+def context(call_id: str = "call-1", **changes: Any) -> ToolContext:
+    """A call by Ben in #support; `changes` replace single facts."""
+    facts: dict[str, Any] = {
+        "call_id": call_id,
+        "run_id": "run-1",
+        "team": "T0SANDBOX",
+        "requester": "UBEN00001",
+        "channel": "C0SUPPORT",
+        "thread_ts": "1.000100",
+        "now": NOW,
+    }
+    return ToolContext(**{**facts, **changes})
+
+
+def use(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
+    """Validate the values as the model's JSON would be and call the tool's function."""
+    return tool.function(tool.arguments.model_validate(values), where or context())
+
+
+def preview(tool: Tool[Any], **values: Any) -> str:
+    """What the card would show for these values."""
+    assert tool.preview is not None
+    return tool.preview(tool.arguments.model_validate(values))
+
+
+def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042) -> Any:
+    """Refund `amount` EUR under the call id `key`."""
+    values = {"order_id": order_id, "amount": amount, "reason": "damaged"}
+    return use(orders["refund_order"], values, context(key))

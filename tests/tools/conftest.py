@@ -1,0 +1,47 @@
+"""A shop, a local Slack, and the tools over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from slack_sdk import WebClient
+
+from bot.sandbox.server import Sandbox
+from bot.slack.directory import SlackDirectory
+from bot.tools.orders import order_tools
+from bot.tools.shop import Shop
+from bot.tools.slack import slack_tools
+from tests.tools import Tools
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path / "data" / "shop.db")
+    shop.create()
+    return shop
+
+
+@pytest.fixture
+def orders(shop: Shop) -> Tools:
+    return {tool.name: tool for tool in order_tools(shop)}
+
+
+@pytest.fixture
+def slack() -> Iterator[Sandbox]:
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def chat(slack: Sandbox) -> Tools:
+    client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
+    return {tool.name: tool for tool in slack_tools(client, SlackDirectory(client, slack.clock))}
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool

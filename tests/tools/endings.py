@@ -1,0 +1,38 @@
+"""Tools that end in a wanted way, for the tests of running them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from anyio.from_thread import BlockingPortal
+from pydantic import BaseModel
+
+from bot.tools import Effect, Tool, ToolContext, tool
+from bot.tools.run import Outcome, run_tool
+from tests.tools import context
+
+
+class Nothing(BaseModel):
+    """No arguments but a secret that may be left out."""
+
+    token: str | None = None
+
+
+def making(result: Any, does: Effect = Effect.WRITE, **options: Any) -> Tool[Any]:
+    """A tool that returns `result`, or raises it, or calls it."""
+
+    @tool(title="Try", effect="Try", does=does, **options)
+    def attempt(_args: Nothing, _context: ToolContext) -> Any:
+        if isinstance(result, BaseException):
+            raise result
+        return result() if callable(result) else result
+
+    return attempt
+
+
+def run(tool: Tool[Any], executor: ThreadPoolExecutor, args: Nothing | None = None, **options: Any) -> Outcome:
+    def no_portal() -> BlockingPortal:
+        raise AssertionError("a sync tool needs no portal")
+
+    return run_tool(tool, args or Nothing(), context(), **{"portal": no_portal, "executor": executor, **options})

@@ -1,0 +1,104 @@
+"""The argument schemas as a model provider gets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from slack_sdk import WebClient
+
+from bot.clock import SystemClock
+from bot.slack.directory import SlackDirectory
+from bot.tools import REASON_FIELD, Effect, Registry, Tool
+from bot.tools.orders import order_tools
+from bot.tools.shop import Shop
+from bot.tools.slack import slack_tools
+
+CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
+TOOLS: list[Tool[Any]] = [
+    *order_tools(Shop(Path("never-made.db"))),
+    *slack_tools(CLIENT, SlackDirectory(CLIENT, SystemClock())),
+]
+SAMPLES: dict[str, dict[str, Any]] = {
+    "look_up_order": {"order_id": 1042},
+    "search_orders": {"customer": "Mara", "status": "shipped", "limit": 5},
+    "refund_order": {"order_id": 1042, "amount": "40.00", "reason": "damaged", "note": None},
+    "change_address": {
+        "order_id": 1044,
+        "address": {"street": "Rosenweg 5", "postal_code": "50674", "city": "Köln", "country": "Germany"},
+        "notify": False,
+    },
+    "cancel_order": {"order_id": 1043, "reason": "changed her mind", "restock": True},
+    "list_channels": {"query": None},
+    "list_people": {"query": "dan"},
+    "post_message": {"channel": "#general", "text": "Hello", "external_ok": False},
+    "schedule_message": {"channel": "#general", "text": "Hello", "at": "2026-12-01T09:00:00Z"},
+    "create_channel": {"name": "returns", "private": False},
+    "invite": {"channel": "#general", "people": ["@dan"]},
+    "set_topic": {"channel": "#general", "topic": "Returns"},
+}
+each_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+
+def objects(node: Any) -> list[dict[str, Any]]:
+    """Every object schema in there, the outermost first."""
+    if isinstance(node, list):
+        return [found for each in node for found in objects(each)]
+    if not isinstance(node, dict):
+        return []
+    here = [node] if node.get("type") == "object" else []
+    return here + [found for each in node.values() for found in objects(each)]
+
+
+def test_effect_classes() -> None:
+    """Policy rules match on these: a change here is a change of what is asked."""
+    assert {tool.name: (tool.does.value, tool.idempotent) for tool in TOOLS} == {
+        "look_up_order": ("read", True),
+        "search_orders": ("read", True),
+        "refund_order": ("write", True),
+        "change_address": ("write", True),
+        "cancel_order": ("destructive", True),
+        "list_channels": ("read", True),
+        "list_people": ("read", True),
+        "post_message": ("write", False),
+        "schedule_message": ("write", False),
+        "create_channel": ("write", False),
+        "invite": ("write", True),
+        "set_topic": ("write", True),
+    }
+    Registry().add(*TOOLS)
+
+
+@each_tool
+def test_is_a_closed_object(tool: Tool[Any]) -> None:
+    """Nothing the schema does not name can be in a call, at any depth, and the schema is itself valid."""
+    schema = tool.schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    json.dumps(schema, allow_nan=False)
+    assert schema["type"] == "object"
+    assert all(found["additionalProperties"] is False for found in objects(schema))
+    assert set(schema.get("required", [])) <= set(schema["properties"])
+    assert (REASON_FIELD in schema["properties"]) == (tool.does is not Effect.READ)
+
+
+@each_tool
+def test_says_what_it_is(tool: Tool[Any]) -> None:
+    """Each tool has a description, and each field a title for the card and the edit form."""
+    assert len(tool.description) > 20
+    assert all(field.title for field in tool.arguments.model_fields.values())
+
+
+@each_tool
+def test_schema_and_type_agree(tool: Tool[Any]) -> None:
+    """What the schema lets through the model class takes, and its own dump is taken again unchanged."""
+    sample = SAMPLES[tool.name]
+    jsonschema.validate(sample, tool.schema())
+    args = tool.arguments.model_validate(sample)
+    again = tool.arguments.model_validate_json(args.model_dump_json())
+    assert again == args
+    assert tool.effect_sentence(args) != ""
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**sample, "surprise": 1}, tool.schema())
