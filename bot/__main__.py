@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from slack_sdk.errors import SlackApiError
 
@@ -30,12 +32,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "doctor" and arguments.approver and not arguments.init:
         parser.error("--approver goes with doctor --init")
+    if arguments.command != "doctor":
+        signal.signal(signal.SIGTERM, _end)
     try:
         if arguments.command == "run":
             return _run()
         if arguments.command == "demo":
             return _demo(arguments)
         return _init(arguments.approver) if arguments.init else _doctor()
+    except KeyboardInterrupt:  # how run and demo are meant to end, wherever it finds them
+        return 130 if arguments.command == "doctor" else 0
     except (StartupError, SettingsError, SchemaError) as error:
         print(error, file=sys.stderr)
     except AlreadyRunningError:
@@ -43,7 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SlackApiError as error:
         code = error.response.get("error")
         print(f"Slack answers {code}; `countersign doctor` says what to do about it.", file=sys.stderr)
+    except OSError as error:
+        print(f"Countersign cannot start: {error}; see `countersign doctor`.", file=sys.stderr)
     return 1
+
+
+def _end(_signal: int, _frame: object) -> NoReturn:
+    """SIGTERM ends things as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,12 +82,13 @@ def _run() -> int:
     prepare_environment(os.environ, settings)
     from bot.app import build  # only now: Bolt and what else it imports see the prepared environment
 
-    app = build(settings, SystemClock(), policy)
+    try:
+        app = build(settings, SystemClock(), policy)
+    except (ImportError, TypeError, ValueError) as error:
+        raise StartupError([f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS"], ()) from error
     try:
         app.start()
         app.wait()
-    except KeyboardInterrupt:
-        pass
     finally:
         app.stop()
     return 0
@@ -89,10 +103,11 @@ def _demo(arguments: argparse.Namespace) -> int:
         print("The demo needs aiohttp: pip install 'countersign-bot[sandbox]'", file=sys.stderr)
         return 1
     try:
-        return run(DEMO, arguments.port, arguments.fresh, os.environ, lambda line: print(line, flush=True))
+        run(DEMO, arguments.port, arguments.fresh, os.environ, lambda line: print(line, flush=True))
     except DemoError as error:
         print(error, file=sys.stderr)
         return 1
+    return 0
 
 
 def _doctor() -> int:

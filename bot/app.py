@@ -87,7 +87,7 @@ class App:
         if connect:
             token = self.core.settings.slack_app_token.get_secret_value()
             self.handler = SocketModeHandler(self.bolt, token)
-            self.handler.connect()
+            self.handler.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         log.info("Countersign is at work in %s", self.core.identity.team)
 
     def wait(self) -> None:
@@ -99,7 +99,7 @@ class App:
         self._ended.set()
         if self.handler is not None:
             try:
-                self.handler.close()
+                self.handler.close()  # type: ignore[no-untyped-call]  # the same
             except Exception as error:  # noqa: BLE001 - the Socket Mode client may raise here after a refresh
                 log.debug("closing the socket: %s", error)
         self.planner_stop.set()
@@ -205,7 +205,7 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         lambda arrived: warm(core, directory, arrived),
     )  # fmt: skip
     bolt = BoltApp(
-        client=posting,
+        client=WebClient(base_url=settings.slack_api_url, retry_handlers=[]),  # the token comes from authorize
         authorize=lambda **_: AuthorizeResult(
             enterprise_id=None, team_id=core.identity.team, bot_token=posting.token, bot_id=core.identity.bot,
             bot_user_id=core.identity.user,

@@ -23,7 +23,7 @@ from bot.slack.fields import FieldErrors, Parsed, read_submission
 from bot.slack.modals import read_rejection
 from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Applied, Decided, Gone, Outcome, Stale, TooLate
+from storage.decisions import Applied, Decided, Gone, Outcome, TooLate
 from storage.models import Call, Delivery, Run
 from storage.states import CallStatus, RunStatus
 

@@ -1,4 +1,4 @@
-"""Rows become what a card shows. Reads the database; draws nothing itself (`bot.slack.cards` does) and sends nothing."""
+"""Rows become what a card shows. Reads the database; draws nothing (`bot.slack.cards` does) and sends nothing."""
 
 from __future__ import annotations
 

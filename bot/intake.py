@@ -55,26 +55,30 @@ class Intake:
         if not addressed and not _continues(run, delivery.user, event, rooted):
             return "not addressed to the bot"
         if not core.authority.colleague(delivery.user):
-            return (
-                self._tell(delivery, "I take requests from full members of this workspace only.") or "not a colleague"
-            )
+            self._tell(delivery, "I take requests from full members of this workspace only.")
+            return "not a colleague"
         text = said(event, core.identity.user)
         with core.store.write() as tx:
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             if run is not None and run.status is R.WAITING and not addressed:
-                return self._settle(tx, delivery, "words change nothing while people decide")
-            return self._act(tx, delivery, run, text, is_dm)
+                inbox.settle(tx, delivery, "words change nothing while people decide")
+            else:
+                self._act(tx, delivery, run, text, is_dm)
+        return None
 
     def _act(self, tx: Connection, delivery: Delivery, run: Run | None, text: str, is_dm: bool) -> None:
         now = self._core.clock.now()
         if text.lower().strip(" .!") == "help" or not text:
             self._say_help(tx, delivery)
-            return self._settle(tx, delivery, "help")
+            inbox.settle(tx, delivery, "help")
+            return
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
             self._private(tx, delivery, sentences.waits_for(run.requester))
-            return self._settle(tx, delivery, "someone else's thread is busy")
+            inbox.settle(tx, delivery, "someone else's thread is busy")
+            return
         if text.lower().strip(" .!") in CANCEL:
-            return self._cancel(tx, delivery, run)
+            self._cancel(tx, delivery, run)
+            return
         if run is None or not runs.is_open(run):
             run = Run(
                 team=delivery.team, channel=delivery.channel, thread_ts=delivery.thread_ts, requester=delivery.user,
@@ -85,7 +89,6 @@ class Intake:
         elif run.status is R.WAITING:
             decisions.remake(tx, run, at=now)
         inbox.hold(tx, delivery, run.id)
-        return None
 
     def _cancel(self, tx: Connection, delivery: Delivery, run: Run | None) -> None:
         now = self._core.clock.now()
@@ -93,7 +96,7 @@ class Intake:
             self._private(tx, delivery, sentences.nothing_to_cancel())
         else:
             outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
-        return self._settle(tx, delivery, "cancel")
+        inbox.settle(tx, delivery, "cancel")
 
     def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         match event["type"]:
@@ -111,7 +114,7 @@ class Intake:
                 log.error("Slack says %s: nothing can be posted until the app is installed again", event["type"])
             case _:
                 return "nothing to do"
-        return event["type"]
+        return str(event["type"])
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         if event.get("tab") != "messages" or not self._core.authority.colleague(delivery.user):
@@ -162,9 +165,6 @@ class Intake:
     def _tell(self, delivery: Delivery, text: str) -> None:
         with self._core.store.write() as tx:
             self._private(tx, delivery, text)
-
-    def _settle(self, tx: Connection, delivery: Delivery, note: str) -> None:
-        inbox.settle(tx, delivery, note)
 
 
 def _continues(run: Run | None, user: str, event: dict[str, Any], rooted: bool) -> bool:

@@ -115,7 +115,7 @@ class Loop:
                     self._deciding.take(delivery)
                 else:
                     self._intake.take(delivery)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - logged and counted there; the others go on
                 self._stumbled(delivery, error)
         if arrived:
             self._core.post()

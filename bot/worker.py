@@ -299,7 +299,7 @@ def _tell(tx: Connection, run: Run, prepared: Prepared) -> None:
 
 
 def _rename(plan: Plan, proposed: list[Proposed], prepared: list[Prepared]) -> None:
-    """Where the provider's call id could not be used, the stored item carries ours, so that each call has one output."""
+    """Where the provider's call id could not be used, the stored item carries ours: each call has one output."""
     for each, ours in zip(proposed, prepared, strict=True):
         plan.items[each.index]["call_id"] = ours.call.provider_id
 

@@ -139,15 +139,17 @@ def forbidden_imports(source: Source) -> Iterator[str]:
         yield from rule.broken(source)
 
 
-PARTS = ("storage", "bot.agent", "bot.slack", "bot.tools", "bot.policy")
+SLACK_EDGE = (*SLACK, *(f"bot.slack.{name}" for name in ("listeners", "outbox", "directory")))
+MODEL_EDGE = ("openai", "bot.agent.planner")
 
 
 def imports_everything(source: Source) -> Iterator[str]:
-    """A second composition root: a file of the product, other than bot/app.py, that needs every part of it."""
-    if source.path == "bot/app.py" or not source.path.startswith(("bot/", "storage/")):
-        return
-    if all(any(each.within(part) and not each.typing for each in imports(source)) for part in PARTS):
-        yield f"{source}:1: imports all of {', '.join(PARTS)}; only bot/app.py puts everything together"
+    """A second composition root: a file of the product, other than bot/app.py, that knows both edges to the world."""
+    there = [each for each in imports(source) if not each.typing]
+    if source.path != "bot/app.py" and all(
+        any(each.within(*edge) for each in there) for edge in (SLACK_EDGE, MODEL_EDGE)
+    ):
+        yield f"{source}:1: imports Slack's edge and the model's; only bot/app.py puts everything together"
 
 
 PURE = ("bot/slack/cards.py", "bot/slack/fields.py", "bot/slack/text.py", "bot/policy.py", "storage/states.py")

@@ -125,13 +125,14 @@ def test_after_the_deadline_nothing_can_be_clicked() -> None:
     assert "approve" in action_ids(card(view(), at - timedelta(microseconds=1)).blocks)
 
 
-def test_a_part_says_so_and_offers_no_approval_of_what_it_does_not_show() -> None:
-    """P14: one message of several cannot approve the calls in the others."""
+def test_a_part_says_so_and_decides_for_itself() -> None:
+    """P14: one message of several says that there are more, and that its buttons are for what it shows."""
     drawn = card(view(REFUND, CANCEL, part=1, parts=2), NOW)
     accept_message(drawn.blocks)
     assert "Part 1 of 2" in read(drawn.blocks)
-    assert "approve_all" not in action_ids(drawn.blocks)
-    assert "reject_all" in action_ids(drawn.blocks)
+    found = buttons(drawn.blocks)
+    assert found["approve_all", "plan-1:3"]["text"]["text"] == "Approve these (2)"
+    assert found["reject_all", "plan-1:3"]["text"]["text"] == "Reject these"
 
 
 def test_a_card_elsewhere_links_to_the_request() -> None:

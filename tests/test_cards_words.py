@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.slack import sentences
-from bot.slack.answers import answer_blocks, greeting, help_text, retry_blocks
+from bot.slack.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
+from bot.slack.text import unescape
 from tests.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -37,6 +38,9 @@ SAID = {
     "trigger_expired": (),
     "not_your_run": ("UBEN00001",),
     "nothing_to_cancel": (),
+    "nothing_to_retry": (),
+    "could_not": (True,),
+    "plainly": ("*x*",),
     "said": (EVIL,),
     "past": ("approve",),
 }
@@ -93,6 +97,33 @@ def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
     values = [each["value"] for each in inside(blocks) if "value" in each]
     assert values == ["good:run-1", "bad:run-1"]
     assert [block["type"] for block in answer_blocks("  ", "run-1", True)] == ["context_actions"]
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
+    """S04: as blocks, a sentence formats nothing and reads as meant; its mentions, times and links act."""
+    sentence = getattr(sentences, name)(*SAID[name])
+    blocks = notice_blocks(sentence)
+    accept_message(blocks)
+    leaves = blocks[0]["elements"][0]["elements"]
+    literal = "".join(leaf["text"] for leaf in leaves if leaf["type"] == "text")
+    assert "&lt;" not in literal
+    assert literal == unescape(re.sub(r"<[^>]*>", "", sentence))
+    assert len(leaves) - sum(leaf["type"] == "text" for leaf in leaves) == len(re.findall(r"<[^>]*>", sentence))
+
+
+def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
+    """Each kind of token becomes the leaf that acts as it does in a text."""
+    sentence = "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> <https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
+    leaves = notice_blocks(sentence)[0]["elements"][0]["elements"]
+    assert [leaf for leaf in leaves if leaf != {"type": "text", "text": " "}] == [
+        {"type": "user", "user_id": "U1"},
+        {"type": "usergroup", "usergroup_id": "S1"},
+        {"type": "channel", "channel_id": "C1"},
+        {"type": "date", "timestamp": 5, "format": "{time}", "fallback": "noon"},
+        {"type": "link", "url": "https://a.example/?x=1&y", "text": "see it"},
+        {"type": "text", "text": " &lt; `x`"},
+    ]
 
 
 def test_retry_carries_the_run() -> None:

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.__main__ import main
+from bot.sandbox.demo import DemoError, free_port, kept_clock
+from bot.sandbox.planner import Planner
+from bot.sandbox.server import Sandbox
+from bot.tools.shop import Shop
+from storage.sqlite import lock
+
+ROOT = Path(__file__).parent.parent
+PATIENCE = 40  # seconds after which a command that hangs is killed
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +103,99 @@ def test_approver_needs_init(capsys: pytest.CaptureFixture[str]) -> None:
         main(["doctor", "--approver", "U0123"])
     assert ended.value.code == 2
     assert "--init" in capsys.readouterr().err
+
+
+@contextmanager
+def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """`countersign ...` as a process of its own in the current folder; killed where it outlives its test."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **variables}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bot", *argv], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    watchdog = threading.Timer(PATIENCE, process.kill)
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
+
+
+def test_demo() -> None:
+    """The demo prints one address that serves the page and two lines what to do, and ends with 0 on Ctrl-C."""
+    port = free_port(None)
+    with command("demo", "--port", str(port)) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        address = f"http://127.0.0.1:{port}"
+        assert lines[0] == f"Countersign demo: {address}\n"
+        assert "http" not in lines[1] + lines[2]
+        with urllib.request.urlopen(f"{address}/sandbox/people", timeout=5) as answer:
+            assert b"Ana Ruiz" in answer.read()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, ""), err
+    assert err == ""
+    assert Path("var/demo/countersign.db").is_file()
+    assert Shop("var/demo/shop.db").order(1042).id == 1042
+
+
+def test_demo_fresh_while_running(capsys: pytest.CaptureFixture[str]) -> None:
+    """--fresh removes nothing under a demo that is running."""
+    folder = Path("var/demo")
+    folder.mkdir(parents=True)
+    (folder / "shop.db").write_text("precious")
+    with closing(lock(folder / "countersign.db")):
+        assert main(["demo", "--fresh"]) == 1
+    assert "already running" in capsys.readouterr().err
+    assert (folder / "shop.db").read_text() == "precious"
+
+
+def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """A port that was asked for and is taken is an error; without a wish the next free one is found."""
+    with Sandbox() as sandbox:
+        port = int(sandbox.url.rsplit(":", 1)[1])
+        with pytest.raises(DemoError, match=f"port {port} is taken"):
+            free_port(port)
+        assert main(["demo", "--port", str(port)]) == 1
+        assert "--port" in capsys.readouterr().err
+
+
+def test_demo_clock(tmp_path: Path) -> None:
+    """A demo goes on from where its clock was moved to, and does not fall back; an odd file counts as none."""
+    path = tmp_path / "clock"
+    first = kept_clock(path)
+    moved = first.advance(3600)
+    assert kept_clock(path).now() >= moved
+    for odd in ("", "soon", "-5", "nan", "1e300"):
+        path.write_text(odd)
+        assert kept_clock(path).now() < moved
+
+
+def test_run() -> None:
+    """`run` connects with what .env says, and ends with 0 on SIGTERM."""
+    Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
+    with Sandbox() as sandbox, Planner() as planner:
+        variables = {
+            "SLACK_BOT_TOKEN": sandbox.bot_token,
+            "SLACK_APP_TOKEN": sandbox.app_token,
+            "SLACK_API_URL": sandbox.api_url,
+            "OPENAI_API_KEY": "offline",
+            "OPENAI_BASE_URL": planner.url,
+            "COUNTERSIGN_POLICY": "policy.toml",
+        }
+        Path(".env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+        with command(
+            "run", SLACK_CLIENT_ID="1.2", SLACK_CLIENT_SECRET="x", HTTPS_PROXY="http://127.0.0.1:9"
+        ) as process:
+            sandbox.wait(lambda: any(each.method == "apps.connections.open" for each in sandbox.requests), timeout=20)
+            process.terminate()
+            _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        assert "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored" in err
+        with command("run", SLACK_BOT_TOKEN="xoxb-wrong") as process:
+            _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert err.splitlines()[-1].startswith("Slack answers invalid_auth")
+    assert "Traceback" not in err

@@ -411,7 +411,7 @@ def test_many_options_are_typed() -> None:
 
     class Chosen(BaseModel):
         few: Literal[LONG + "a", LONG + "b"]  # type: ignore[valid-type]  # too long to tell apart in a menu
-        one: many  # type: ignore[valid-type]
+        one: many
 
     Chosen.model_rebuild(_types_namespace={"many": many})
     tool = tool_for(Chosen)

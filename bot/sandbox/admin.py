@@ -85,6 +85,13 @@ class Admin:
                 raise ValueError(f"there is no message {ts} in {channel}")
             messages.remove(self.world, message)
 
+    def uninstall(self) -> None:
+        """Remove the app: its bot token is revoked, and it is told so."""
+        with self.world.lock:
+            self.world.revoked = True
+            events.emit(self.world, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
+            events.emit(self.world, {"type": "app_uninstalled"})
+
     def redeliver(self, delivery: Delivery) -> Delivery:
         """Send the same payload once more, as a delivery of its own that counts on from the attempts so far."""
         again = Delivery(

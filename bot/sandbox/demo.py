@@ -33,8 +33,8 @@ class DemoError(Exception):
     """The demo cannot start, for this reason."""
 
 
-def run(folder: Path, port: int | None, fresh: bool, environ: Mapping[str, str], say: Callable[[str], None]) -> int:
-    """Run until Ctrl-C; returns the exit code. `fresh` forgets what earlier demos left in `folder`.
+def run(folder: Path, port: int | None, fresh: bool, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Run until Ctrl-C, whose KeyboardInterrupt it passes on. `fresh` forgets what earlier demos left in `folder`.
 
     Raises DemoError where the port is taken, AlreadyRunningError where a demo runs in this folder, SettingsError
     where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
@@ -57,9 +57,7 @@ def run(folder: Path, port: int | None, fresh: bool, environ: Mapping[str, str],
         say(f"Countersign demo: {sandbox.url}")
         say(f"As Ben, ask in #support: @countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})")
         say("As Ana, decide the card that appears. Ctrl-C ends the demo.")
-        with suppress(KeyboardInterrupt):
-            app.wait()
-    return 0
+        app.wait()
 
 
 def demo_settings(folder: Path, sandbox: Sandbox, planner: Planner | None, environ: Mapping[str, str]) -> Settings:

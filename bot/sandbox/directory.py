@@ -77,7 +77,8 @@ def bots_info(world: World, args: Args) -> Json:
     if args.required("bot") != BOT_ID:
         raise SlackError("bot_not_found")
     profile = bot_profile(world.bot_name)
-    return {"bot": {key: profile[key] for key in ("id", "deleted", "name", "updated", "app_id", "user_id", "icons")}}
+    bot = {key: profile[key] for key in ("id", "deleted", "name", "updated", "app_id", "icons")}
+    return {"bot": bot | {"user_id": BOT_USER}}
 
 
 def team_info(world: World, args: Args) -> Json:

@@ -32,6 +32,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
     "app_home_opened": (),
+    "app_uninstalled": (),
+    "tokens_revoked": (),
 }
 KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
 

@@ -183,7 +183,6 @@ def bot_profile(name: str) -> dict[str, Any]:
         "name": name,
         "updated": EPOCH,
         "app_id": APP_ID,
-        "user_id": BOT_USER,
         "icons": {"image_36": icons["image_48"], **icons},
         "team_id": TEAM,
     }

@@ -123,7 +123,8 @@ def label(tool: str, arguments: Mapping[str, Any]) -> str:
              for key, value in arguments.items()
              if key not in (REASON_FIELD, "note", "text", "reason") and isinstance(value, str | int | float)
              and not isinstance(value, bool)]  # fmt: skip
-    return f"{_words(tool)} {', '.join(about)}".strip().capitalize()
+    text = f"{_words(tool)} {', '.join(about)}".strip()
+    return text[:1].upper() + text[1:]
 
 
 def values(result: Any, depth: int = 0) -> str:

@@ -94,6 +94,17 @@ class Controls:
             self._holds.append(hold)
         return hold
 
+    def clear(self) -> None:
+        """Forget scripted turns and faults that were not used, and let held requests go on."""
+        with self._lock:
+            self._turns.clear()
+            self._faults.clear()
+            self._cuts.clear()
+            self._refusing = 0
+        self._release_all()
+        with self._lock:
+            self._holds.clear()
+
     # for the server
 
     def _take_refusal(self) -> bool:

@@ -42,7 +42,7 @@ class Masked:
 
     def __init__(self, text: str) -> None:
         self.quotes: list[str] = []
-        self.text = QUOTED.sub(self._take, text)
+        self.text = QUOTED.sub(self._take, text.replace("\x00", " "))
 
     def _take(self, match: re.Match[str]) -> str:
         self.quotes.append(next(group for group in match.groups() if group is not None))
@@ -176,13 +176,16 @@ def _postal(part: str) -> tuple[str, str]:
 
 def moment(text: str, now: datetime) -> datetime | None:
     """The time a text speaks of, in UTC; None when it speaks of none."""
-    if match := re.search(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?", text):
-        parsed = datetime.fromisoformat(match[0].replace("Z", "+00:00"))
-        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    if match := re.search(r"\bin (\d+|an?|half an) (minute|min|hour|day|week)s?\b", text, re.I):
-        count = {"a": 1.0, "an": 1.0, "half an": 0.5}.get(match[1].lower()) or float(match[1])
-        unit = {"min": "minute"}.get(match[2].lower(), match[2].lower())
-        return now + count * timedelta(**{f"{unit}s": 1})
+    try:
+        if match := re.search(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?", text):
+            parsed = datetime.fromisoformat(match[0].replace("Z", "+00:00"))
+            return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        if match := re.search(r"\bin (\d+|an?|half an) (minute|min|hour|day|week)s?\b", text, re.I):
+            count = {"a": 1.0, "an": 1.0, "half an": 0.5}.get(match[1].lower()) or float(match[1])
+            unit = {"min": "minute"}.get(match[2].lower(), match[2].lower())
+            return now + count * timedelta(**{f"{unit}s": 1})
+    except (ValueError, OverflowError):
+        return None  # no such day
     day = _day(text, now)
     clock = re.search(
         r"\b(?:at |@ ?)?(\d{1,2})(?::(\d\d))?\s*(am|pm|o'clock|h\b|uhr)|\b(\d{1,2}):(\d\d)|\bat (\d{1,2})\b(?!:)",

@@ -26,6 +26,7 @@ class World:
         self.condition = threading.Condition(self.lock)
         self.manifest, self.clock = manifest, clock
         self.url = ""
+        self.revoked = False  # the bot token is no longer good
         self.ack_seconds = 3.0  # Slack's limit for acknowledgements, and the life of a trigger
         self.bot_token, self.app_token = "xoxb-sandbox-bot", "xapp-1-sandbox-app"
         self.people: dict[str, Person] = {person.name: person for person in seed.people}

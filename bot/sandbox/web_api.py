@@ -106,6 +106,8 @@ class WebApi:
             raise SlackError("not_authed")
         if call.token not in (world.bot_token, world.app_token):
             raise SlackError("invalid_auth")
+        if world.revoked and call.token == world.bot_token:
+            raise SlackError("token_revoked")
         if call.method == "apps.connections.open":
             if call.token != world.app_token:
                 raise SlackError("not_allowed_token_type")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from bot.slack.card_parts import Json, actions, button, plain_text, section
-from bot.slack.text import escape, neutral_markdown
+from bot.slack.card_parts import Json, actions, button, line, plain_text, rich, words
+from bot.slack.text import escape, neutral_markdown, unescape
 from bot.slack.visible import visible
 
 _EFFECTS = {
@@ -39,10 +40,37 @@ def feedback(run_id: str) -> Json:
     }
 
 
+_TOKEN = re.compile(
+    r"<@(?P<user_id>[UW][A-Z0-9]+)>|<!subteam\^(?P<usergroup_id>S[A-Z0-9]+)>|<#(?P<channel_id>[CG][A-Z0-9]+)>"
+    r"|<!date\^(?P<timestamp>\d+)\^(?P<format>[^|>]+)\|(?P<fallback>[^>]*)>|<(?P<url>https://[^|>]+)\|(?P<text>[^>]+)>"
+)
+_LEAVES = {"user_id": "user", "usergroup_id": "usergroup", "channel_id": "channel", "timestamp": "date", "url": "link"}
+
+
+def notice_blocks(sentence: str) -> list[Json]:
+    """A sentence of `sentences` as blocks in which only its mentions, times and links act.
+
+    All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it would be in a text.
+    """
+    leaves: list[Json] = []
+    end = 0
+    for match in _TOKEN.finditer(sentence):
+        if before := sentence[end : match.start()]:
+            leaves.append(words(unescape(before)))
+        found: Json = {name: value for name, value in match.groupdict().items() if value is not None}
+        kind = _LEAVES[next(name for name in _LEAVES if name in found)]
+        if kind == "date":
+            found["timestamp"] = int(found["timestamp"])
+        leaves.append({"type": kind, **{name: unescape(v) if name == "url" else v for name, v in found.items()}})
+        end = match.end()
+    if rest := sentence[end:]:
+        leaves.append(words(unescape(rest)))
+    return [rich("n", [line(*leaves)])]
+
+
 def retry_blocks(text: str, run_id: str) -> list[Json]:
-    """Why a run cannot go on (mrkdwn from `sentences.gave_up`), with the button that continues it."""
-    said: Json = {"type": "mrkdwn", "text": text, "verbatim": True}
-    return [section(f"g:{run_id}", said), actions(f"t:{run_id}", [button("retry", "Retry", run_id)])]
+    """Why a run cannot go on (from `sentences.gave_up`), with the button that continues it."""
+    return [*notice_blocks(text), actions(f"t:{run_id}", [button("retry", "Retry", run_id)])]
 
 
 def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:

@@ -175,19 +175,20 @@ def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool
     blocks = [divider(f"e:{key}"), context(f"u:{key}", [mrkdwn("  ·  ".join(_who(view)))])]
     row: list[Json] = []
     if len(waiting) > 1:
-        if view.parts == 1 and all(fills[call.id].complete for call in waiting):
-            row.append(_approve_all(waiting, key))
-        row.append(button("reject_all", "Reject all", key, style="danger"))
+        which = "all" if view.parts == 1 else "these"  # a click counts for the calls of its own message only
+        if all(fills[call.id].complete for call in waiting):
+            row.append(_approve_all(waiting, key, which))
+        row.append(button("reject_all", f"Reject {which}", key, style="danger"))
     return [*blocks, actions(f"p:{key}", [*row, _cancel(view)])]
 
 
-def _approve_all(waiting: Sequence[CallView], key: str) -> Json:
+def _approve_all(waiting: Sequence[CallView], key: str, which: str) -> Json:
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
         what = "; ".join(effect_of(call) for call in final)
-        ask = confirm(f"Approve all {len(waiting)}?", _confirm_text(what), "Approve all")
-    return button("approve_all", f"Approve all ({len(waiting)})", key, style="primary", confirm=ask)
+        ask = confirm(f"Approve {which} {len(waiting)}?", _confirm_text(what), f"Approve {which}")
+    return button("approve_all", f"Approve {which} ({len(waiting)})", key, style="primary", confirm=ask)
 
 
 def _notification(view: CardView, waiting: Sequence[CallView]) -> str:

@@ -1,4 +1,4 @@
-"""Opens dialogs from rows and checks what was submitted. It decides nothing: a good submission is stored for the loop."""
+"""Opens dialogs from rows and checks what was submitted. Decides nothing: a good submission is stored for the loop."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Listeners:
         """Stop checking dialogs."""
         self._checks.shutdown(wait=False, cancel_futures=True)
 
-    def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:  # noqa: A002 - Bolt's name
+    def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
         """Before any acknowledgement: what another workspace sends is dropped, what is ours is in the database."""
         delivery = read(body, self._core.identity.team)
         if delivery is not None:

@@ -2,7 +2,7 @@
 
 Its client never retries by itself: a post repeated on a dropped connection would be a second card.
 
-    pending ─► sending (own commit) ─► sent(ts);   sending found later: looked up by its key in the thread, else sent again
+    pending ─► sending (own commit) ─► sent(ts);   sending found later: looked up by its key, else sent again
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from bot.core import Core
 from bot.drawing import card_view
 from bot.slack import answers
 from bot.slack.cards import Drawn, card
-from bot.slack.text import escape, plain
-from storage import moves, outbox, runs
+from bot.slack.names import with_names
+from bot.slack.text import escape, neutral_markdown, plain
 from storage import calls as call_rows
+from storage import moves, outbox, runs
 from storage.models import Message
 from storage.states import CallStatus
 
@@ -135,8 +136,9 @@ class Outbox:
         if row.kind == "answer":
             if not body["text"]:
                 return Drawn("_(interrupted, starting again)_", []), current.wanted
-            text = escape(plain(" ".join(body["text"].split()), 300))
-            return Drawn(text, answers.answer_blocks(body["text"], row.run_id, body["last"])), current.wanted
+            words = with_names(self._core.directory, body["text"])
+            text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
+            return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"])), current.wanted
         return Drawn(body["text"], body.get("blocks", [])), current.wanted
 
     def _post(self, row: Message) -> None:

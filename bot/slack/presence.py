@@ -1,4 +1,4 @@
-"""What the bot is doing, shown by Slack: a status in the thread and the agent session's state. Best effort, never waited for."""
+"""What the bot is doing, shown by Slack: the thread's status, the session's state. Best effort, not waited for."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.core import Core
+from bot.slack.names import with_names
 from bot.slack.text import neutral_markdown, split_markdown
 from storage import moves, outbox, runs
 from storage.models import Message, Run
@@ -65,7 +66,7 @@ class SlackAnswer:
         parts = split_markdown(text, PART) if text else []
         if self._row is not None:
             first = parts.pop(0) if parts else ""
-            streamed = self._open and not parts and neutral_markdown(first).strip() == self._shown.strip()
+            streamed = self._open and not parts and self._neutral(first).strip() == self._shown.strip()
             body = {"text": first, "last": last and not parts, "streamed": streamed}
             outbox.change(tx, self._row, status="closing", body=outbox.dump(body))
         for number, part in enumerate(parts):
@@ -96,7 +97,7 @@ class SlackAnswer:
         if self._dead:
             return
         ready = _safe(self._text)[:PART]
-        more = neutral_markdown(ready)[len(self._shown) :]
+        more = self._neutral(ready)[len(self._shown) :]
         if not more.strip():
             return
         try:
@@ -112,6 +113,9 @@ class SlackAnswer:
         except Exception as error:  # noqa: BLE001 - streaming is a comfort; the outbox brings the whole text anyway
             log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
             self._dead, self._open = True, False
+
+    def _neutral(self, text: str) -> str:
+        return neutral_markdown(with_names(self._core.directory, text))
 
     def _begin(self, text: str) -> None:
         """Write the row, then start the stream, then note where it is."""

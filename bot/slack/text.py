@@ -11,7 +11,9 @@ GROUP = re.compile(r"S[A-Z0-9]+")
 CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 DATE_FORMAT = "{date_short_pretty} at {time}"
 
-_CONTROL = re.compile(r"<([@!])([^<>|\n]+)(?:\|([^<>\n]*))?>")
+_CONTROL = re.compile(
+    r"<(?:@([UWB]\w*)|!((?:channel|here|everyone|group|subteam\^|date\^)[^<>|\n]*))(?:\|([^<>\n]*))?>", re.IGNORECASE
+)
 _OPENING = re.compile(r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
 
@@ -19,6 +21,11 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
 def escape(text: str) -> str:
     """The text with the three characters replaced that mrkdwn gives a meaning no back-slash can take away."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def unescape(text: str) -> str:
+    """What `escape` was given."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def slack_length(text: str) -> int:
@@ -77,12 +84,10 @@ def neutral_markdown(text: str) -> str:
     """The model's Markdown with nothing in it that notifies people: `<!here>` becomes "@here", `<@U1|ana>` "@ana"."""
 
     def name(match: re.Match[str]) -> str:
-        kind, target, label = match.groups()
-        if kind == "!" and not re.match(r"(channel|here|everyone|group|subteam\^|date\^)", target, re.IGNORECASE):
-            return match.group()
-        if target.lower().startswith("date^"):
-            return label or target
-        return "@" + (label or target.rpartition("^")[2]).lstrip("@")
+        user, command, label = match.groups()
+        if (command or "").lower().startswith("date^"):
+            return label or command
+        return "@" + (label or user or command.rpartition("^")[2]).lstrip("@")
 
     # What is nested may put itself together again after the first pass; such an opening is made a quotation mark.
     return _OPENING.sub("‹", _CONTROL.sub(name, text))

@@ -70,8 +70,6 @@ class Shop:
     def create(self) -> None:
         """Make the tables and the demo's data; a shop that already has customers is left as it is."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(self._connect()) as db:
-            db.execute("PRAGMA journal_mode=WAL")
         with self._write() as db:
             for statement in SCHEMA.split(";"):
                 db.execute(statement)

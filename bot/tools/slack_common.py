@@ -25,8 +25,6 @@ class Arguments(BaseModel):
 def target(lookup: Lookup, wanted: str, context: ToolContext, *, external_ok: bool = True) -> Channel:
     """The channel to act on; ToolError where the requester has no place in it or outsiders would read along."""
     channel = lookup.channel(wanted)
-    if channel.archived:
-        raise ToolError(f"#{channel.name} is archived.")
     if channel.private and context.requester not in lookup.members(channel):
         # Else the bot would be a way into private channels.
         raise ToolError(f"#{channel.name} is private, and the person who asked is not in it.")

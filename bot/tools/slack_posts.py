@@ -139,4 +139,6 @@ def _signed(text: str, context: ToolContext) -> str:
 def _sharing(args: Post, channel: Channel) -> list[str]:
     if not channel.external:
         return []
-    return ["⚠ People of another company will read it." if args.external_ok else "⚠ Shared: it will be refused."]
+    if args.external_ok:
+        return ["⚠ People of another company will read it."]
+    return ["⚠ Shared with another company: it will be refused as it stands."]

@@ -1,4 +1,4 @@
-"""One planner and one real OpenAI client for each test; the planner must end without having refused by surprise."""
+"""One running planner and one real OpenAI client for each test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The whole product over the real wire: a local Slack, a scripted planner, the shop, and the real bot.
 
-One connection is shared by all stories; each gets its own threads. `World.restart` starts the bot anew on the same rows.
+One connection is shared by all stories; each has its own threads.
+`World.restart` starts the bot anew on the same rows.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
 from bot.app import App, build
 from bot.clock import ShiftedClock
 from bot.policy import parse
@@ -18,9 +21,10 @@ from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from bot.tools import Tool
 from bot.tools.shop import Shop
+from storage import decisions
 from storage.models import Audit, Call, Delivery, Message, Run
+from storage.states import RunStatus
 from storage.store import rows
-from sqlalchemy import select
 
 POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"
 SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0PARTNER"
@@ -29,10 +33,12 @@ SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0
 class World:
     """Everything a story needs."""
 
-    def __init__(self, folder: Path, tools: Iterable[Tool[Any]] = (), policy: str | None = None, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, tools: Iterable[Tool[Any]] = (), policy: str | None = None, **settings: str
+    ) -> None:
         self.folder = folder
         self.tools = list(tools)
-        self.policy = policy if policy is not None else POLICY.read_text("utf-8")
+        self.policy = policy or POLICY.read_text("utf-8")
         self.clock = ShiftedClock()
         self.slack = Sandbox(clock=self.clock)
         self.slack.start()
@@ -75,6 +81,18 @@ class World:
         self.app.stop()
         self.planner.stop()
         self.slack.stop()
+
+    def reset(self) -> None:
+        """Leave nothing of one story to the next."""
+        self.slack.faults.clear()
+        self.planner.clear()
+        with self.app.core.store.read() as tx:
+            waiting = rows(tx, Run, select(Run).where(Run.status.in_([RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING])))
+        for run in waiting:
+            with self.app.core.store.write() as tx:
+                decisions.cancel(tx, run, at=self.clock.now(), actor="reset")
+        self.app.loop.wake()
+        self.settle()
 
     def settle(self) -> None:
         """Until nothing is under way in the bot."""
@@ -130,4 +148,4 @@ def words(message: dict[str, Any]) -> str:
     return json.dumps([message.get("text"), message.get("blocks")], ensure_ascii=False)
 
 
-__all__ = ["Delivery", "FINANCE", "GENERAL", "Message", "PARTNERS", "SUPPORT", "Turn", "World", "action_ids", "words"]
+__all__ = ["FINANCE", "GENERAL", "PARTNERS", "SUPPORT", "Delivery", "Message", "Turn", "World", "action_ids", "words"]

@@ -55,6 +55,7 @@ class TestRefund:
         with pytest.raises(ToolError, match=r"^Order 1042 has 49\.90 EUR left to refund\.$"):
             refund(orders, "49.91", "call-2")
         assert "⚠ Only 49.90 EUR is left" in preview(orders["refund_order"], order_id=1042, amount=50, reason="late")
+        assert "⚠" not in preview(orders["refund_order"], order_id=1042, amount="49.90", reason="late")
         refund(orders, "49.90", "call-3")
         with pytest.raises(ToolError, match="in full already"):
             refund(orders, "0.01", "call-4")
@@ -169,6 +170,12 @@ class TestCancel:
         assert (result["refunded"], result["items_back_in_stock"]) == ("70.00 EUR", 0)
         assert shop.stock("MUG") == before
         assert shop.order(1048).refunded == Decimal("90.00")
+
+    def test_after_a_full_refund(self, shop: Shop, orders: Tools) -> None:
+        """Nothing is left to pay back: the order is cancelled all the same."""
+        refund(orders, "98.00", "call-0", order_id=1043)
+        assert use(orders["cancel_order"], {"order_id": 1043, "reason": "asked for"})["refunded"] == "0.00 EUR"
+        assert shop.order(1043).status == "cancelled"
 
     def test_unpaid_order(self, shop: Shop, orders: Tools) -> None:
         """An order nobody paid can be cancelled, with nothing to pay back."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -15,6 +17,7 @@ from bot.tools import ToolError
 from bot.tools.run import Lost, Refused
 from bot.tools.slack import slack_tools
 from bot.tools.slack_posts import EVENT_TYPE
+from bot.tools.slack_refusals import SENTENCES, STEMS
 from tests.tools import Tools, context, preview, use
 from tests.tools.wire import calls, outcome, posted
 
@@ -128,6 +131,10 @@ class TestWhatSlackAnswers:
         """Slack's 429 is a refusal as well, with the time to wait."""
         slack.faults.rate_limit("chat.postMessage", 7)
         assert outcome(chat["post_message"], self.values) == Refused("Slack asks to slow down; try again in 7 seconds.")
+        slack.faults.status("chat.postMessage", 429)
+        assert outcome(chat["post_message"], self.values) == Refused(
+            "Slack asks to slow down; try again in some seconds."
+        )
 
     @pytest.mark.parametrize("code", ["internal_error", "fatal_error", "service_unavailable", "request_timeout"])
     def test_slacks_own_failures_leave_it_open(self, slack: Sandbox, chat: Tools, code: str) -> None:
@@ -166,6 +173,18 @@ class TestWhatSlackAnswers:
             assert outcome(found["post_message"], self.values) == Refused(
                 "The bot lacks the Slack permission chat:write."
             )
+
+
+def test_every_sentence_is_for_a_code_that_slack_has() -> None:
+    """A misspelt code would never be met: each is one that Slack documents for a method used here."""
+    listed = Path(__file__).parents[3] / "shared" / "fixtures" / "slack_methods.json"
+    if not listed.exists():
+        pytest.skip("Slack's method reference is not beside the repository")
+    methods = json.loads(listed.read_text())
+    used = ("chat.postMessage", "chat.scheduleMessage", "conversations.create", "conversations.invite")
+    known = {code for method in (*used, "conversations.setTopic") for code in methods[method]["errors"]}
+    assert set(SENTENCES) <= known
+    assert all(any(code.startswith(stem) for code in known) for stem in STEMS)
 
 
 class TestSchedule:

@@ -1,0 +1,75 @@
+"""One headless Chromium for all browser tests, a fresh sandbox for each; skipped where Chromium is not installed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+from bot.sandbox.server import Sandbox, load_manifest
+
+from .desk import Desk
+from .page import Page
+
+CHROMEDRIVER = Path("/usr/bin/chromedriver")
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--no-proxy-server",
+    "--lang=en-GB",
+    "--window-size=1280,900",
+]
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """A browser with an empty profile; skips the test where chromium or chromedriver is missing."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None or not CHROMEDRIVER.exists():
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
+    browser.set_page_load_timeout(20)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(driver: webdriver.Chrome) -> Iterator[Page]:
+    """The page helper at 1280 × 900; leaves an empty tab, so that no sandbox is listened to after its test."""
+    page = Page(driver)
+    page.size(1280, 900)
+    page.complaints()
+    yield page
+    driver.get("about:blank")
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """A local Slack of its own, with nothing posted yet; its app has every scope."""
+    with Sandbox(load_manifest(Path("no such file"))) as running:
+        yield running
+
+
+@pytest.fixture
+def desk(sandbox: Sandbox) -> Iterator[Desk]:
+    """An app connected to that sandbox."""
+    desk = Desk(sandbox)
+    desk.start()
+    yield desk
+    desk.stop()

@@ -1,0 +1,248 @@
+"""The sandbox's page, as a person uses it: what tests call instead of Selenium.
+
+It waits for what should appear and fails with a TimeoutException that names it; it never sleeps, and it knows
+nothing of the server's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+T = TypeVar("T")
+SECONDS = 10.0  # how long anything may take to appear
+_PASSING = (
+    StaleElementReferenceException,
+    NoSuchElementException,
+    ElementClickInterceptedException,
+    ElementNotInteractableException,
+)
+MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
+_SET = """const [field, value] = arguments; field.value = value;
+for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, {bubbles: true}));"""
+
+
+def _last(found: list[T]) -> T | None:
+    return found[-1] if found else None
+
+
+class Page:
+    """One browser tab on the sandbox's page."""
+
+    def __init__(self, driver: Chrome) -> None:
+        self.driver = driver
+
+    # waiting and finding
+
+    def wait(self, found: Callable[[], T | None], what: str = "", seconds: float = SECONDS) -> T:
+        """The first truthy answer of `found`; TimeoutException naming `what` after `seconds`."""
+        waiter = WebDriverWait(self.driver, seconds, poll_frequency=0.05, ignored_exceptions=_PASSING)
+        return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
+
+    def all(self, css: str) -> list[WebElement]:
+        """Every element for that selector that is displayed now."""
+        return [e for e in self.driver.find_elements(By.CSS_SELECTOR, css) if e.is_displayed()]
+
+    def one(self, css: str) -> WebElement:
+        """The last displayed element for that selector, waited for."""
+        return self.wait(lambda: _last(self.all(css)), f"nothing displayed for {css}")
+
+    def gone(self, css: str) -> None:
+        """Wait until nothing is displayed for that selector."""
+        self.wait(lambda: not self.all(css), f"still displayed: {css}")
+
+    def press(self, css: str) -> None:
+        """Scroll the last displayed element for that selector into view and click it."""
+
+        def clicked() -> bool:
+            element = self.all(css)[-1:]
+            if not element:
+                return False
+            self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element[0])
+            element[0].click()
+            return True
+
+        self.wait(clicked, f"could not click {css}")
+
+    def text(self, css: str) -> str:
+        """The text of the last displayed element for that selector."""
+        return self.wait(lambda: [e.text for e in self.all(css)], f"nothing displayed for {css}")[-1]
+
+    # getting around
+
+    def open(self, url: str, person: str = "ben", channel: str = "C0SUPPORT", theme: str = "light") -> Page:
+        """Load the page as that person (short name) in that channel (id), and wait until it is drawn."""
+        self.driver.get("about:blank")  # so that a second open of one address loads it again
+        self.driver.get(f"{url}/?as={person}&theme={theme}#/{channel}")
+        self.one(f'[data-testid=person-switch][data-me="{person}"]')
+        self.wait(
+            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{channel}"]'), f"not in {channel}"
+        )
+        return self
+
+    def be(self, person: str) -> None:
+        """Act as another person (short name)."""
+        self.press("[data-testid=person-switch]")
+        self.press(f'[data-person="{person}"]')
+        self.one(f'[data-testid=person-switch][data-me="{person}"]')
+        user = self.driver.execute_script("return sessionStorage.getItem('countersign-me')")
+        self.wait(lambda: self.driver.find_elements(By.CSS_SELECTOR, f'html[data-ready="{user}"]'), f"not {person} yet")
+
+    def go(self, channel: str) -> None:
+        """Go to a channel by id or name; the bot's DM is "Countersign"."""
+        css = f'[data-channel="{channel}"], [data-channel-name="{channel}"]'
+        if not self.all("[data-testid=sidebar]"):
+            self.press("[data-testid=menu-button]")
+        target = self.one(css).get_attribute("data-channel")
+        self.press(css)
+        self.wait(
+            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{target}"]'), f"not in {channel}"
+        )
+
+    def open_thread(self, root: str) -> None:
+        """Open the thread under the message with that ts, unless it is open already."""
+        if self.all(f'{THREAD}[data-thread="{root}"]'):
+            return
+        self.press(f'{MAIN} [data-testid=open-thread][data-thread="{root}"]')
+        self.one(f'{THREAD}[data-thread="{root}"]')
+
+    def advance(self, seconds: int) -> None:
+        """Move the demo's clock forward by one of the page's steps: 60, 600, 3600 or 86400 seconds."""
+        if self.all(f"[data-testid=clock-{seconds}]"):
+            self.press(f"[data-testid=clock-{seconds}]")
+        else:
+            self.press("[data-testid=clock-menu]")
+            self.press(f'[data-advance="{seconds}"]')
+
+    # talking and reading
+
+    def say(self, text: str, thread: bool = False) -> None:
+        """Type a message, in the channel or the open thread, and send it with Enter; "\\n" is typed as Shift+Enter."""
+        css = "[data-testid=thread-composer]" if thread else "[data-testid=composer]"
+        self.type(css, text)
+        self.one(css).send_keys(Keys.ENTER)
+        self.wait(lambda: self.one(css).get_attribute("value") == "", "the message was not sent")
+
+    def type(self, css: str, text: str) -> None:
+        """Type into a field as it stands; "\\n" is typed as Shift+Enter."""
+        for i, line in enumerate(text.split("\n")):
+            if i:
+                self.one(css).send_keys(Keys.SHIFT, Keys.ENTER)
+            self.one(css).send_keys(line)
+
+    def messages(self, thread: bool = False) -> list[str]:
+        """The displayed messages' text (author, time and all), oldest first."""
+        return [m.text for m in self.all(f"{THREAD if thread else MAIN} [data-testid=message]")]
+
+    def message(self, text: str, thread: bool = False) -> WebElement:
+        """The newest message that holds `text`, waited for."""
+        css = f"{THREAD if thread else MAIN} [data-testid=message]"
+        return self.wait(lambda: _last([m for m in self.all(css) if text in m.text]), f"no message with {text!r}")
+
+    def ts(self, text: str, thread: bool = False) -> str:
+        """The ts of the newest message that holds `text`, waited for."""
+        return str(self.wait(lambda: self.message(text, thread).get_attribute("data-ts")))
+
+    # cards and modals
+
+    def _within(self) -> str:
+        return MODAL if self.all(MODAL) else THREAD if self.all(THREAD) else MAIN
+
+    def click(self, action_id: str, block_id: str = "", value: str = "", within: str = "") -> None:
+        """Press the newest control of that action: in the open modal, else in the open thread, else in the channel."""
+        block = f'[data-block-id="{block_id}"] ' if block_id else ""
+        chosen = f'[data-value="{value}"]' if value else ""
+        self.press(f'{within or self._within()} {block}[data-action-id="{action_id}"]{chosen}')
+
+    def confirm(self, yes: bool = True) -> None:
+        """Answer the question a button asked."""
+        self.press(f"[data-testid={'confirm-ok' if yes else 'confirm-cancel'}]")
+        self.gone("[data-testid=confirm]")
+
+    def modal(self, title: str = "") -> WebElement:
+        """The open modal, waited for; with `title`, the one whose title holds it."""
+        self.wait(lambda: title in self.text("[data-testid=modal-title]"), f"no modal titled {title!r}")
+        return self.one(MODAL)
+
+    def fill(self, block_id: str, value: str | bool | list[str], within: str = "") -> None:
+        """Enter a value into the input of that block: text, a date, the value (or text) of an option, or several."""
+        where = f'{within or self._within()} [data-block-id="{block_id}"]'
+        control = self.one(f"{where} [data-action-id]")
+        if "choices" in (control.get_attribute("class") or ""):
+            self._tick(where, [value] if isinstance(value, str) else value)
+        elif control.tag_name == "select" or control.get_attribute("type") in ("date", "time", "datetime-local"):
+            self.driver.execute_script(_SET, control, value)
+        else:
+            control.send_keys(Keys.CONTROL, "a")
+            control.send_keys(Keys.DELETE)
+            control.send_keys(str(value))
+
+    def _tick(self, where: str, wanted: bool | list[str]) -> None:
+        for box in self.all(f"{where} input"):
+            name = box.get_attribute("value") or ""
+            on = wanted if isinstance(wanted, bool) else name in wanted
+            if box.is_selected() != on and (on or box.get_attribute("type") == "checkbox"):
+                box.click()
+
+    def value(self, block_id: str) -> str:
+        """What the text field, date or menu of that block holds."""
+        return str(self.one(f'{self._within()} [data-block-id="{block_id}"] [data-action-id]').get_attribute("value"))
+
+    def submit(self) -> None:
+        """Press the modal's submit button and wait until that is answered (it closes, changes, or shows errors)."""
+        self.press("[data-testid=modal-submit]")
+        self.gone("[data-testid=modal-submit][aria-busy]")
+
+    def close_modal(self) -> None:
+        """Close every modal with the ×."""
+        self.press("[data-testid=modal-close]")
+        self.gone(MODAL)
+
+    def errors(self) -> dict[str, str]:
+        """The errors at the modal's fields: block id -> text; "" holds the one above all fields."""
+        found: dict[str, str] = {}
+        for note in self.all(f"{MODAL} [data-testid=field-error]"):
+            block = note.find_element(By.XPATH, "./ancestor::*[@data-block-id][1]")
+            found[str(block.get_attribute("data-block-id"))] = note.text
+        for alert in self.all("[data-testid=modal-alert]"):
+            found[""] = alert.text
+        return found
+
+    def wait_errors(self) -> dict[str, str]:
+        """The errors at the modal's fields, once there are some."""
+        return self.wait(self.errors, "no errors shown")
+
+    # looks
+
+    def toast(self, text: str = "") -> str:
+        """The newest notice that holds `text`, waited for."""
+        css = "[data-testid=toast]"
+        return self.wait(lambda: _last([t.text for t in self.all(css) if text in t.text]), f"no notice {text!r}")
+
+    def size(self, width: int, height: int) -> None:
+        """Give the page that many CSS pixels; below 500 wide it is a phone."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def shot(self, path: Path) -> Path:
+        """Write a picture of what is displayed (PNG)."""
+        self.driver.save_screenshot(str(path))
+        return path
+
+    def complaints(self) -> list[str]:
+        """What the browser's console reported as severe since it was last asked."""
+        log = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # selenium leaves it untyped
+        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]

@@ -1,0 +1,194 @@
+"""The page against the sandbox alone: what it draws, what it keeps, what it sends, and what it must never run."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from bot.sandbox.server import Sandbox
+
+from . import samples
+from .desk import Desk
+from .page import MAIN, MODAL, THREAD, Page
+
+pytestmark = pytest.mark.browser
+SUPPORT = "C0SUPPORT"
+EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>\'"&amp;&lt;b&gt; javascript:alert(1)'
+
+
+def test_card_is_drawn(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """A card's header, fields, mentions and buttons appear as a person reads them, in the right colours."""
+    ts = desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)["ts"]
+    page.open(sandbox.url)
+    card = page.one(f'{MAIN} [data-ts="{ts}"]')
+    for text in ("Countersign", "APP", "Refund an order", "40.00 EUR", "one field", "@Ben Okafor", "@shop-leads"):
+        assert text in card.text
+    assert card.find_element(By.CSS_SELECTOR, "strong").text == "40.00 EUR"
+    assert card.find_element(By.CSS_SELECTOR, "code").text == "1042"
+    assert card.find_element(By.CSS_SELECTOR, "em").text == "two"
+    colours = [
+        page.one(f"[data-action-id={a}]").value_of_css_property("background-color") for a in ("approve", "reject")
+    ]
+    assert colours == ["rgba(20, 112, 90, 1)", "rgba(199, 24, 75, 1)"]
+
+
+def test_rich_text_and_markdown(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """Rich text, the markdown block and tables become lists, quotes, code and cells."""
+    items = [{"type": "rich_text_section", "elements": [samples.run(t)]} for t in ("first", "second")]
+    rich = {
+        "type": "rich_text",
+        "elements": [
+            {
+                "type": "rich_text_section",
+                "elements": [samples.run("bold", bold=True), {"type": "user", "user_id": "UANA00001"}],
+            },
+            {"type": "rich_text_list", "style": "ordered", "elements": items},
+            {"type": "rich_text_quote", "elements": [samples.run("quoted")]},
+            {"type": "rich_text_preformatted", "elements": [samples.run("x = *1*")]},
+        ],
+    }
+    cells = [[{"type": "raw_text", "text": t} for t in row] for row in (("Order", "Total"), ("1042", "40.00"))]
+    desk.client.chat_postMessage(channel=SUPPORT, text="rich", blocks=[rich, {"type": "table", "rows": cells}])
+    words = "# Title\n\n- *one*\n- ~~two~~\n\n|a|b|\n|-|-|\n|1|2|\n\n```\n<b>x</b>\n```\n[go](https://example.com/)"
+    desk.client.chat_postMessage(channel=SUPPORT, text="words", blocks=[{"type": "markdown", "text": words}])
+    page.open(sandbox.url)
+    found = {
+        tag: [e.text for e in page.all(f"{MAIN} .content {tag}")]
+        for tag in ("li", "blockquote", "pre", "td", "em", "s")
+    }
+    assert found == {
+        "li": ["first", "second", "one", "two"],
+        "blockquote": ["quoted"],
+        "pre": ["x = *1*", "<b>x</b>"],
+        "td": ["1042", "40.00", "1", "2"],
+        "em": ["one"],
+        "s": ["two"],
+    }
+    assert "@Ana Ruiz" in page.messages()[0]
+    assert [a.get_attribute("href") for a in page.all(f"{MAIN} .content a")] == ["https://example.com/"]
+
+
+def _evil_blocks() -> list[samples.Json]:
+    link = {"type": "link", "url": 'https://example.com/"onmouseover="window.pwned=1', "text": EVIL}
+    return [
+        {"type": "header", "text": samples.plain(EVIL)},
+        {
+            "type": "section",
+            "text": samples.mrkdwn(f"{EVIL} <javascript:alert(1)|go> *{EVIL}* `{EVIL}`"),
+            "fields": [samples.plain(EVIL)],
+        },
+        samples.rich(samples.run(EVIL, bold=True), link),
+        {
+            "type": "markdown",
+            "text": f"{EVIL} [x](javascript:window.pwned=1) ![{EVIL}](x) **{EVIL}**\n\n|{EVIL}|b|\n|-|-|\n|{EVIL}|2|",
+        },
+        {"type": "image", "image_url": "https://example.com/x.png", "alt_text": EVIL},
+        {"type": "table", "rows": [[{"type": "raw_text", "text": EVIL}]]},
+        samples.actions(
+            samples.button(
+                "<svg onload=window.pwned=1>", "evil", confirm=samples.CONFIRM | {"text": samples.mrkdwn(EVIL)}
+            )
+        ),
+    ]
+
+
+def test_strings_never_become_markup(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """S04: markup and script addresses in any text are shown as text; nothing runs, is fetched or links there."""
+    sandbox.person("ana").say("#support", EVIL)
+    desk.client.chat_postMessage(channel=SUPPORT, text=EVIL)
+    desk.client.chat_postMessage(channel=SUPPORT, text=EVIL, blocks=_evil_blocks())
+    desk.client.chat_postEphemeral(channel=SUPPORT, user="UBEN00001", text=EVIL)
+    desk.open_modal_on_click(
+        samples.modal(samples.field("evil", {"type": "plain_text_input"}, hint=samples.plain(EVIL)), title="<i>x")
+    )
+    page.open(sandbox.url)
+    assert page.message(EVIL.split("javascript")[0][:40])
+    page.click("evil")
+    page.confirm()
+    page.modal("<i>x")
+    assert "onerror" in page.one(f"{MODAL} [data-block-id=evil] .field-hint").text
+    assert page.driver.execute_script("return window.pwned ?? null") is None
+    forbidden = (
+        "main img, main script, main iframe, dialog img, [onerror], [onload], [onmouseover], a[href^='javascript' i]"
+    )
+    assert page.driver.find_elements(By.CSS_SELECTOR, forbidden) == []
+
+
+def test_saying_something(sandbox: Sandbox, page: Page) -> None:
+    """Enter sends, Shift+Enter makes a line, the button addresses the bot, and what is sent is escaped once."""
+    page.open(sandbox.url)
+    page.press("[data-testid=mention-bot]")
+    page.say("1 < 2 & 3\nsecond line")
+    message = page.message("second line")
+    sent = sandbox.person("ben").messages("#support")[-1]["text"]
+    assert sent == "<@UBOT00001> 1 &lt; 2 &amp; 3\nsecond line"
+    assert "@Countersign 1 < 2 & 3" in message.text
+
+
+def test_threads(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """Replies are counted below their root and read and written in the pane beside it."""
+    root = sandbox.person("ben").say("#support", "the root")
+    desk.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="*a reply*")
+    page.open(sandbox.url)
+    assert page.message("the root").text.count("1 reply") == 1
+    page.open_thread(root)
+    page.say("an answer", thread=True)
+    page.message("an answer", thread=True)
+    assert sandbox.person("ana").messages("#support", root)[-1]["text"] == "an answer"
+    assert "an answer" not in "".join(page.messages())
+    page.press("[data-testid=thread-close]")
+    page.gone(THREAD)
+
+
+def test_ephemeral_is_for_one_person(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """What is only visible to Ana says so to her, and Ben's page does not hold it."""
+    desk.client.chat_postEphemeral(channel=SUPPORT, user="UANA00001", text="a secret")
+    sandbox.person("ben").say("#support", "hello")
+    page.open(sandbox.url, "ana")
+    assert "Only visible to you" in page.message("a secret").text
+    page.be("ben")
+    page.message("hello")
+    assert "a secret" not in page.driver.page_source
+
+
+def test_status_and_stop(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """A status is shown in the channel and the thread, and Stop tells the app."""
+    root = sandbox.person("ben").say("#support", "@bot hello")
+    desk.client.assistant_threads_setStatus(channel_id=SUPPORT, thread_ts=root, status="is thinking…")
+    page.open(sandbox.url)
+    assert "Countersign is thinking…" in page.message("hello").text
+    page.open_thread(root)
+    page.press(f"{THREAD} [data-testid=stop]")
+    sandbox.wait(lambda: [d for d in sandbox.deliveries if d.event.get("type") == "agent_session_stopped"])
+
+
+def test_drafts_and_clock(sandbox: Sandbox, page: Page) -> None:
+    """A half-written message survives news and a change of person; the clock's buttons move the sandbox's time."""
+    page.open(sandbox.url)
+    page.type("[data-testid=composer]", "half a thought")
+    sandbox.person("ana").say("#support", "news")
+    page.message("news")
+    page.be("ana")
+    assert page.one("[data-testid=composer]").get_attribute("value") == ""
+    page.be("ben")
+    assert page.one("[data-testid=composer]").get_attribute("value") == "half a thought"
+    before = sandbox.clock.now()
+    page.advance(3600)
+    sandbox.wait(lambda: (sandbox.clock.now() - before).total_seconds() >= 3600)
+
+
+def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
+    """News in another channel is marked; on a phone the channel list opens over the page and a thread fills it."""
+    root = sandbox.person("ana").say("#general", "hi @ben")
+    sandbox.person("dan").say("#general", "a reply", root)
+    page.size(390, 844)
+    page.open(sandbox.url)
+    page.press("[data-testid=menu-button]")
+    page.one('[data-channel-name="general"].unread .count-badge')
+    page.go("general")
+    page.open_thread(root)
+    assert not page.all(MAIN)
+    page.press("[data-testid=thread-back]")
+    page.message("hi @Ben Okafor")
+    assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert page.complaints() == []

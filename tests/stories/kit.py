@@ -1,0 +1,95 @@
+"""Tools for the stories: small, and each with one way to go wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from bot.tools import Effect, Tool, ToolContext, ToolError, tool
+
+
+class Note(BaseModel):
+    text: str = Field(title="Text", max_length=20_000)
+
+
+class Secret(BaseModel):
+    account: str = Field(title="Account")
+    password: str = Field(title="Password")
+
+
+class Kit:
+    """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds the call ids they came with."""
+
+    def __init__(self) -> None:
+        self.ran: Counter[tuple[str, str]] = Counter()
+        self.keys: list[str] = []
+        self.entered = threading.Event()  # a `slow` call has begun
+        self.go_on = threading.Event()  # lets it end
+        self.tools: list[Tool[Any]] = self._tools()
+
+    def did(self, name: str, text: str) -> int:
+        """How often a tool had its effect with this text."""
+        return self.ran[(name, text)]
+
+    def _effect(self, name: str, text: str, context: ToolContext) -> None:
+        self.ran[(name, text)] += 1
+        self.keys.append(context.call_id)
+
+    def _tools(self) -> list[Tool[Any]]:
+        write = Effect.WRITE
+
+        @tool(title="Write a note", effect="Write “{text}”", does=write)
+        def note(args: Note, context: ToolContext) -> str:
+            self._effect("note", args.text, context)
+            return f"noted {args.text}"
+
+        @tool(title="Write a note asynchronously", effect="Write “{text}”", does=write)
+        async def async_note(args: Note, context: ToolContext) -> dict[str, str]:
+            self._effect("async_note", args.text, context)
+            return {"noted": args.text}
+
+        @tool(title="Set a value", effect="Set “{text}”", does=write, idempotent=True)
+        def put(args: Note, context: ToolContext) -> str:
+            self._effect("put", args.text, context)
+            return f"put {args.text}"
+
+        @tool(title="Wipe something", effect="Wipe “{text}”", does=Effect.DESTRUCTIVE)
+        def wipe(args: Note, context: ToolContext) -> str:
+            self._effect("wipe", args.text, context)
+            return "wiped"
+
+        @tool(title="Look at something", effect="Look at “{text}”", does=Effect.READ)
+        def peek(args: Note, context: ToolContext) -> str:
+            self._effect("peek", args.text, context)
+            return f"saw {args.text}"
+
+        @tool(title="Refuse", effect="Refuse “{text}”", does=write)
+        def refuse(args: Note, context: ToolContext) -> str:
+            raise ToolError(f"no {args.text} here")
+
+        @tool(title="Explode", effect="Explode “{text}”", does=write)
+        def explode(args: Note, context: ToolContext) -> str:
+            self._effect("explode", args.text, context)
+            raise RuntimeError(f"boom {args.text}")
+
+        @tool(title="Lose the answer", effect="Do “{text}”", does=write)
+        def lose(args: Note, context: ToolContext) -> str:
+            self._effect("lose", args.text, context)
+            raise ConnectionResetError("the line went dead")
+
+        @tool(title="Take long", effect="Take long over “{text}”", does=write, timeout=20)
+        def slow(args: Note, context: ToolContext) -> str:
+            self.entered.set()
+            self.go_on.wait(15)
+            self._effect("slow", args.text, context)
+            return f"slowly {args.text}"
+
+        @tool(title="Log in", effect="Log in to {account} with {password}", does=write, secret={"password"})
+        def login(args: Secret, context: ToolContext) -> str:
+            self._effect("login", args.password, context)
+            return "logged in"
+
+        return [note, async_note, put, wipe, peek, refuse, explode, lose, slow, login]
