@@ -33,6 +33,7 @@ from bot.core import Core, Identity
 from bot.deciding import Deciding
 from bot.executor import CallExecutor
 from bot.intake import Intake
+from bot.judging import Judge
 from bot.loop import Loop
 from bot.policy import Policy
 from bot.settings import Settings
@@ -199,7 +200,8 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         core, planner, CallExecutor(core, tool_pool, portal), SlackThread(core, reading),
         lambda run: SlackAnswer(core, posting, run), presence,
     )  # fmt: skip
-    deciding = Deciding(core)
+    judge = Judge(core)
+    deciding = Deciding(core, judge)
     loop = Loop(
         core, Intake(core, directory, presence.suggest), deciding, worker.advance,
         lambda arrived: warm(core, directory, arrived),
@@ -213,7 +215,7 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         token_verification_enabled=False,
         listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
     )  # fmt: skip
-    listeners = Listeners(core, bolt, posting, Dialogs(core, deciding))
+    listeners = Listeners(core, bolt, posting, Dialogs(core, judge))
     return App(
         core=core, bolt=bolt, loop=loop, outbox=Outbox(core, posting), listeners=listeners, presence=presence,
         planner_stop=stop, tool_pool=tool_pool, portal=portal,

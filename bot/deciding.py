@@ -1,58 +1,42 @@
 """Turns clicks and submitted dialogs into decisions: who may (bot.authority), then whether it still counts
-(storage.decisions), then what everybody is told. Runs on the loop; `judge` and `edit_of` also serve the dialogs' check.
+(storage.decisions), then what everybody is told. Runs on the loop.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.authority import No, Verdict, Yes
-from bot.core import Core, body, dump_arguments, dump_gate, fingerprint, load_arguments, load_gate
+from bot.authority import No, Yes
+from bot.core import Core, body, dump_gate, fingerprint, load_gate
 from bot.drawing import effect_of
-from bot.policy import Allow, Ask, Deny
-from bot.proposals import RefusedError, find_place, preview
+from bot.judging import Edit, Judge
+from bot.policy import Ask
+from bot.proposals import RefusedError, find_place
 from bot.routing import Asked, put_cards
 from bot.slack import sentences
-from bot.slack.fields import FieldErrors, Parsed, read_submission
+from bot.slack.fields import FieldErrors, read_submission
 from bot.slack.modals import read_rejection
 from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Applied, Decided, Gone, Outcome, TooLate
+from storage.decisions import Applied, Gone, Outcome
 from storage.models import Call, Delivery, Run
-from storage.states import CallStatus, RunStatus
+from storage.states import RunStatus
 
 log = logging.getLogger("countersign.deciding")
 RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
-PAST = {
-    CallStatus.REJECTED: "reject",
-    CallStatus.EXPIRED: "expired",
-    CallStatus.CANCELLED: "cancel",
-    CallStatus.SUPERSEDED: "superseded",
-    CallStatus.INVALIDATED: "invalidated",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A submitted edit, checked and ready to be stored."""
-
-    arguments: str  # canonical JSON
-    gate: Ask
-    preview: str
 
 
 class Deciding:
     """One per process; `take` is called by the loop only."""
 
-    def __init__(self, core: Core) -> None:
-        """Needs nothing but the core."""
+    def __init__(self, core: Core, judge: Judge) -> None:
+        """`judge` knows who may."""
         self._core = core
+        self._judge = judge
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one click or submitted dialog, and settle it."""
@@ -103,43 +87,6 @@ class Deciding:
             case _:
                 self._settle(delivery, "unknown dialog refused")
 
-    def judge(self, verb: str, call: Call, run: Run, person: str, *, fresh_editor: bool = False) -> Verdict:
-        """Whether `person` may do `verb` (approve, reject, edit) to this call, by live look-ups."""
-        gate = load_gate(call.gate)
-        if not isinstance(gate, Ask):
-            return No("not_approver")
-        authority = self._core.authority
-        if verb == "edit":
-            return authority.may_edit(gate, person, requester=run.requester, channel=run.channel)
-        if verb == "reject":
-            return authority.may_reject(gate, person, channel=run.channel)
-        with self._core.store.read() as tx:
-            editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
-        return authority.may_approve(gate, person, requester=run.requester, editors=editors, channel=run.channel)
-
-    def refusal(self, verdict: No, call: Call, verb: str) -> str:
-        """The private sentence for who may not."""
-        match verdict.why:
-            case "own_request":
-                return sentences.own_request()
-            case "own_edit":
-                return sentences.own_edit()
-            case "lookup":
-                return sentences.lookup_failed()
-            case _ if verb == "edit":
-                return sentences.not_an_editor()
-            case _:
-                return sentences.not_an_approver(self._approvers(call))
-
-    def _approvers(self, call: Call) -> str:
-        gate = load_gate(call.gate)
-        if not isinstance(gate, Ask):
-            return ""
-        names = [f"<@{user}>" for user in gate.approvers.users] + [f"@{handle}" for handle in gate.approvers.groups]
-        if gate.approvers.channel:
-            names.append("members of the channel where it was asked")
-        return ", ".join(names)
-
     def _vote(self, delivery: Delivery, targets: list[tuple[str, int]], verb: str, reason: str = "") -> None:
         """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread."""
         done: list[Call] = []
@@ -149,7 +96,7 @@ class Deciding:
             if isinstance(outcome, Applied):
                 done.append(outcome.call)
             else:
-                told.append(outcome if isinstance(outcome, str) else self.lost(outcome, delivery.user))
+                told.append(outcome if isinstance(outcome, str) else self._judge.lost(outcome, delivery.user))
         with self._core.store.write() as tx:
             if done and (run := runs.get(tx, done[0].run_id)):
                 effects = [effect_of(self._core, tx, call) for call in done]
@@ -164,13 +111,13 @@ class Deciding:
             run = runs.get(tx, open_now.call.run_id) if not isinstance(open_now, Gone) else None
         if isinstance(open_now, Gone) or run is None or not isinstance(open_now, Applied):
             return open_now
-        verdict = self.judge(verb, open_now.call, run, delivery.user)
+        verdict = self._judge.judge(verb, open_now.call, run, delivery.user)
         with self._core.store.write() as tx:
             if isinstance(verdict, Yes):
                 at = delivery.received_at
                 return decisions.vote(tx, call_id, revision, verb, delivery.user, at=at, reason=reason)
             self._record_refusal(tx, delivery, open_now.call, verb, verdict)
-        return self.refusal(verdict, open_now.call, verb)
+        return self._judge.refusal(verdict, open_now.call, verb)
 
     def _record_refusal(self, tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
         audit.record(
@@ -197,38 +144,6 @@ class Deciding:
             self._tell(tx, delivery, sentences.stale_card())
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
-    def lost(self, outcome: Outcome, person: str) -> str:
-        """What to tell who came too late, and by what."""
-        match outcome:
-            case Decided(call=call):
-                with self._core.store.read() as tx:
-                    votes = calls.votes(tx, call.id, call.revision)
-                by = votes[0].person if votes else ""
-                verb = votes[0].verb if votes else PAST.get(call.status, "decided")
-                if by == person:
-                    return sentences.your_own_click(verb)
-                return sentences.already_decided(by, verb, call.decided_at)
-            case TooLate(call=call):
-                return sentences.too_late(call.deadline)
-            case _:
-                return sentences.stale_card()
-
-    def edit_of(self, shown: Shown, parsed: Parsed) -> Edit | str:
-        """A parsed edit with the policy's word on it; a sentence when policy forbids it."""
-        call, core = shown.call, self._core
-        tool = core.tools.tools[call.tool]
-        args = load_arguments(tool, json.dumps(parsed.arguments))
-        before, now = load_gate(call.gate), core.policy.gate(call.tool, call.does)
-        match now:
-            case Deny(reason=reason):
-                return f"Policy forbids this: {sentences.said(reason)}"
-            case Allow() if isinstance(before, Ask):
-                now = before  # what people were asked about is not taken from them by an edit
-            case _:
-                pass
-        assert isinstance(now, Ask)
-        return Edit(dump_arguments(args), now, preview(tool, args))
-
     def _edit(self, delivery: Delivery, call_id: str, revision: int, state: dict[str, Any]) -> None:
         core, at = self._core, delivery.received_at
         with core.store.read() as tx:
@@ -236,16 +151,18 @@ class Deciding:
             run = runs.get(tx, shown.call.run_id) if shown else None
             found = decisions.look(tx, call_id, revision, at)
         if shown is None or run is None or not isinstance(found, Applied) or shown.call.tool not in core.tools.tools:
-            self._refuse(delivery, self.lost(found, delivery.user))
+            self._refuse(delivery, self._judge.lost(found, delivery.user))
             return
         parsed = read_submission(core.tools.tools[shown.call.tool], shown.arguments, state)
-        verdict = self.judge("edit", shown.call, run, delivery.user)
+        verdict = self._judge.judge("edit", shown.call, run, delivery.user)
         if isinstance(parsed, FieldErrors) or isinstance(verdict, No):
-            why = self.refusal(verdict, shown.call, "edit") if isinstance(verdict, No) else sentences.stale_card()
+            why = (
+                self._judge.refusal(verdict, shown.call, "edit") if isinstance(verdict, No) else sentences.stale_card()
+            )
             self._refuse(delivery, why)
             return
         if parsed.changed:
-            edit = self.edit_of(shown, parsed)
+            edit = self._judge.edit_of(shown, parsed)
             if isinstance(edit, str):
                 self._refuse(delivery, edit)
                 return
@@ -273,7 +190,7 @@ class Deciding:
                 deadline=min(deadline, call.deadline) if call.deadline else deadline, preview=edit.preview,
             )  # fmt: skip
             if not isinstance(outcome, Applied):
-                self._tell(tx, delivery, self.lost(outcome, delivery.user))
+                self._tell(tx, delivery, self._judge.lost(outcome, delivery.user))
                 return
             if place is not None:
                 put_cards(tx, run, call.plan_id, [Asked(outcome.call, edit.gate, place)])
@@ -288,17 +205,17 @@ class Deciding:
             self._refuse(delivery, sentences.stale_card())
             return
         if isinstance(load_gate(call.gate), Ask):
-            verdict = self.judge("approve", call, run, delivery.user)
+            verdict = self._judge.judge("approve", call, run, delivery.user)
         else:  # policy let it run unasked: who asked for it says what became of it
             verdict = Yes() if delivery.user == run.requester else No("not_approver")
         with self._core.store.write() as tx:
             if isinstance(verdict, No):
                 self._record_refusal(tx, delivery, call, verb, verdict)
-                self._tell(tx, delivery, self.refusal(verdict, call, "approve"))
+                self._tell(tx, delivery, self._judge.refusal(verdict, call, "approve"))
             else:
                 outcome = decisions.resolve(tx, call_id, revision, delivery.user, verb, at=delivery.received_at)
                 if not isinstance(outcome, Applied):
-                    self._tell(tx, delivery, self.lost(outcome, delivery.user))
+                    self._tell(tx, delivery, self._judge.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {verb}")
 
     def _cancel(self, delivery: Delivery, run_id: str) -> None:

@@ -20,7 +20,7 @@ from bot.tools import Effect, Tool, ToolContext
 from bot.tools.run import Lost, Raised, Ran, Refused, TimedOut, run_tool
 from storage import audit, calls, decisions, moves, runs
 from storage.models import Call, Run
-from storage.states import CallStatus
+from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.executor")
 C = CallStatus
@@ -171,6 +171,8 @@ class CallExecutor:
                 raise_after = True
             else:
                 self._write(tx, run, shown, outcome)
+                if current is not None and current.status is RunStatus.CANCELLED:
+                    decisions.close_cancelled(tx, current, at=now)
                 raise_after = False
         if isinstance(outcome, TimedOut):
             self._watch(run, call, outcome.future)

@@ -50,6 +50,8 @@ class Loop:
         self._warm = warm
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
         self._lock = threading.Lock()
         self._active: set[str] = set()
         self._not_before: dict[int | None, datetime] = {}  # pacing of what failed; lost at a restart, which is fine
@@ -73,12 +75,22 @@ class Loop:
             self.busy = True  # before the wake is cleared, so that there is no moment that only looks idle
             self._wake.clear()
             try:
-                self.tick()
+                if self._going.is_set():
+                    self.tick()
             except Exception:
                 log.exception("the tick stumbled")
             self.busy = False
             self.on_idle()
             self._wake.wait()
+
+    def pause(self) -> None:
+        """Deal with nothing until `resume`; what arrives meanwhile is stored and acknowledged all the same."""
+        self._going.clear()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._going.set()
+        self.wake()
 
     def stop(self) -> None:
         """Take nothing more in; runs that are being worked on come to the end of their step."""

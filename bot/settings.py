@@ -37,7 +37,7 @@ class SettingsError(ValueError):
 class Settings(BaseModel):
     """All settings. Each field's `title` is its environment variable, its description the sentence for people."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     slack_bot_token: SecretStr = Field(
         title="SLACK_BOT_TOKEN",

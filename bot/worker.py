@@ -9,19 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
+from bot import turns
 from bot.agent import prompt
-from bot.agent.planner import Plan, Planner, PlannerError, Proposed, Reply
+from bot.agent.planner import Plan, Planner, PlannerError, Reply
+from bot.carriers import Answer, Presence, Thread
 from bot.core import Core, load_gate
 from bot.executor import CallExecutor
 from bot.policy import Ask
-from bot.proposals import Prepared, RefusedError, find_place, prepare
+from bot.proposals import RefusedError, find_place, prepare
 from bot.routing import Asked, put_cards
 from bot.slack import answers, sentences
-from bot.thread import Thread
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run
@@ -30,42 +30,6 @@ from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
-
-
-class Answer(Protocol):
-    """The words of one turn on their way to the thread."""
-
-    def write(self, text: str) -> None:
-        """More text; raises moves.FencedError when the run was stopped meanwhile."""
-        ...
-
-    def restart(self) -> None:
-        """What was written is void."""
-        ...
-
-    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
-        """Store the whole text for the outbox, in the transaction that stores the turn."""
-        ...
-
-    def abandon(self) -> None:
-        """The turn did not come to an end; what was shown is closed."""
-        ...
-
-
-class Presence(Protocol):
-    """Tells Slack what the bot is doing; never fails."""
-
-    def working(self, run: Run) -> None:
-        """It thinks or acts."""
-        ...
-
-    def waiting(self, run: Run) -> None:
-        """It waits for people."""
-        ...
-
-    def done(self, run: Run) -> None:
-        """It is over."""
-        ...
 
 
 class Worker:
@@ -195,8 +159,8 @@ class Worker:
         if over := self._over_limit(run):
             return self._end(run, over)
         with core.store.read() as tx:
-            transcript = _complete(runs.transcript(tx, run))
-        tools = [_function(tool) for tool in core.tools]
+            transcript = turns.complete(runs.transcript(tx, run))
+        tools = [turns.function(tool) for tool in core.tools]
         answer = self._answer(run)
         try:
             result = self._planner.turn(transcript, tools, prompt.instructions(core.clock.now()), answer)
@@ -239,7 +203,7 @@ class Worker:
             taken = calls.provider_ids(tx, run.team, run.channel, run.thread_ts)
         row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = prepare(core, run, row.id, plan.calls, taken)
-        _rename(plan, plan.calls, prepared)
+        turns.rename(plan, plan.calls, prepared)
         asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
         with core.store.write() as tx:
             self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
@@ -252,7 +216,7 @@ class Worker:
             put_cards(tx, run, row.id, asked)
             for each in prepared:
                 if each.tell_requester:
-                    _tell(tx, run, each)
+                    turns.tell(tx, run, each)
         core.post()
         return True
 
@@ -291,33 +255,3 @@ class Worker:
                 tx, run, f"failed:{run.id}:{run.fence}", {"text": text, "blocks": answers.retry_blocks(text, run.id)}
             )
         self._presence.done(run)
-
-
-def _tell(tx: Connection, run: Run, prepared: Prepared) -> None:
-    text = f"I did not ask for `{prepared.call.tool}`: {sentences.said(prepared.tell_requester)}."
-    outbox.notice(tx, run, f"refused:{prepared.call.id}", {"text": text})
-
-
-def _rename(plan: Plan, proposed: list[Proposed], prepared: list[Prepared]) -> None:
-    """Where the provider's call id could not be used, the stored item carries ours: each call has one output."""
-    for each, ours in zip(proposed, prepared, strict=True):
-        plan.items[each.index]["call_id"] = ours.call.provider_id
-
-
-def _function(tool: Any) -> dict[str, Any]:
-    return {
-        "type": "function", "name": tool.name, "description": tool.description,
-        "parameters": tool.schema(), "strict": False,
-    }  # fmt: skip
-
-
-def _complete(transcript: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give a call whose tool is still running (its run was cancelled) an output, so that the transcript is valid."""
-    told = {item["call_id"] for item in transcript if item.get("type") == "function_call_output"}
-    result = []
-    for item in transcript:
-        result.append(item)
-        if item.get("type") == "function_call" and item["call_id"] not in told:
-            text = "UNKNOWN: the request was cancelled while this was running; it may still finish."
-            result.append({"type": "function_call_output", "call_id": item["call_id"], "output": text})
-    return result

@@ -184,10 +184,20 @@ def cancel(tx: Connection, run: Run, *, at: datetime, actor: str) -> bool:
     _end_undecided(tx, run, C.CANCELLED, at=at, actor=actor, output="CANCELLED by the requester; it was not run.")
     if not moves.run(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
-    plan = calls.open_plan(tx, run.id)
-    if plan is not None:
-        runs.close_plan(tx, run, plan, at=at)
+    close_cancelled(tx, run, at=at)
     return True
+
+
+def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
+    """Put what became of a cancelled run's calls into the transcript, once none of them runs any more."""
+    plan = calls.open_plan(tx, run.id)
+    if plan is None:
+        return
+    for call in calls.of_plan(tx, plan.id):
+        if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
+            tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
+            moves.touch(tx, call.plan_id)
+    runs.close_plan(tx, run, plan, at=at)
 
 
 def remake(tx: Connection, run: Run, *, at: datetime) -> int:

@@ -211,6 +211,22 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
     assert card(view(expired), NOW).text == "Expired, nobody answered: Refund 40.00 EUR of order 1042."
 
 
+def test_a_decided_card_still_says_who_asked() -> None:
+    """In an approver's direct messages a settled card keeps its requester and the way to the thread."""
+    done = replace(DECIDED, status=CallStatus.SUCCEEDED)
+    text = read(card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks)
+    assert text.endswith("Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)")
+
+
+def test_many_arguments_of_a_decided_card_are_counted() -> None:
+    """What a settled card leaves out, it counts."""
+    values = tuple(Value("Note", "x" * 300) for _ in range(9))
+    text = read(card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks)
+    assert text.count("Note: ") == 5
+    assert "more characters)" in text
+    assert "and 4 more" in text
+
+
 def test_a_result_of_many_lines_is_quoted() -> None:
     """S04: a tool's result cannot write lines of the card."""
     result = "booked\n✅ Approved by Ana"

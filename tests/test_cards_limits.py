@@ -192,6 +192,32 @@ def test_small_calls_leave_their_room_to_large_ones() -> None:
     assert action_ids(drawn.blocks).count("review") == 5
 
 
+@pytest.mark.parametrize("status", CallStatus)
+@pytest.mark.parametrize("char", ["&", "🏴", "\u202e"])
+def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
+    """S03: five calls with everything as long as it can be, and as many approvers as it can name."""
+    long = char * 3_000
+    value = Value(char * 200, char * 280, char * 280)
+    call = replace(
+        CANCEL,
+        status=status,
+        effect=long,
+        title=long,
+        values=(value,) * 9,
+        preview=long,
+        agent_reason=char * 280,
+        note=long,
+        result=long,
+        edited_by="UANA00001",
+        decided_by="UANA00001",
+        decided_at=NOW,
+    )
+    some = [replace(call, id=f"{n}{'i' * 21}") for n in range(5)]
+    drawn = card(view(*some, approver_users=tuple(f"U{n:010}" for n in range(300)), parts=2), NOW)
+    accept_message(drawn.blocks)
+    assert len(drawn.text) <= 300
+
+
 def test_many_approvers_are_counted() -> None:
     """A policy that names hundreds of people still makes a valid card, and says how many it does not name."""
     drawn = card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)

@@ -27,13 +27,15 @@ PATIENCE = 40  # seconds after which a command that hangs is killed
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder to work in, none of our variables, and nobody at the keyboard."""
     monkeypatch.chdir(tmp_path)
     for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "OPENAI_API_KEY", "COUNTERSIGN_POLICY", "DATABASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    return tmp_path
+    handler = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.mark.parametrize("argv", [[], ["walk"], ["demo", "--port", "x"], ["run", "--fresh"]])
@@ -80,6 +82,7 @@ def test_init(capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("policy.toml").read_text()
     assert '["U0123", "@leads"]' in text
     assert main(["doctor", "--init", "--approver", "U0456"]) == 1
+    assert "left as it was" in capsys.readouterr().err
     assert Path("policy.toml").read_text() == text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -118,6 +119,7 @@ def test_untouched_changes_nothing() -> None:
         ({"clock": "10:30"}, {}),
         ({"clock": "10:31"}, {"clock": "10:31:00"}),
         ({"email": "ben@EXAMPLE.com"}, {"email": "ben@example.com"}),
+        ({"link": "https://EXAMPLE.com/a"}, {}),
         ({"link": "https://example.org"}, {"link": "https://example.org/"}),
         ({"tags": "a\n\n  b \r\n"}, {"tags": ["a", "b"]}),
         ({"tags": "[]"}, {"tags": ["[]"]}),
@@ -186,6 +188,9 @@ def test_lists_of_any_strings_survive(before: list[str] | None) -> None:
     """A list comes back from an untouched input as it was, whatever is in it."""
     arguments = NOW | {"labels": before}
     assert edited(TOOL, arguments, name="Ben") == {"name": "Ben"}
+    first = element(TOOL, arguments, "f:labels").get("initial_value")
+    as_lines = {None: None, "[]": [], "a": ["a"]}
+    assert as_lines[first] == before if first in as_lines else json.loads(str(first)) == before
     assert edited(TOOL, arguments, labels=None) == ({} if before is None else {"labels": None})
 
 
@@ -225,6 +230,7 @@ def test_optional_nested_half_filled() -> None:
         ({"extra": '{"a": 1e999}'}, "extra", "too large"),
         ({"extra": '{"a": "\\ud800"}'}, "extra", "cannot be stored"),
         ({"extra": '{"a": ' + "[" * 1200 + "]" * 1200 + "}"}, "extra", "levels"),
+        ({"extra": '{"a": ' + "[" * 40 + "]" * 40 + "}"}, "extra", "levels"),
         ({"extra": "[1]"}, "extra", "object"),
         ({"extra": None}, "extra", "needed"),
         ({"name": "\ud800"}, "name", "cannot be stored"),
@@ -421,12 +427,51 @@ def test_many_options_are_typed() -> None:
     assert errors(tool, now, one="101") == {"f:one": "This is not one of the allowed values."}
 
 
+def test_options_that_look_alike() -> None:
+    """Options whose values Slack could not tell apart, or would take for ours, are still told apart."""
+
+    class Alike(BaseModel):
+        sign: Literal["(unset)", "", "b"] | None = None
+        number: Literal[1, "1"] = 1
+
+    tool, now = tool_for(Alike), dumped(Alike())
+    assert edited(tool, now, sign="0") == {"sign": "(unset)"}
+    assert edited(tool, now | {"sign": "b"}, sign="(unset)") == {"sign": None}
+    assert edited(tool, now, number='"1"') == {"number": "1"}
+
+
+class Node(BaseModel):
+    """A model within itself."""
+
+    name: str
+    parent: Node | None = None
+    children: list[Node] = []
+
+    @field_validator("name")
+    @classmethod
+    def _wordy(cls, name: str) -> str:
+        if name == "long":
+            raise ValueError("the reason is this: " + "because " * 40)
+        return name
+
+
+def test_a_model_within_itself() -> None:
+    """Recursion ends after one level, below it is JSON, and errors from down there arrive where they belong (B13)."""
+    tool, now = tool_for(Node), dumped(Node(name="a", parent=Node(name="b")))
+    assert edited(tool, now, parent__name="c")["parent"] == {"name": "c", "parent": None, "children": []}
+    found = errors(tool, now, parent__children='[{"name": "x", "children": [{}]}]', name="long")
+    assert found["f:parent.children"] == "At 1 › children › 1 › name: A value is needed here."
+    assert found["f:name"].startswith("The reason is this: because")
+    assert found["f:name"].endswith("…")
+
+
 def test_values_that_fit_no_widget() -> None:
     """A value that the input of its kind would not take stands in one that does."""
 
     class Odd(BaseModel):
         email: EmailStr = "ü@example.com"
         anything: Any = None
+        precise: Decimal = Decimal("0.12345678901234567890")
         when: str = Field(default="soon", json_schema_extra={"format": "date"})
 
     tool, now = tool_for(Odd), dumped(Odd())

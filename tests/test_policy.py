@@ -192,8 +192,8 @@ deadline = "soon"
 # [[rule]] is a heading only where it is no comment
 [[rule]]
 name = '''
+two
 [[rule]]
-deadline = 3
 '''
 verdict = "allow"
 
@@ -220,6 +220,7 @@ verdict = "deny"
         ('[[rule]]\ntool = "a*"\nverdict = "allow"\n', 1, "nobody could decide about calls"),
         ('[[rule]]\neffect = "write"\nverdict = "allow"\n', 1, "nobody could decide about calls"),
         ('[[rule]]\neffect = "read"\nverdict = "allow"\n', 1, "nobody could decide about calls"),
+        ('[defaults]\napprovers = []\n[[rule]]\nverdict = "allow"\n', 2, "approvers: nobody could decide"),
         (WHO + '[[rule]]\ntool = "x"\nverdict = "deny"\n', 3, "reason: is missing"),
         (WHO + '[[rule]]\nverdict = "allow"\npost_to = "thread"\n', 5, "post_to: means nothing"),
         (WHO + '[[rule]]\nverdict = "allow"\n[[rule]]\ntool = "x"\nverdict = "ask"\n', 5, "can never apply"),

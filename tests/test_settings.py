@@ -73,10 +73,10 @@ def test_given(environ: dict[str, str]) -> None:
 def test_dotenv(environ: dict[str, str], tmp_path: Path) -> None:
     """A .env file fills in what the environment leaves out or blank, and is taken literally."""
     path = tmp_path / ".env"
-    path.write_text("OPENAI_API_KEY='a$HOME'\nOPENAI_MODEL=from-file\nCOUNTERSIGN_LOG=debug\nCOUNTERSIGN_KEY\n")
+    path.write_text("OPENAI_API_KEY=a${HOME}\nOPENAI_MODEL=from-file\nCOUNTERSIGN_LOG=debug\nCOUNTERSIGN_KEY\n")
     del environ["OPENAI_API_KEY"]
     settings = Settings.load(environ | {"COUNTERSIGN_LOG": "error", "OPENAI_MODEL": ""}, path)
-    assert settings.openai_api_key.get_secret_value() == "a$HOME"
+    assert settings.openai_api_key.get_secret_value() == "a${HOME}"
     assert (settings.openai_model, settings.log_level) == ("from-file", "error")
     path.write_bytes(b"OPENAI_API_KEY=\xff\xfe")
     with pytest.raises(SettingsError, match="UTF-8"):

@@ -133,7 +133,7 @@ class Planner:
             asked = error.response.headers.get("retry-after", "")
             if asked.replace(".", "", 1).isdigit():
                 return min(float(asked), 120.0)
-        wait = tenacity.wait_exponential_jitter(initial=self._backoff, max=60, jitter=self._backoff)
+        wait = tenacity.wait_exponential_jitter(multiplier=self._backoff, max=60, jitter=self._backoff)
         return float(wait(state))
 
     def _once(

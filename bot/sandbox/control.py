@@ -192,10 +192,8 @@ class Control:
 
         return handle
 
-    async def _outcome(self, delivery: Delivery | None) -> Json:
+    async def _outcome(self, delivery: Delivery) -> Json:
         """Whether the app took it, in the words of Slack's warning where it did not."""
-        if delivery is None:
-            return {}
         await asyncio.to_thread(delivery.wait, 10.0)
         return {} if delivery.ok else {"ok": False, "message": interact.WARNINGS[delivery.outcome]}
 
@@ -234,7 +232,8 @@ class Control:
         return {}
 
     async def _stop(self, actor: Actor, body: Json) -> Json:
-        return await self._outcome(actor.stop_agent(body["channel"], body["thread_ts"]))
+        actor.stop_agent(body["channel"], body["thread_ts"])  # an event: nobody waits for its acknowledgement
+        return {}
 
     async def _clock(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -102,7 +102,7 @@ def free_port(wanted: int | None) -> int:
     for port in [wanted] if wanted is not None else range(PORT, PORT + TRIES):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(OSError):
+            with suppress(OSError, OverflowError):
                 probe.bind(("127.0.0.1", port))
                 return port
     raise DemoError(f"port {wanted or PORT} is taken; choose another with --port")

@@ -24,7 +24,11 @@ HELLO = re.compile(
 HELP = re.compile(
     r"^\W*help\b|what (?:can|do) you|who are you|what are you|how do(?:es)? (?:i|this|you)|are you (?:a|an)\b", re.I
 )
-THANKS = re.compile(r"^\W*(?:thanks|thank you|thx|great|perfect|cool|nice|danke)\b", re.I)
+THANKS = re.compile(
+    r"^\W*(?:thanks|thank you|thx|great|perfect|cool|nice|danke)"
+    r"(?:[\s,]+(?:a lot|so much|very much|again|all|bot|thanks))*\W*$",
+    re.I,
+)
 NEVER_MIND = re.compile(
     r"^\W*(?:never ?mind|forget (?:it|that)|stop|leave it|cancel|cancel (?:it|that|this))\W*$", re.I
 )
@@ -38,6 +42,8 @@ CORRECTION = re.compile(
 )
 PRONOUN = re.compile(r"\b(?:it|its|that|this|them|there|the same|same)\b", re.I)
 HISTORY = re.compile(r"^[^\n]*\b(?:earlier|before|history|context|quoted)\b[^\n]*\n(?:.*\n)*?\s*(?:>|&gt;)", re.I)
+LONGEST = 8_000  # characters of a request; some of the patterns take a while on more
+MOST = 30  # orders in one request
 AMOUNT_KEYS = ("left_to_refund", "refundable", "left", "total", "amount", "paid", "price")
 
 
@@ -127,8 +133,14 @@ def _now(instructions: str) -> datetime:
 
 def _on_request(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
     request = talk.request
+    if len(request) > LONGEST:
+        return Turn(text=f"That is more than I can read: my rules take {LONGEST:,} characters at most.")
+    if len(_clauses(words.Masked(request), tools)) > MOST:
+        return Turn(text=f"That is more than I can plan: my rules take {MOST} steps at most.")
     if NEVER_MIND.match(request):
         return Turn(text="All right, I leave it at that.")
+    if THANKS.match(request):
+        return Turn(text="You are welcome.")
     if CONSENT.match(request) and talk.earlier:
         return Turn(text="Words do not approve anything here: the buttons on the card do.")
     if not request or HELLO.match(request) or HELP.search(request):
@@ -175,8 +187,6 @@ def _proposal(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
         return Turn(calls=reads) if reads else Turn(text=answers.question([(tool, names) for tool, names in missing]))
     if calls:
         return Turn(calls=[(tool.name, arguments) for tool, arguments in calls])
-    if THANKS.match(talk.request):
-        return Turn(text="You are welcome.")
     return Turn(text=f"I could not make out what to do.\n\n{answers.help_text(tools)}")
 
 

@@ -154,7 +154,7 @@ def has_address(tool: Tool) -> bool:
 
 def begins_action(tools: list[Tool], text: str) -> bool:
     """Whether the text begins with a word that stands for one of the tools' verbs."""
-    return any(match.start() == 0 for tool in tools if (match := tool.phrases.search(text)))
+    return any(tool.phrases.match(text) for tool in tools)
 
 
 def score(tool: Tool, clause: str) -> float:

@@ -74,7 +74,7 @@ def clauses(text: str, begins_action: Callable[[str], bool]) -> list[str]:
     """The text cut where a new order begins; what follows a separator without one stays with what it follows."""
     found, start = [], 0
     for match in SEPARATOR.finditer(text):
-        rest = FILLER.sub("", text[match.end() :])
+        rest = FILLER.sub("", text[match.end() : match.end() + 200])
         if match.start() > start and not TO_CUSTOMER.match(rest) and begins_action(rest):
             found.append(text[start : match.start()])
             start = match.end()

@@ -22,7 +22,7 @@ from bot.slack.text import escape, mention, plain, when
 from bot.slack.views import CallView
 from storage.states import CallStatus
 
-TEXT_LIMIT = 500  # characters of a note or a result on a card; the whole is in the thread
+TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
 EFFECT_LIMIT = 300
 INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
 

@@ -18,6 +18,7 @@ HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
 LINE_LIMIT = 40  # line ends of one piece on a card
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
+COMPACT_TOTAL = 450  # after so many, further arguments are only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +56,22 @@ def title_of(call: CallView, limit: int = HEADER_LIMIT) -> str:
     return plain(shown(" ".join(call.title.split()), "Action"), limit)
 
 
+def fits_header(text: str) -> bool:
+    """Whether the text can stand big at the top."""
+    return slack_length(text) <= HEADER_LIMIT and "\n" not in text
+
+
 def headline(call: CallView) -> str:
     """What stands big at the top: the effect sentence where it fits a header, else the title."""
     effect = effect_of(call)
-    return effect if slack_length(effect) <= HEADER_LIMIT else title_of(call)
+    return effect if fits_header(effect) else title_of(call)
 
 
 def pieces_of(call: CallView) -> list[Piece]:
     """All that has to be seen before approving, in the order in which it is shown (the agent's words last)."""
     pieces: list[Piece] = []
     effect = effect_of(call)
-    if slack_length(effect) > HEADER_LIMIT:
+    if not fits_header(effect):
         pieces.append(Piece("sentence", (line(words(effect, bold=True)),)))
     pieces.extend(_argument(value) for value in call.values)
     if call.preview.strip():
@@ -143,16 +149,15 @@ def _missing(hidden: Sequence[str], total: int) -> str:
 
 
 def compact(values: Sequence[Value]) -> list[Json]:
-    """All arguments on one line for a card that is decided; long ones say how much is left out."""
+    """The arguments on one line for a card that is decided; what is left out is counted."""
     leaves: list[Json] = []
-    for value in values:
+    for index, value in enumerate(values):
         if leaves:
             leaves.append(words("  ·  "))
+        if weight(leaves) > COMPACT_TOTAL:
+            leaves.append(words(f"and {len(values) - index} more", italic=True))
+            break
         label = plain(shown(" ".join(value.label.split()), "(no name)"), 60)
         text = plain(shown(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT)
         leaves += [words(f"{label}: ", bold=True), words(text)]
-        if weight(leaves) > 6 * COMPACT_LIMIT and value is not values[-1]:
-            rest = len(values) - values.index(value) - 1
-            leaves.append(words(f"  ·  and {rest} more", italic=True))
-            break
     return leaves

@@ -135,17 +135,14 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     if filled.complete:
         ask = None
         if call.does == "destructive":
-            ask = confirm("Approve this?", _confirm_text(effect_of(call)), "Approve")
+            text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
+            ask = confirm("Approve this?", text, "Approve")
         row = [button("approve", "Approve", value, style="primary", confirm=ask)]
     else:
         row = [button("review", "Review and approve…", value, style="primary")]
     if call.editable:
         row.append(button("edit", "Edit", value))
     return [*row, button("reject", "Reject", value, style="danger")]
-
-
-def _confirm_text(what: str) -> str:
-    return f"{plain(what, 240)}\n\nThis cannot be undone."
 
 
 def _cancel(view: CardView) -> Json:
@@ -158,18 +155,20 @@ def _who(view: CardView) -> list[str]:
     more = len(names) - MENTIONS
     who = names[:MENTIONS] + ([f"members of {channel_mention(view.approver_channel)}"] if view.approver_channel else [])
     who += [f"{more} more"] if more > 0 else []
-    asked = f"Asked by {mention(view.requester)}"
-    if view.origin.startswith("https://"):
-        asked += f" (<{escape(view.origin.replace('|', '%7C'))}|see it>)"
     own = " – not by who asked" if not view.self_approval and view.requester in view.approver_users else ""
-    return [asked, f"Approvers: {', '.join(who) or 'nobody'}{own}"]
+    return [_asked(view), f"Approvers: {', '.join(who) or 'nobody'}{own}"]
+
+
+def _asked(view: CardView) -> str:
+    link = escape(view.origin.replace("|", "%7C")) if view.origin.startswith("https://") else ""
+    return f"Asked by {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")
 
 
 def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool) -> list[Json]:
     waiting = [call for call in view.calls if is_waiting(call, now)]
     key = f"{view.plan_id}:{view.plan_revision}"
     if not waiting:
-        return []
+        return [context(f"u:{key}", [mrkdwn(_asked(view))])]
     if alone:
         return []
     blocks = [divider(f"e:{key}"), context(f"u:{key}", [mrkdwn("  ·  ".join(_who(view)))])]
@@ -186,8 +185,8 @@ def _approve_all(waiting: Sequence[CallView], key: str, which: str) -> Json:
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
-        what = "; ".join(effect_of(call) for call in final)
-        ask = confirm(f"Approve {which} {len(waiting)}?", _confirm_text(what), f"Approve {which}")
+        text = plain("\n".join(f"• {effect_of(call)}" for call in final), 240)
+        ask = confirm(f"Approve {which} {len(waiting)}?", f"This cannot be undone:\n{text}", f"Approve {which}")
     return button("approve_all", f"Approve {which} ({len(waiting)})", key, style="primary", confirm=ask)
 
 

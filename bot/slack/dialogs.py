@@ -10,8 +10,8 @@ from slack_sdk import WebClient
 
 from bot.authority import No, Yes
 from bot.core import Core, load_gate
-from bot.deciding import Deciding
 from bot.drawing import call_view, effect_of
+from bot.judging import Judge
 from bot.policy import Ask
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, edit_modal, read_submission
@@ -27,10 +27,10 @@ log = logging.getLogger("countersign.dialogs")
 class Dialogs:
     """Called on listener threads."""
 
-    def __init__(self, core: Core, deciding: Deciding) -> None:
-        """`deciding` knows who may."""
+    def __init__(self, core: Core, judge: Judge) -> None:
+        """`judge` knows who may."""
         self._core = core
-        self._deciding = deciding
+        self._judge = judge
 
     def open(self, client: WebClient, body: dict[str, Any]) -> None:
         """Open the dialog a button asks for, or say privately why not."""
@@ -61,7 +61,7 @@ class Dialogs:
             shown = calls.shown(tx, target) if isinstance(found, Applied) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
             if shown is None or run is None:
-                return None, self._deciding.lost(found, body["user"]["id"])
+                return None, self._judge.lost(found, body["user"]["id"])
             if name == "review":
                 drawn = call_view(self._core, tx, target)
                 assert drawn is not None
@@ -123,17 +123,17 @@ class Dialogs:
         parsed = read_submission(tool, shown.arguments, state)
         if isinstance(parsed, FieldErrors):
             return parsed.errors
-        if parsed.changed and isinstance(edit := self._deciding.edit_of(shown, parsed), str):
+        if parsed.changed and isinstance(edit := self._judge.edit_of(shown, parsed), str):
             return {first: edit[:150]}
         return self._may_also_approve(shown, run, person, parsed.approve, parsed.changed)
 
     def _may_also_approve(self, shown: Shown, run: Run, person: str, approve: bool, changed: bool) -> dict[str, str]:
         if not approve:
             return {}
-        verdict = self._deciding.judge("approve", shown.call, run, person, fresh_editor=changed)
+        verdict = self._judge.judge("approve", shown.call, run, person, fresh_editor=changed)
         if isinstance(verdict, Yes):
             return {}
-        return {"then": self._deciding.refusal(verdict, shown.call, "approve")[:150]}
+        return {"then": self._judge.refusal(verdict, shown.call, "approve")[:150]}
 
     def _open_for(self, verb: str, call_id: str, revision: int, person: str, block: str) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
@@ -141,10 +141,10 @@ class Dialogs:
             found = decisions.look(tx, call_id, revision, self._core.clock.now())
             run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
         if not isinstance(found, Applied) or run is None:
-            return {block: _plainly(self._deciding.lost(found, person))}
+            return {block: _plainly(self._judge.lost(found, person))}
         call: Call = found.call
-        verdict = self._deciding.judge(verb, call, run, person)
-        return {block: _plainly(self._deciding.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
+        verdict = self._judge.judge(verb, call, run, person)
+        return {block: _plainly(self._judge.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
 
 
 def _plainly(text: str) -> str:

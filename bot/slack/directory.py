@@ -96,7 +96,7 @@ class SlackDirectory:
         return Person(
             id=found["id"],
             team=found.get("team_id", ""),
-            name=profile.get("display_name") or found.get("real_name") or found.get("name", user),
+            name=found.get("real_name") or profile.get("real_name") or found.get("name") or user,
             is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
             is_guest=bool(found.get("is_restricted") or found.get("is_ultra_restricted") or found.get("is_stranger")),
             deleted=bool(found.get("deleted")),

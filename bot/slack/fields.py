@@ -161,7 +161,6 @@ def _settle_presence(made: Input, entered: dict[str, Any], errors: dict[str, str
     touched = any(block_id in errors or entered[block_id] is not Mark.KEEP for block_id in below)
     for block_id in below:
         errors.pop(block_id, None)
-        entered[block_id] = Mark.KEEP
     if was:
         _put(data, made.slot.keys, None)
     elif touched:

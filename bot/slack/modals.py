@@ -23,7 +23,7 @@ from bot.slack.card_parts import (
     weight,
     words,
 )
-from bot.slack.card_values import effect_of, headline, pieces_of, shown, title_of
+from bot.slack.card_values import effect_of, fits_header, headline, pieces_of, shown, title_of
 from bot.slack.text import mention, plain, slack_length, when
 from bot.slack.views import CallView
 from bot.slack.visible import visible
@@ -139,7 +139,8 @@ def _packed(block_id: str, elements: list[Json]) -> list[Json]:
 
 def reject_modal(target: str, *, count: int, title: str) -> Json:
     """The dialog that asks why; `target` is a button's value after "call:" or "plan:", `title` what is rejected."""
-    what = plain(shown(title, "This action"), 1_000)
+    what = shown(title, "This action")
+    top = header("what", what) if fits_header(what) else section("what", plain_text(plain(what, 1_000)))
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
     preset = {"type": "radio_buttons", "action_id": "preset", "options": options}
     free = {
@@ -157,7 +158,7 @@ def reject_modal(target: str, *, count: int, title: str) -> Json:
         "close": plain_text("Back"),
         "private_metadata": json.dumps({"target": target}),
         "blocks": [
-            section("what", plain_text(what)),
+            top,
             {"type": "input", "block_id": "reason", "label": plain_text("Why?"), "element": preset},
             {
                 "type": "input",

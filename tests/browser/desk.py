@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -35,10 +36,13 @@ class Desk:
         self.sandbox.wait_connected()
 
     def stop(self) -> None:
-        """Disconnect for good."""
+        """Disconnect for good; a second time does nothing."""
         self.may_ack.set()
-        self._socket.close()
-        self._thread.join(5)
+        if self._thread.is_alive():
+            assert self._socket.sock is not None
+            self._socket.sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, which sees the end
+            self._thread.join(5)
+            self._socket.close()
 
     def _read(self) -> None:
         while frame := self._next():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -94,6 +95,7 @@ PHRASES: list[tuple[str, Calls]] = [
         [move(1044, notify=False)],
     ),
     ("Ship order 1044 to 12 High Street, London SW1A 1AA, United Kingdom", [move(1044, address=LONDON)]),
+    ("Move order 1044 to Hauptstr. 5, 10827 Berlin, Germany and tell the customer", [move(1044)]),
     ("Post 'hello' in #general", [post("#general", "hello")]),
     ("post hello in #general", [post("#general", "hello")]),
     ("Tell #general that lunch is ready", [post("#general", "lunch is ready")]),
@@ -209,7 +211,24 @@ def test_the_notice_is_said_once() -> None:
     first = turn(said("tell #support"))
     assert first.text.endswith("_I am the offline stand-in planner, not a language model._")
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": first.text}]}
-    assert "stand-in" not in turn(said("tell #support"), item, said("thanks!")).text
+    assert turn(said("tell #support"), item, said("thanks!")).text == "You are welcome."
+
+
+def test_long_requests() -> None:
+    """A long message is taken whole or openly not at all: never in part."""
+    text = "all is well, " * 500
+    assert called(turn(said(f"Post '{text}' in #general"))) == [post("#general", text)]
+    answer = turn(said(f"Post '{text * 3}' in #general"))
+    assert not answer.calls
+    assert "more than I can read" in answer.text
+
+
+@pytest.mark.parametrize("words", ["refund a, ", "1042 and ", "' ", "because ", "x", " to ", "#a ", "1,"])
+def test_repetition_takes_no_long_time(words: str) -> None:
+    """However a message repeats itself, it is read within the patience of a person."""
+    started = time.monotonic()
+    turn(said((words * 8_000)[:8_000]))
+    assert time.monotonic() - started < 10
 
 
 def test_tools_may_be_switched_off() -> None:

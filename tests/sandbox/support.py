@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import websocket
+from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
@@ -53,6 +54,14 @@ class HandApp:
     def close(self) -> None:
         """Drop the connection."""
         self.ws.close()
+
+
+def close_bolt(sandbox: Sandbox, handler: SocketModeHandler) -> None:
+    """Close Bolt's handler, which takes three seconds while its socket is open."""
+    handler.client.auto_reconnect_enabled = False
+    sandbox.faults.cut()
+    sandbox.wait(lambda: sandbox.connections == 0)
+    handler.close()  # type: ignore[no-untyped-call]  # the library's has no annotations
 
 
 def section(text: str) -> Json:

@@ -21,14 +21,14 @@ class Secret(BaseModel):
 
 
 class Kit:
-    """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds the call ids they came with."""
+    """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds their call ids."""
 
     def __init__(self) -> None:
         self.ran: Counter[tuple[str, str]] = Counter()
         self.keys: list[str] = []
         self.entered = threading.Event()  # a `slow` call has begun
         self.go_on = threading.Event()  # lets it end
-        self.tools: list[Tool[Any]] = self._tools()
+        self.tools: list[Tool[Any]] = [*self._good(), *self._bad()]
 
     def did(self, name: str, text: str) -> int:
         """How often a tool had its effect with this text."""
@@ -38,7 +38,7 @@ class Kit:
         self.ran[(name, text)] += 1
         self.keys.append(context.call_id)
 
-    def _tools(self) -> list[Tool[Any]]:
+    def _good(self) -> list[Tool[Any]]:
         write = Effect.WRITE
 
         @tool(title="Write a note", effect="Write “{text}”", does=write)
@@ -66,6 +66,16 @@ class Kit:
             self._effect("peek", args.text, context)
             return f"saw {args.text}"
 
+        @tool(title="Log in", effect="Log in to {account} with {password}", does=write, secret={"password"})
+        def login(args: Secret, context: ToolContext) -> str:
+            self._effect("login", args.password, context)
+            return "logged in"
+
+        return [note, async_note, put, wipe, peek, login]
+
+    def _bad(self) -> list[Tool[Any]]:
+        write = Effect.WRITE
+
         @tool(title="Refuse", effect="Refuse “{text}”", does=write)
         def refuse(args: Note, context: ToolContext) -> str:
             raise ToolError(f"no {args.text} here")
@@ -87,9 +97,4 @@ class Kit:
             self._effect("slow", args.text, context)
             return f"slowly {args.text}"
 
-        @tool(title="Log in", effect="Log in to {account} with {password}", does=write, secret={"password"})
-        def login(args: Secret, context: ToolContext) -> str:
-            self._effect("login", args.password, context)
-            return "logged in"
-
-        return [note, async_note, put, wipe, peek, refuse, explode, lose, slow, login]
+        return [refuse, explode, lose, slow]

@@ -23,7 +23,7 @@ from bot.tools import Tool
 from bot.tools.shop import Shop
 from storage import decisions
 from storage.models import Audit, Call, Delivery, Message, Run
-from storage.states import RunStatus
+from storage.states import RUN_OPEN
 from storage.store import rows
 
 POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"
@@ -74,6 +74,10 @@ class World:
     def restart(self) -> None:
         """Stop the bot and start it again on the same database."""
         self.app.stop()
+        self.start()
+
+    def start(self) -> None:
+        """Start the bot on the database there is."""
         self.app = self._build()
         self.app.start()
 
@@ -87,7 +91,7 @@ class World:
         self.slack.faults.clear()
         self.planner.clear()
         with self.app.core.store.read() as tx:
-            waiting = rows(tx, Run, select(Run).where(Run.status.in_([RunStatus.READY, RunStatus.RUNNING, RunStatus.WAITING])))
+            waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
             with self.app.core.store.write() as tx:
                 decisions.cancel(tx, run, at=self.clock.now(), actor="reset")
@@ -149,3 +153,55 @@ def words(message: dict[str, Any]) -> str:
 
 
 __all__ = ["FINANCE", "GENERAL", "PARTNERS", "SUPPORT", "Delivery", "Message", "Turn", "World", "action_ids", "words"]
+
+
+def ask(
+    world: World, *calls: tuple[str, Any], who: str = "ben", channel: str = SUPPORT, answer: str = "That is all."
+) -> str:
+    """Someone asks for something, and the scripted model proposes these calls, then answers; returns the thread."""
+    world.planner.script(Turn(calls=calls), Turn(text=answer))
+    thread: str = world.person(who).say(channel, "@bot please")
+    return thread
+
+
+def value_of(message: dict[str, Any], action_id: str, nth: int = 0) -> str:
+    """The value of the message's nth button of that action id."""
+    return str([e["value"] for e in elements(message) if e.get("action_id") == action_id][nth])
+
+
+def told(world: World, who: str, channel: str, thread: str, text: str) -> str:
+    """The sentence with this text that only this person sees in the thread, waited for."""
+
+    def look() -> str | None:
+        mine = [m for m in world.thread(channel, thread, who) if m.get("is_ephemeral")]
+        return next((words(m) for m in mine if text in words(m)), None)
+
+    return str(world.slack.wait(look))
+
+
+def open_modal(world: World, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0) -> dict[str, Any]:
+    """Click a card's nth button of that action id as it was drawn in `card`; returns the dialog, waited for."""
+    person = world.person(who)
+    person.click(channel, card["ts"], action, value=value_of(card, action, nth), seen=card)
+    view: dict[str, Any] = world.slack.wait(person.view)
+    return view
+
+
+def reject(world: World, who: str, channel: str, card: dict[str, Any], why: str, nth: int = 0) -> dict[str, Any]:
+    """Reject one call of a card in these words; returns the outcome of the dialog."""
+    view = open_modal(world, who, channel, card, "reject", nth)
+    options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
+    other = next(option for option in options if option["value"] == "other")
+    typed = {"reason": {"preset": {"selected_option": other}}, "words": {"text": {"value": why}}}
+    outcome: dict[str, Any] = world.person(who).submit(typed)
+    return outcome
+
+
+def typed(**fields: str) -> dict[str, Any]:
+    """Element states for the Edit dialog: one text for each field."""
+    return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
+
+
+def now_at(world: World, channel: str, ts: str, who: str = "ana") -> dict[str, Any]:
+    """A message as it stands now, wherever it is in the channel."""
+    return next(m for m in world.person(who).everything(channel) if m["ts"] == ts)

@@ -35,6 +35,7 @@ export function toast(text, kind = "info", go = null) {
   const close = h("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: () => box.remove() }, icon(ICONS.close, 16));
   const inner = go ? h("button", { type: "button", class: "toast-go", onclick: () => (go(), box.remove()) }, body) : h("div", { class: "toast-text" }, body);
   const box = h("div", { class: `toast ${kind}`, "data-testid": "toast", role: kind === "warning" ? "alert" : "status" }, inner, close);
+  (document.querySelector("dialog.modal[open]") ?? document.body).append(place); // above an open modal, not behind it
   place.append(box);
   while (place.children.length > 3) place.firstElementChild.remove();
   setTimeout(() => box.remove(), kind === "warning" ? 12000 : 7000);

@@ -83,7 +83,7 @@ function drawMain() {
   const list = topLevel(channel.id);
   const replies = (m) => (world.messages[channel.id] ?? []).filter((r) => isReply(r) && r.thread_ts === m.ts && !r.is_ephemeral);
   $("messages").dataset.of = channel.id;
-  drawMessages($("messages"), channel.id, list, { open: (ts) => go(channel.id, ts), replies });
+  drawMessages($("messages"), channel.id, list, { open: (ts) => openThread(channel.id, ts), replies });
   drawHint(channel, list);
   drawBelow(channel);
   mainComposer.point({ channel: channel.id, thread: null, me: world.me, label: `Message ${channel.is_im ? "" : "#"}${label(channel)}`, direct: channel.is_im });
@@ -110,7 +110,7 @@ function drawHint(channel, list) {
   const place = document.querySelector(".hint-place");
   const dm = isBotDm(channel);
   const prompts = world.prompts[botDm().id] ?? Object.values(world.prompts)[0] ?? [];
-  const wanted = !sessionStorage.getItem("countersign-hint") && (dm || channel.members?.includes(world.bot.id)) && !list.some((m) => m.bot_id || m.user === world.bot.id);
+  const wanted = !sessionStorage.getItem("countersign-hint") && (dm || channel.members?.includes(world.bot.id)) && !(world.messages[channel.id] ?? []).some((m) => m.bot_id || m.user === world.bot.id);
   const items = [];
   if (!list.length) items.push({ key: "start", sig: channel.id, build: () => h("p", { class: "start" }, channel.is_im ? `This is the beginning of your conversation with ${label(channel)}.` : `This is the beginning of #${label(channel)}.`) });
   if (wanted) items.push({ key: "hint", sig: JSON.stringify([channel.id, prompts]), build: () => hint(channel, dm ? [] : prompts.slice(0, 3)) });
@@ -199,8 +199,21 @@ function drawThread() {
   drawn.thread = view;
 }
 
+/** Open a thread because someone asked to: the focus goes there, as it does in Slack. */
+function openThread(channel, ts) {
+  go(channel, ts);
+  if (wide()) threadComposer.focus();
+  else $("thread-back")?.focus();
+}
+
+function closeThread() {
+  const root = route.thread;
+  go(route.channel, null);
+  (document.querySelector(`[data-testid=open-thread][data-thread="${CSS.escape(root ?? "")}"]`) ?? $("composer"))?.focus();
+}
+
 function buildThread(pane) {
-  const away = () => go(route.channel, null);
+  const away = closeThread;
   pane.append(
     h("header", { class: "pane-head" },
       h("button", { type: "button", class: "quiet only-narrow", "data-testid": "thread-back", "aria-label": "Back to the channel", onclick: away }, icon(ICONS.back)),
@@ -304,7 +317,7 @@ async function start() {
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && document.body.classList.contains("menu-open")) document.body.classList.remove("menu-open");
-    else if (event.key === "Escape" && route.thread && $("thread").contains(document.activeElement)) go(route.channel, null);
+    else if (event.key === "Escape" && route.thread && $("thread").contains(document.activeElement)) closeThread();
   });
   document.querySelector(".conversation").addEventListener("click", () => document.body.classList.remove("menu-open"));
   connect();

@@ -47,8 +47,8 @@ export function drawMessages(container, channel, list, { thread = false, open = 
 }
 
 function compact(before, message, replies) {
-  const weighty = message.blocks?.some((b) => ["actions", "header", "input", "card"].includes(b.type)); // a card names its author
-  if (weighty || !before || before.subtype || message.is_ephemeral || before.is_ephemeral || authorOf(before) !== authorOf(message)) return false;
+  if (!before || message.blocks?.length > 1) return false; // a card names its author
+  if (before.subtype || message.is_ephemeral || before.is_ephemeral || authorOf(before) !== authorOf(message)) return false;
   return Number(message.ts) - Number(before.ts) < 300 && !replies(before).length;
 }
 

@@ -26,8 +26,10 @@ export function syncModal() {
 function dismiss() {
   const old = shown;
   shown = null;
-  old?.dialog.close();
-  old?.dialog.remove();
+  if (!old) return;
+  document.body.append(document.querySelector("[data-testid=toasts]")); // it may stand in the dialog
+  old.dialog.close();
+  old.dialog.remove();
 }
 
 function placeFor(view) {
@@ -46,6 +48,9 @@ function present(view) {
     event.preventDefault(); // Escape: the server closes it, or a menu inside takes it
     if (event.target === dialog && !dialog.querySelector(".menu")) close(false);
   });
+  dialog.addEventListener("close", () => {
+    if (shown?.dialog === dialog) dialog.showModal(); // a browser may insist on Escape; the view is still open
+  });
   shown = { id: view.id, hash: view.hash, me: world.me, dialog, place, view };
   dialog.append(form(view, place));
   document.body.append(dialog);
@@ -59,7 +64,7 @@ function redraw(view) {
   Object.assign(shown, { hash: view.hash, view });
   shown.place.errors = {};
   shown.dialog.dataset.callbackId = view.callback_id ?? "";
-  shown.dialog.replaceChildren(form(view, shown.place));
+  shown.dialog.querySelector("form").replaceWith(form(view, shown.place));
   shown.dialog.querySelector(".modal-body").scrollTop = scroll;
   back(shown.dialog);
   if (!shown.dialog.contains(document.activeElement)) focusFirst(shown.dialog);

@@ -98,4 +98,4 @@ export function threadOf(channel, threadTs) {
 }
 
 export const statusOf = (channel, threadTs) =>
-  world.statuses.find((s) => s.channel === channel && (s.thread_ts ?? null) === (threadTs ?? null) && s.status);
+  world.statuses.find((s) => s.channel === channel && (s.thread_ts || null) === (threadTs || null) && s.status);

@@ -11,14 +11,14 @@ down_revision = None
 
 def upgrade() -> None:
     """Create everything, and make the append-only tables refuse update and delete."""
-    for create in (_requests, _calls, _traffic):
+    for create in (_run, _plan, _item, _call, _revision, _vote, _delivery, _message, _audit, _contact):
         create()
     if op.get_bind().dialect.name == "sqlite":
         for statement in sqlite.append_only_triggers():
             op.execute(statement)
 
 
-def _requests() -> None:
+def _run() -> None:
     op.create_table(
         "run",
         sa.Column("id", sa.String(), nullable=False),
@@ -41,6 +41,9 @@ def _requests() -> None:
     )
     op.create_index("ix_run_status", "run", ["status"], unique=False)
     op.create_index("ix_run_thread", "run", ["team", "channel", "thread_ts"], unique=False)
+
+
+def _plan() -> None:
     op.create_table(
         "plan",
         sa.Column("id", sa.String(), nullable=False),
@@ -56,6 +59,9 @@ def _requests() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_plan_run_id", "plan", ["run_id"], unique=False)
+
+
+def _item() -> None:
     op.create_table(
         "item",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -76,7 +82,7 @@ def _requests() -> None:
     op.create_index("ix_item_thread", "item", ["team", "channel", "thread_ts", "seq"], unique=False)
 
 
-def _calls() -> None:
+def _call() -> None:
     op.create_table(
         "call",
         sa.Column("id", sa.String(), nullable=False),
@@ -113,6 +119,9 @@ def _calls() -> None:
     op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)
     op.create_index("ix_call_run_id", "call", ["run_id"], unique=False)
     op.create_index("ix_call_status", "call", ["status"], unique=False)
+
+
+def _revision() -> None:
     op.create_table(
         "revision",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -130,6 +139,9 @@ def _calls() -> None:
         sa.UniqueConstraint("call_id", "number"),
     )
     op.create_index("ix_revision_call_id", "revision", ["call_id"], unique=False)
+
+
+def _vote() -> None:
     op.create_table(
         "vote",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -150,7 +162,7 @@ def _calls() -> None:
     op.create_index("ix_vote_call_id", "vote", ["call_id"], unique=False)
 
 
-def _traffic() -> None:
+def _delivery() -> None:
     op.create_table(
         "delivery",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -171,6 +183,9 @@ def _traffic() -> None:
     )
     op.create_index("ix_delivery_run_id", "delivery", ["run_id"], unique=False)
     op.create_index("ix_delivery_status", "delivery", ["status"], unique=False)
+
+
+def _message() -> None:
     op.create_table(
         "message",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -195,6 +210,9 @@ def _traffic() -> None:
     op.create_index("ix_message_plan_id", "message", ["plan_id"], unique=False)
     op.create_index("ix_message_run_id", "message", ["run_id"], unique=False)
     op.create_index("ix_message_status", "message", ["status"], unique=False)
+
+
+def _audit() -> None:
     op.create_table(
         "audit",
         sa.Column("seq", sa.Integer(), nullable=False),
@@ -211,6 +229,9 @@ def _traffic() -> None:
     )
     op.create_index("ix_audit_call_id", "audit", ["call_id"], unique=False)
     op.create_index("ix_audit_run_id", "audit", ["run_id"], unique=False)
+
+
+def _contact() -> None:
     op.create_table(
         "contact",
         sa.Column("team", sa.String(), nullable=False),

@@ -1,0 +1,53 @@
+"""What the worker needs of whoever carries words: to hear them, to answer, to show that it is at work."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from storage.models import Run
+
+
+class Thread(Protocol):
+    """A run's thread."""
+
+    def take_in(self, run: Run) -> None:
+        """Turn messages that wait for this run into items of its transcript."""
+        ...
+
+
+class Answer(Protocol):
+    """The words of one turn on their way to the thread."""
+
+    def write(self, text: str) -> None:
+        """More text; raises moves.FencedError when the run was stopped meanwhile."""
+        ...
+
+    def restart(self) -> None:
+        """What was written is void."""
+        ...
+
+    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+        """Store the whole text for the outbox, in the transaction that stores the turn."""
+        ...
+
+    def abandon(self) -> None:
+        """The turn did not come to an end; what was shown is closed."""
+        ...
+
+
+class Presence(Protocol):
+    """Tells Slack what the bot is doing; never fails."""
+
+    def working(self, run: Run) -> None:
+        """It thinks or acts."""
+        ...
+
+    def waiting(self, run: Run) -> None:
+        """It waits for people."""
+        ...
+
+    def done(self, run: Run) -> None:
+        """It is over."""
+        ...

@@ -1,0 +1,115 @@
+"""Whether a person may do something to a call, and the sentence for who may not or came too late.
+
+Looks people up live; serves the loop, which decides, and the dialogs, which check what was submitted.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from bot.authority import No, Verdict
+from bot.core import Core, dump_arguments, load_arguments, load_gate
+from bot.policy import Allow, Ask, Deny
+from bot.proposals import preview
+from bot.slack import sentences
+from bot.slack.fields import Parsed
+from storage import calls
+from storage.calls import Shown
+from storage.decisions import Decided, Outcome, TooLate
+from storage.models import Call, Run
+from storage.states import CallStatus
+
+PAST = {
+    CallStatus.REJECTED: "reject",
+    CallStatus.EXPIRED: "expired",
+    CallStatus.CANCELLED: "cancel",
+    CallStatus.SUPERSEDED: "superseded",
+    CallStatus.INVALIDATED: "invalidated",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A submitted edit, checked and ready to be stored."""
+
+    arguments: str  # canonical JSON
+    gate: Ask
+    preview: str
+
+
+class Judge:
+    """Answers for one process; holds no state of its own."""
+
+    def __init__(self, core: Core) -> None:
+        """Needs nothing but the core."""
+        self._core = core
+
+    def judge(self, verb: str, call: Call, run: Run, person: str, *, fresh_editor: bool = False) -> Verdict:
+        """Whether `person` may do `verb` (approve, reject, edit) to this call, by live look-ups."""
+        gate = load_gate(call.gate)
+        if not isinstance(gate, Ask):
+            return No("not_approver")
+        authority = self._core.authority
+        if verb == "edit":
+            return authority.may_edit(gate, person, requester=run.requester, channel=run.channel)
+        if verb == "reject":
+            return authority.may_reject(gate, person, channel=run.channel)
+        with self._core.store.read() as tx:
+            editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
+        return authority.may_approve(gate, person, requester=run.requester, editors=editors, channel=run.channel)
+
+    def refusal(self, verdict: No, call: Call, verb: str) -> str:
+        """The private sentence for who may not."""
+        match verdict.why:
+            case "own_request":
+                return sentences.own_request()
+            case "own_edit":
+                return sentences.own_edit()
+            case "lookup":
+                return sentences.lookup_failed()
+            case _ if verb == "edit":
+                return sentences.not_an_editor()
+            case _:
+                return sentences.not_an_approver(self._approvers(call))
+
+    def _approvers(self, call: Call) -> str:
+        gate = load_gate(call.gate)
+        if not isinstance(gate, Ask):
+            return ""
+        names = [f"<@{user}>" for user in gate.approvers.users] + [f"@{handle}" for handle in gate.approvers.groups]
+        if gate.approvers.channel:
+            names.append("members of the channel where it was asked")
+        return ", ".join(names)
+
+    def lost(self, outcome: Outcome, person: str) -> str:
+        """What to tell who came too late, and by what."""
+        match outcome:
+            case Decided(call=call):
+                with self._core.store.read() as tx:
+                    votes = calls.votes(tx, call.id, call.revision)
+                by = votes[0].person if votes else ""
+                verb = votes[0].verb if votes else PAST.get(call.status, "decided")
+                if by == person:
+                    return sentences.your_own_click(verb)
+                return sentences.already_decided(by, verb, call.decided_at)
+            case TooLate(call=call):
+                return sentences.too_late(call.deadline)
+            case _:
+                return sentences.stale_card()
+
+    def edit_of(self, shown: Shown, parsed: Parsed) -> Edit | str:
+        """A parsed edit with the policy's word on it; a sentence when policy forbids it."""
+        call, core = shown.call, self._core
+        tool = core.tools.tools[call.tool]
+        args = load_arguments(tool, json.dumps(parsed.arguments))
+        before, now = load_gate(call.gate), core.policy.gate(call.tool, call.does)
+        match now:
+            case Deny(reason=reason):
+                return f"Policy forbids this: {sentences.said(reason)}"
+            case Allow() if isinstance(before, Ask):
+                now = before  # what people were asked about is not taken from them by an edit
+            case _:
+                pass
+        assert isinstance(now, Ask)
+        return Edit(dump_arguments(args), now, preview(tool, args))
