@@ -50,7 +50,7 @@ class Core:
 
 def dump_arguments(args: BaseModel) -> str:
     """Validated arguments as canonical JSON: what is stored, shown, digested and run. Raises OddValueError."""
-    return canonical(to_jsonable_python(_open_secrets(args.model_dump(mode="python"))))
+    return canonical(to_jsonable_python(_open_secrets(args.model_dump(mode="python", exclude_computed_fields=True))))
 
 
 def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
@@ -65,8 +65,10 @@ def _open_secrets(value: Any) -> Any:
         return value.get_secret_value()
     if isinstance(value, dict):
         return {key: _open_secrets(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return [_open_secrets(each) for each in value]
+    if isinstance(value, set | frozenset):  # a set has no order of its own, and the digest needs one
+        return sorted((_open_secrets(each) for each in value), key=lambda each: canonical(to_jsonable_python(each)))
     return value
 
 

@@ -166,14 +166,17 @@ class Deciding:
             if isinstance(edit, str):
                 self._refuse(delivery, edit)
                 return
-            self._store_edit(delivery, run, shown, edit)
+            if not self._store_edit(delivery, run, shown, edit):
+                self._settle(delivery, "the edit came too late, or nobody could approve it")
+                return  # and never approve what somebody else made of it
             revision += 1
         if parsed.approve:
             self._vote(delivery, [(call_id, revision)], "approve")
         else:
             self._settle(delivery, "edited" if parsed.changed else "an edit that changes nothing")
 
-    def _store_edit(self, delivery: Delivery, run: Run, shown: Shown, edit: Edit) -> None:
+    def _store_edit(self, delivery: Delivery, run: Run, shown: Shown, edit: Edit) -> bool:
+        """Whether it was stored; the editor is told when it was not."""
         core, call, at = self._core, shown.call, delivery.received_at
         tool, gate = core.tools.tools[call.tool], dump_gate(edit.gate)
         digest = fingerprint(core, run, tool, edit.arguments, gate, call.revision + 1)
@@ -183,7 +186,7 @@ class Deciding:
             place = find_place(core, run, edit.gate) if other_people else None
         except RefusedError as refused:
             self._refuse(delivery, f"Nobody could approve that: {refused.note}.")
-            return
+            return False
         with core.store.write() as tx:
             outcome = decisions.edit(
                 tx, call.id, call.revision, delivery.user, at=at, arguments=edit.arguments, digest=digest, gate=gate,
@@ -191,11 +194,12 @@ class Deciding:
             )  # fmt: skip
             if not isinstance(outcome, Applied):
                 self._tell(tx, delivery, self._judge.lost(outcome, delivery.user))
-                return
+                return False
             if place is not None:
                 put_cards(tx, run, call.plan_id, [Asked(outcome.call, edit.gate, place)])
             line = sentences.decision_line("edit", delivery.user, [effect_of(core, tx, outcome.call)])
             outbox.notice(tx, run, f"edited:{delivery.seq}", {"text": line})
+        return True
 
     def _resolve(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> None:
         with self._core.store.read() as tx:

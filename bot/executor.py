@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments, load_gate
 from bot.policy import Allow, Ask, Deny
+from bot.routing import withdraw
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.run import Lost, Raised, Ran, Refused, TimedOut, run_tool
 from storage import audit, calls, decisions, moves, runs
@@ -138,7 +139,8 @@ class CallExecutor:
         digest = fingerprint(core, run, tool, current.arguments, text, call.revision + 1)
         deadline = now + timedelta(seconds=gate.deadline)
         why = "policy changed after this was approved, so it is asked again"
-        decisions.ask_again(tx, call, at=now, gate=text, digest=digest, deadline=deadline, why=why)
+        if decisions.ask_again(tx, call, at=now, gate=text, digest=digest, deadline=deadline, why=why):
+            withdraw(tx, call.plan_id, {call.id})  # the worker puts it on a card of its own
 
     def _unknown(self, tx: Any, run: Run, call: Call, why: str) -> None:
         gate = load_gate(call.gate)

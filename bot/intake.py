@@ -125,7 +125,13 @@ class Intake:
                 text = answers.greeting(self._core.identity.user, self._titles())
                 key = f"greeting:{delivery.team}:{delivery.user}"
                 outbox.put(
-                    tx, Message(key=key, kind="notice", channel=event["channel"], body=outbox.dump({"text": text}))
+                    tx,
+                    Message(
+                        key=key,
+                        kind="notice",
+                        channel=event["channel"],
+                        body=outbox.dump({"text": text, "mrkdwn": True}),
+                    ),
                 )
             inbox.settle(tx, delivery, "greeted" if fresh else "known already")
         self._prompts(event["channel"])
@@ -144,22 +150,23 @@ class Intake:
     def _greet(self, tx: Connection, delivery: Delivery) -> None:
         """A first request outside a DM: say privately what this is."""
         if contacts.met(tx, delivery.team, delivery.user, at=self._core.clock.now()):
-            self._private(tx, delivery, answers.greeting(self._core.identity.user, self._titles()))
+            text = answers.greeting(self._core.identity.user, self._titles())
+            self._private(tx, delivery, text, mrkdwn=True)
 
     def _say_help(self, tx: Connection, delivery: Delivery) -> None:
         row = Message(
             key=f"help:{delivery.seq}", kind="notice", channel=delivery.channel, thread_ts=delivery.thread_ts,
-            body=outbox.dump({"text": answers.help_text(self._titles())}),
+            body=outbox.dump({"text": answers.help_text(self._titles()), "mrkdwn": True}),
         )  # fmt: skip
         outbox.put(tx, row)
 
     def _titles(self) -> list[tuple[str, str]]:
         return [(tool.title, str(tool.does)) for tool in self._core.tools]
 
-    def _private(self, tx: Connection, delivery: Delivery, text: str) -> None:
+    def _private(self, tx: Connection, delivery: Delivery, text: str, *, mrkdwn: bool = False) -> None:
         outbox.private(
             tx, f"private:{delivery.seq}", channel=delivery.channel, thread_ts=delivery.thread_ts,
-            person=delivery.user, text=text,
+            person=delivery.user, text=text, mrkdwn=mrkdwn,
         )  # fmt: skip
 
     def _tell(self, delivery: Delivery, text: str) -> None:

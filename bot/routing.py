@@ -28,6 +28,8 @@ class Asked:
 
 def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
     """Put the cards of these calls in the outbox, and say in the thread when they went elsewhere than policy wanted."""
+    asked = list(asked)
+    withdraw(tx, plan_id, {each.call.id for each in asked})
     routes: dict[str, list[Asked]] = {}
     for each in asked:
         key = json.dumps(
@@ -44,6 +46,15 @@ def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) ->
             where = place.targets[0] if place.kind == "channel" else ""
             key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
             outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})
+
+
+def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
+    """Take these calls off the cards they are on: those name people who no longer decide about them."""
+    for card in outbox.cards(tx, plan_id):
+        body = outbox.body(card)
+        kept = [call for call in body["calls"] if call not in moved]
+        if len(kept) < len(body["calls"]):
+            outbox.change(tx, card, body=outbox.dump({**body, "calls": kept}), wanted=card.wanted + 1)
 
 
 def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int, parts: int) -> Message:

@@ -14,7 +14,7 @@ from storage.models import Run
 
 
 def tell(tx: Connection, run: Run, prepared: Prepared) -> None:
-    text = f"I did not ask for `{prepared.call.tool}`: {sentences.said(prepared.tell_requester)}."
+    text = sentences.not_asked(prepared.call.tool, prepared.tell_requester)
     outbox.notice(tx, run, f"refused:{prepared.call.id}", {"text": text})
 
 

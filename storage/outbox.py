@@ -38,10 +38,12 @@ def notice(tx: Connection, run: Run, key: str, body: Mapping[str, Any]) -> None:
     )
 
 
-def private(tx: Connection, key: str, *, channel: str, thread_ts: str, person: str, text: str) -> None:
-    """A sentence only `person` sees."""
+def private(
+    tx: Connection, key: str, *, channel: str, thread_ts: str, person: str, text: str, mrkdwn: bool = False
+) -> None:
+    """Words only `person` sees; `mrkdwn`: our own prose, formatted."""
     row = Message(key=key, kind="private", channel=channel, thread_ts=thread_ts, recipient=person)
-    row.body = dump({"text": text})
+    row.body = dump({"text": text, "mrkdwn": mrkdwn})
     put(tx, row)
 
 

@@ -155,3 +155,14 @@ def errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[s
     assert refused.errors.keys() <= ids
     assert all(0 < len(text) <= 150 for text in refused.errors.values())
     return refused.errors
+
+
+def block(view: dict[str, Any], block_id: str) -> dict[str, Any]:
+    """The block of that id."""
+    return next(block for block in view["blocks"] if block.get("block_id") == block_id)
+
+
+def element(tool: Any, arguments: dict[str, Any], block_id: str) -> dict[str, Any]:
+    """The element of that input."""
+    found: dict[str, Any] = block(view_of(tool, arguments), block_id)["element"]
+    return found

@@ -265,3 +265,11 @@ def test_mrkdwn_holds_our_words_only() -> None:
     tame = mrkdwn_texts(card(view(CANCEL), NOW).blocks)
     wild = replace(CANCEL, title="*t*", effect="`e`", values=(Value("_l_", "<!here>"),), agent_reason="<@U1>")
     assert mrkdwn_texts(card(view(wild), NOW).blocks) == tame
+
+
+def test_plain_text_leaves_emoji_codes_alone() -> None:
+    """S04: ":white_check_mark:" in a title or an effect stays what somebody typed."""
+    call = replace(CANCEL, effect=":white_check_mark: approved")
+    texts = [each for each in inside(card(view(call), NOW).blocks) if each.get("type") == "plain_text"]
+    assert texts
+    assert all(each["emoji"] is False for each in texts)

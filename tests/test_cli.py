@@ -82,7 +82,7 @@ def test_init(capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("policy.toml").read_text()
     assert '["U0123", "@leads"]' in text
     assert main(["doctor", "--init", "--approver", "U0456"]) == 1
-    assert "left as it was" in capsys.readouterr().err
+    assert "left as it is" in capsys.readouterr().err
     assert Path("policy.toml").read_text() == text
 
 

@@ -91,6 +91,7 @@ def test_diff_tells_what_changed() -> None:
         ("Address › City", "Berlin", "Bonn"),
         ("Either", "1", '"1"'),
     ]
+    assert diff(TOOL, NOW | {"extra": {"a": 1}}, NOW | {"extra": {"a": True}}) != []
     assert diff(TOOL, NOW, dict(reversed(NOW.items()))) == []
     before = {value.label: value.before for value in values(TOOL, after, NOW)}
     assert {label: text for label, text in before.items() if text is not None} == {

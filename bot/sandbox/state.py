@@ -8,14 +8,12 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from bot.clock import ShiftedClock
 from bot.sandbox.people import BOT_USER, TEAM, Channel, Group, Person, Seed
 from bot.sandbox.records import ApiCall, Delivery, Message, ResponseUrl, Status, Trigger, View
 from bot.sandbox.wire import Json, SlackError
-
-T = TypeVar("T")
 
 
 class World:

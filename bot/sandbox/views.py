@@ -142,7 +142,7 @@ def push(world: World, args: Args) -> Json:
     trigger = _trigger(world, args)
     _free_external_id(world, view)
     stack = world.stacks.get(trigger.user, [])
-    if not trigger.view_id or not any(v.id == trigger.view_id for v in stack):
+    if not any(v.id == trigger.view_id for v in stack):
         raise SlackError("not_found")
     if len(stack) >= MOST_VIEWS:
         raise SlackError("push_limit_reached")

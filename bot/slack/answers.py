@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from bot.slack.card_parts import Json, actions, button, line, plain_text, rich, words
+from bot.slack.card_parts import Json, actions, button, line, mrkdwn, plain_text, rich, section, words
 from bot.slack.text import escape, neutral_markdown, unescape
 from bot.slack.visible import visible
 
@@ -66,6 +66,16 @@ def notice_blocks(sentence: str) -> list[Json]:
     if rest := sentence[end:]:
         leaves.append(words(unescape(rest)))
     return [rich("n", [line(*leaves)])]
+
+
+def prose_blocks(text: str) -> list[Json]:
+    """Our own prose (the greeting, help) as mrkdwn, in as many sections as its lines need."""
+    parts: list[str] = [""]
+    for each in text.split("\n"):
+        if len(parts[-1]) + len(each) > 2_800:
+            parts.append("")
+        parts[-1] += each + "\n"
+    return [section(f"p:{number}", mrkdwn(part.strip())) for number, part in enumerate(parts) if part.strip()]
 
 
 def retry_blocks(text: str, run_id: str) -> list[Json]:

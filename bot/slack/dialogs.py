@@ -89,7 +89,7 @@ class Dialogs:
             if plan is None or message is None or run is None or str(plan.revision) != number:
                 return None, sentences.stale_card()
             pending = decisions.plan_calls(tx, plan, outbox.body(message)["calls"])
-            title = sentences.effect_list([effect_of(self._core, tx, call) for call in pending])
+            title = "\n".join(effect_of(self._core, tx, call) for call in pending)
         view = reject_modal(f"plan:{plan_id}:{number}", count=len(pending), title=title)
         return _with(view, thread=f"{run.channel}:{run.thread_ts}", card=f"{channel}:{ts}"), ""
 

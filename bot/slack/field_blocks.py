@@ -156,7 +156,7 @@ def _hint(made: Input) -> str:
             said.append("One on each line.")
         case Kind.DATETIME if made.widget == TEXT_INPUT:
             said.append("Written like 2026-01-31T14:30:00.")
-        case Kind.DATETIME | Kind.TIME if made.initial is not None:
+        case Kind.DATETIME | Kind.TIME if made.initial is not None and made.old != f"{made.initial}:00":
             said.append(f"Now {readable(made.old, made.kind)}; kept to the second unless you pick another minute.")
         case Kind.CHOICE if made.widget == TEXT_INPUT:
             said.append("One of the allowed values, as it is written.")

@@ -18,11 +18,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.core import Core
-from bot.drawing import card_view
 from bot.slack import answers
-from bot.slack.cards import Drawn, card
-from bot.slack.names import with_names
-from bot.slack.text import escape, neutral_markdown, plain
+from bot.slack.drawn import blocks_of, draw
 from storage import calls as call_rows
 from storage import moves, outbox, runs
 from storage.models import Message
@@ -123,30 +120,12 @@ class Outbox:
         else:
             self._post(row)
 
-    def _draw(self, row: Message) -> tuple[Drawn, int]:
-        """The message as it should be now, and the version that shows."""
-        with self._core.store.read() as tx:
-            current = outbox.by_key(tx, row.key) or row
-            view = card_view(self._core, tx, row) if row.kind == "card" else None
-        body = outbox.body(current)
-        if row.kind == "card":
-            if view is None:
-                return Drawn("This request is no longer there.", []), current.wanted
-            return card(view, self._core.clock.now()), current.wanted
-        if row.kind == "answer":
-            if not body["text"]:
-                return Drawn("_(interrupted, starting again)_", []), current.wanted
-            words = with_names(self._core.directory, body["text"])
-            text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
-            return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"])), current.wanted
-        return Drawn(body["text"], body.get("blocks", [])), current.wanted
-
     def _post(self, row: Message) -> None:
         if row.status == "sending" and (found := self._find(row)):
             self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
             return
         channel = self._place(row)
-        drawn, version = self._draw(row)
+        drawn, version = draw(self._core, row)
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="sending")
         row.status = "sending"
@@ -203,7 +182,7 @@ class Outbox:
         return None
 
     def _update(self, row: Message) -> None:
-        drawn, version = self._draw(row)
+        drawn, version = draw(self._core, row)
         self._client.chat_update(channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks)
         self._sent(row, row.ts, shown=version)
 
@@ -228,18 +207,19 @@ class Outbox:
 
     def _post_private(self, row: Message) -> None:
         body, channel = outbox.body(row), row.channel
+        blocks = blocks_of(body)
         try:
             if channel.startswith(("U", "W")):
                 raise LookupError(channel)
             self._client.chat_postEphemeral(
-                channel=channel, user=row.recipient, thread_ts=row.thread_ts or None, text=body["text"]
+                channel=channel, user=row.recipient, thread_ts=row.thread_ts or None, text=body["text"], blocks=blocks
             )
         except (SlackApiError, LookupError) as error:
             code = error.response.get("error") if isinstance(error, SlackApiError) else "no_channel"
             if code in PASSING:
                 raise
             opened = self._client.conversations_open(users=row.recipient)
-            self._client.chat_postMessage(channel=str(opened["channel"]["id"]), text=body["text"])
+            self._client.chat_postMessage(channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks)
         self._sent(row, "", shown=row.wanted)
 
     def _sent(self, row: Message, ts: str, *, shown: int) -> None:

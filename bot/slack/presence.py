@@ -66,7 +66,7 @@ class SlackPresence:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _session(self, run: Run, status: str) -> None:
-        arguments = {"channel": run.channel, "thread_ts": run.thread_ts, "status": status}
+        arguments = {**_at(run), "status": status, "initiator_user_id": run.requester}
         self._do("session", self._client.api_call, "agents.sessions.setStatus", json=arguments)
 
     def _do(self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

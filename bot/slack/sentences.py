@@ -165,6 +165,11 @@ def could_not(slack_unreachable: bool) -> str:
     return f"I could not act on this: {why}. Nothing was changed; please try again."
 
 
+def not_asked(tool: str, why: str) -> str:
+    """For the thread, when a call was refused before anybody was asked."""
+    return f"I did not ask anybody about {said(tool, 80)}: {said(why)}."
+
+
 def plainly(text: str) -> str:
     """One of these sentences without mrkdwn, for places that show plain text only."""
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from selenium import webdriver
@@ -33,20 +34,21 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+def driver() -> Iterator[webdriver.Chrome]:
     """A browser with an empty profile; skips the test where chromium or chromedriver is missing."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None or not CHROMEDRIVER.exists():
         pytest.skip("chromium and chromedriver are not installed")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
-        options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
-    browser.set_page_load_timeout(20)
-    yield browser
-    browser.quit()
+    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # the browser may still be writing when it ends
+        for flag in [*FLAGS, f"--user-data-dir={profile}"]:
+            options.add_argument(flag)
+        browser = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
+        browser.set_page_load_timeout(20)
+        yield browser
+        browser.quit()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -45,22 +46,16 @@ class Desk:
             self._socket.close()
 
     def _read(self) -> None:
-        while frame := self._next():
-            if frame["type"] == "interactive":
-                self.seen.append(frame["payload"])
-                answer = self.answer(frame["payload"])
-                self.may_ack.wait(10)
-                self._ack(frame, answer)
-            elif "envelope_id" in frame:
-                self._ack(frame, None)
-
-    def _next(self) -> Payload | None:
-        try:
-            text = self._socket.recv()
-        except (OSError, websocket.WebSocketException):
-            return None  # the connection is closed
-        frame: Payload | None = json.loads(text) if text else None
-        return frame
+        with contextlib.suppress(OSError, websocket.WebSocketException):  # `stop` shut the socket
+            while text := self._socket.recv():
+                frame = json.loads(text)
+                if frame["type"] == "interactive":
+                    self.seen.append(frame["payload"])
+                    answer = self.answer(frame["payload"])
+                    self.may_ack.wait(10)
+                    self._ack(frame, answer)
+                elif "envelope_id" in frame:
+                    self._ack(frame, None)
 
     def _ack(self, frame: Payload, answer: Payload | None) -> None:
         payload = {} if answer is None else {"payload": answer}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from bot.sandbox.server import Sandbox
 
@@ -192,3 +193,20 @@ def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
     page.message("hi @Ben Okafor")
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     assert page.complaints() == []
+
+
+def test_without_a_mouse(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """By keyboard alone: become someone else, open a thread, write in it, and leave it with Escape."""
+    root = sandbox.person("ben").say("#support", "the root")
+    desk.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="a reply")
+    page.open(sandbox.url)
+    page.one("[data-testid=person-switch]").send_keys(Keys.ENTER)
+    page.driver.switch_to.active_element.send_keys(Keys.ARROW_UP, Keys.ENTER)
+    page.wait(lambda: page.driver.find_elements(By.CSS_SELECTOR, 'html[data-ready="UANA00001"]'), "not Ana yet")
+    page.one(f'[data-testid=open-thread][data-thread="{root}"]').send_keys(Keys.ENTER)
+    page.one(THREAD)
+    page.driver.switch_to.active_element.send_keys("from the keyboard", Keys.ENTER)
+    assert sandbox.wait(lambda: sandbox.person("ben").messages("#support", root)[2:])[0]["user"] == "UANA00001"
+    page.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    page.gone(THREAD)
+    assert page.driver.switch_to.active_element.get_attribute("data-thread") == root

@@ -137,3 +137,41 @@ def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, desk: Desk) -> No
     page.click("approve")
     assert "not reachable" in page.toast()
     page.one("[data-action-id=approve].failed")
+
+
+def test_views_on_top_of_each_other(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """A pushed view covers the first; its Cancel leads back to what was typed there, the × closes both."""
+    desk.open_modal_on_click(samples.modal(samples.field("first", {"type": "plain_text_input"}), title="Below"))
+    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    page.open(sandbox.url)
+    page.click("approve")
+    page.modal("Below")
+    page.fill("first", "still here")
+    above = samples.modal(samples.field("second", {"type": "plain_text_input"}), title="Above")
+    desk.answer = lambda payload: (
+        {"response_action": "push", "view": above} if payload["type"] == "view_submission" else None
+    )
+    page.submit()
+    page.modal("Above")
+    page.press("[data-testid=modal-cancel]")
+    page.modal("Below")
+    assert page.value("first") == "still here"
+    page.submit()
+    page.modal("Above")
+    page.close_modal()
+    sandbox.wait(lambda: sandbox.person("ben").view() is None)
+
+
+def test_click_in_a_modal_that_fails(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+    """The warning about a click inside a modal stands above that modal, where it can be read and dismissed."""
+    desk.open_modal_on_click(samples.modal(samples.actions(samples.button("Look up", "inside"))))
+    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    page.open(sandbox.url)
+    page.click("approve")
+    page.modal()
+    desk.stop()
+    sandbox.wait(lambda: not sandbox.connections)
+    page.click("inside")
+    assert "not reachable" in page.toast()
+    page.press("[data-testid=toast] [aria-label=Dismiss]")
+    page.gone("[data-testid=toast]")

@@ -221,6 +221,9 @@ def test_long_requests() -> None:
     answer = turn(said(f"Post '{text * 3}' in #general"))
     assert not answer.calls
     assert "more than I can read" in answer.text
+    many = turn(said("refund 1 EUR of order 1042, " * 31))
+    assert not many.calls
+    assert "more than I can plan" in many.text
 
 
 @pytest.mark.parametrize("words", ["refund a, ", "1042 and ", "' ", "because ", "x", " to ", "#a ", "1,"])

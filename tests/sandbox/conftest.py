@@ -28,9 +28,8 @@ def seed() -> Seed:
 
 @pytest.fixture
 def sandbox(manifest: Json, seed: Seed) -> Iterator[Sandbox]:
-    """A running sandbox whose limit for acknowledgements is short."""
+    """A running sandbox."""
     with Sandbox(manifest, seed=seed) as running:
-        running.world.ack_seconds = 0.3
         yield running
 
 

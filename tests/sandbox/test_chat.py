@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.clock import ShiftedClock
+from bot.sandbox.people import default_seed
 from bot.sandbox.server import Sandbox
+from bot.sandbox.state import World
 from tests.sandbox.support import Json, buttons, code, section
 
 
@@ -132,6 +136,20 @@ def test_timestamps(client: WebClient, sandbox: Sandbox) -> None:
     assert seen == sorted(set(seen))
     sandbox.clock.advance(3600)
     assert 3590 < float(post(client)) - time.time() < 3610
+
+
+class StoppedClock(ShiftedClock):
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        """Always the same moment."""
+        return datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_timestamps_while_the_clock_stands() -> None:
+    """Two messages of one microsecond still have two ids."""
+    world = World({}, StoppedClock(), default_seed())
+    assert [world.next_ts() for _ in range(2)] == ["1767312000.000000", "1767312000.000001"]
 
 
 def test_threads(client: WebClient) -> None:

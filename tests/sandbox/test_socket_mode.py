@@ -39,6 +39,7 @@ def test_events_wait_for_a_socket(sandbox: Sandbox) -> None:
 
 def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> None:
     """X03: without an acknowledgement in time the same event id comes again, counted, in a new envelope."""
+    sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
     first, second = app.frame(), app.frame()
     assert second["payload"] == first["payload"]
@@ -52,6 +53,7 @@ def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> Non
 
 def test_late_acknowledgement_counts(sandbox: Sandbox, app: HandApp) -> None:
     """The acknowledgement of an earlier attempt ends the redelivery."""
+    sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
     first = app.frame()
     app.frame()
@@ -61,7 +63,6 @@ def test_late_acknowledgement_counts(sandbox: Sandbox, app: HandApp) -> None:
 
 def test_lost_acknowledgement(sandbox: Sandbox, app: HandApp) -> None:
     """X03: an acknowledgement lost on demand has the event sent again at once."""
-    sandbox.world.ack_seconds = 60
     sandbox.faults.lose_ack("events_api")
     sandbox.person("ana").say("support", "hello")
     assert app.take()["retry_attempt"] == 0
@@ -73,14 +74,16 @@ def test_interactions_are_not_repeated(sandbox: Sandbox, client: WebClient, app:
     """A click without acknowledgement fails for the person and is not sent again; its trigger has run out."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()
+    sandbox.world.ack_seconds = 0.2
     delivery = sandbox.person("ana").click("support", ts, "go")
     assert delivery.wait() == "timeout"
     assert delivery.attempts == 1
     app.frame()
-    sandbox.person("ana").say("support", "next")
-    assert app.take()["payload"]["event"]["text"] == "next"
     with pytest.raises(SlackApiError, match="expired_trigger_id"):
         client.views_open(trigger_id=delivery.payload["trigger_id"], view=modal())
+    sandbox.world.ack_seconds = 3.0
+    sandbox.person("ana").say("support", "next")
+    assert app.take()["payload"]["event"]["text"] == "next"
 
 
 def test_interaction_without_a_socket(sandbox: Sandbox, client: WebClient) -> None:
@@ -142,7 +145,6 @@ def bolt(sandbox: Sandbox) -> Iterator[Callable[[], App]]:
         sandbox.wait_connected()
         return app
 
-    sandbox.world.ack_seconds = 3.0
     yield start
     for handler in started:
         close_bolt(sandbox, handler)
@@ -173,4 +175,4 @@ def test_acks_are_recorded(sandbox: Sandbox, app: HandApp) -> None:
     assert delivery.ack == {"extra": 1}
     assert delivery.sent_at is not None
     assert delivery.acked_at is not None
-    assert 0 <= delivery.acked_at - delivery.sent_at < 0.3
+    assert 0 <= delivery.acked_at - delivery.sent_at < 3

@@ -134,6 +134,18 @@ def test_update_keeps_what_is_typed(client: WebClient, app: HandApp, ana: Actor,
     assert shown["state"]["values"] == {"new": {"text": {"type": "plain_text_input", "value": None}}}
 
 
+def test_another_kind_of_input_starts_afresh(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+    """A typed value does not stay in an input that became one of another type."""
+    view = client.views_open(trigger_id=trigger, view=modal())["view"]
+    submit(app, ana, {"response_action": "errors", "errors": {"field": "no"}})
+    changed = modal()
+    changed["blocks"][0]["element"]["type"] = "url_text_input"
+    client.views_update(view_id=view["id"], view=changed)
+    shown = ana.view()
+    assert shown is not None
+    assert shown["state"]["values"]["field"]["text"] == {"type": "url_text_input", "value": None}
+
+
 def test_submission_closes(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
     """An empty acknowledgement closes the top view only."""
     client.views_open(trigger_id=trigger, view=with_button("1"))
@@ -175,9 +187,10 @@ def test_bad_response_actions(client: WebClient, app: HandApp, ana: Actor, trigg
     assert ana.view() is not None
 
 
-def test_unanswered_submission(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_unanswered_submission(sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str) -> None:
     """A submission that nobody acknowledges leaves the modal open, with a warning."""
     client.views_open(trigger_id=trigger, view=modal())
+    sandbox.world.ack_seconds = 0.2
     outcome = ana.submit(TYPED)
     assert outcome["outcome"] == "timeout"
     assert "try again" in outcome["message"]

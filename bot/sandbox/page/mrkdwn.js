@@ -1,6 +1,6 @@
 // Slack's mrkdwn as DOM nodes: text on the wire, with &amp; &lt; &gt; escaped and <…> for links and mentions.
 
-import { h } from "./dom.js";
+import { h, icon, ICONS } from "./dom.js";
 import { emoji, withEmoji } from "./emoji.js";
 import { formatDate, fullTime } from "./dates.js";
 import { channelName, groupName, userName, world } from "./world.js";
@@ -129,8 +129,11 @@ export function control(body) {
 export const userMention = (id) =>
   h("span", { class: id === world.me ? "mention me" : "mention", "data-user": id }, `@${userName(id)}`);
 
-export const channelMention = (id, label = "") =>
-  h("a", { class: "mention", href: `#/${encodeURIComponent(id)}` }, `#${world.channels.has(id) ? channelName(id) : label || id}`);
+/** A channel; one that the reader cannot see keeps its name to itself. */
+export function channelMention(id, label = "") {
+  if (!world.channels.has(id) && !label) return h("span", { class: "mention" }, icon(ICONS.lock, 13), "private channel");
+  return h("a", { class: "mention", href: `#/${encodeURIComponent(id)}` }, `#${world.channels.has(id) ? channelName(id) : label}`);
+}
 
 export function groupMention(id, label = "") {
   const name = world.groups.get(id) ?? (label || groupName(id));

@@ -1,0 +1,42 @@
+"""An outbox row as the Slack message it should be now. Reads the rows; sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.core import Core
+from bot.drawing import card_view
+from bot.slack import answers
+from bot.slack.cards import Drawn, card
+from bot.slack.names import with_names
+from bot.slack.text import escape, neutral_markdown, plain
+from storage import outbox
+from storage.models import Message
+
+
+def draw(core: Core, row: Message) -> tuple[Drawn, int]:
+    """The message as it should be now, and the version that shows."""
+    with core.store.read() as tx:
+        current = outbox.by_key(tx, row.key) or row
+        view = card_view(core, tx, row) if row.kind == "card" else None
+    body = outbox.body(current)
+    if row.kind == "card":
+        if view is None:
+            return Drawn("This has changed since, and is asked again in another message.", []), current.wanted
+        return card(view, core.clock.now()), current.wanted
+    if row.kind == "answer":
+        if not body["text"]:
+            return Drawn("_(interrupted, starting again)_", []), current.wanted
+        words = with_names(core.directory, body["text"])
+        text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
+        return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"])), current.wanted
+    return Drawn(body["text"], blocks_of(body)), current.wanted
+
+
+def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The blocks of a notice: its own, or its sentence with nothing acting in it but mentions, times and links."""
+    if "blocks" in body:
+        blocks: list[dict[str, Any]] = body["blocks"]
+        return blocks
+    return answers.prose_blocks(body["text"]) if body.get("mrkdwn") else answers.notice_blocks(body["text"])

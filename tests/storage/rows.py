@@ -1,0 +1,127 @@
+"""Rows to test with, written past the doors that the product uses, so that any state can be set up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Connection, insert, select
+from sqlmodel import col
+
+from bot.core import dump_gate
+from bot.policy import Allow, Approvers, Ask
+from storage import calls, runs
+from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values
+from storage.states import CallStatus, RunStatus
+from storage.store import Store, rows
+
+AT = datetime(2026, 3, 2, 12, 0, 0, 250_001, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+TEAM = "T0SANDBOX"
+C, R = CallStatus, RunStatus
+ASKED = dump_gate(Ask(rule="default", approvers=Approvers(groups=("shop-leads",))))
+ALLOWED = dump_gate(Allow(rule="default"))
+
+
+@dataclass
+class Seeded:
+    """One run with one plan, its calls, and a card that shows them; ids only, for rows are read when needed."""
+
+    store: Store
+    run_id: str
+    plan_id: str
+    ids: list[str]
+
+    def call(self, index: int = 0) -> Call:
+        """The call as it stands."""
+        with self.store.read() as tx:
+            found = calls.get(tx, self.ids[index])
+        assert found is not None
+        return found
+
+    def run(self) -> Run:
+        """The run as it stands."""
+        with self.store.read() as tx:
+            found = runs.get(tx, self.run_id)
+        assert found is not None
+        return found
+
+    def plan(self) -> Plan:
+        """The plan as it stands."""
+        with self.store.read() as tx:
+            found = calls.plan(tx, self.plan_id)
+        assert found is not None
+        return found
+
+    def card(self) -> Message:
+        """The row of the card."""
+        with self.store.read() as tx:
+            return rows(tx, Message, select(Message).where(col(Message.plan_id) == self.plan_id))[0]
+
+    def audit(self) -> list[Audit]:
+        """The run's audit rows, oldest first."""
+        with self.store.read() as tx:
+            return rows(tx, Audit, select(Audit).where(col(Audit.run_id) == self.run_id).order_by(col(Audit.seq)))
+
+    def events(self) -> list[str]:
+        """The names of the run's audit rows."""
+        return [row.event for row in self.audit()]
+
+    def votes(self, index: int = 0) -> list[Vote]:
+        """Every vote on the call, of all revisions."""
+        with self.store.read() as tx:
+            return rows(tx, Vote, select(Vote).where(col(Vote.call_id) == self.ids[index]).order_by(col(Vote.seq)))
+
+
+def seed(
+    store: Store,
+    *statuses: CallStatus,
+    run: RunStatus = R.WAITING,
+    deadline: datetime | None = AT + HOUR,
+    gate: str = ASKED,
+    fence: int = 1,
+) -> Seeded:
+    """A run in status `run`, and a plan with a call in each of `statuses` (one PENDING when none is given)."""
+    row = Run(
+        team=TEAM, channel="C0SUPPORT", thread_ts="1.0", requester="UBEN00001",
+        status=run, fence=fence, created_at=AT, updated_at=AT,
+    )  # fmt: skip
+    if run is R.RUNNING:
+        row.lease_until = AT + HOUR
+    plan = Plan(run_id=row.id, turn=1, created_at=AT)
+    made = []
+    with store.write() as tx:
+        tx.execute(insert(Run).values(values(row)))
+        tx.execute(insert(Plan).values(values(plan)))
+        for position, status in enumerate(statuses or (C.PENDING,)):
+            call = Call(
+                run_id=row.id, plan_id=plan.id, position=position, provider_id=f"call_{position}", tool="note",
+                does="write", status=status, digest=f"digest-{position}", gate=gate, deadline=deadline,
+                output=f"output {position}", created_at=AT,
+            )  # fmt: skip
+            tx.execute(insert(Call).values(values(call)))
+            text = json.dumps({"text": f"note {position}"})
+            add_revision(tx, call, text)
+            made.append(call.id)
+        body = json.dumps({"calls": made})
+        card = Message(
+            key=f"card:{plan.id}", kind="card", run_id=row.id, plan_id=plan.id, channel="C0SUPPORT", body=body
+        )
+        tx.execute(insert(Message).values(values(card)))
+    return Seeded(store, row.id, plan.id, made)
+
+
+def add_revision(tx: Connection, call: Call, arguments: str) -> None:
+    """Store the revision a call is at."""
+    row = Revision(
+        call_id=call.id, number=call.revision, arguments=arguments, digest=call.digest, author="agent", created_at=AT
+    )
+    calls.add_revision(tx, row)
+
+
+def delivery(
+    key: str, kind: str = "message", *, at: datetime = AT, user: str = "UANA00001", body: str = "{}"
+) -> Delivery:
+    """Something that Slack delivered."""
+    return Delivery(key=key, kind=kind, team=TEAM, user=user, channel="C0SUPPORT", body=body, received_at=at)

@@ -1,0 +1,196 @@
+"""The one door for status, on a real database: every cell of both tables, who loses, and what comes with a move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from storage import audit, decisions, moves, runs
+from storage.models import Call, Run
+from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
+from storage.store import Store
+from tests.storage.rows import AT, HOUR, TEAM, C, R, seed
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """One database for all the cells; each brings its own rows."""
+    opened = Store(f"sqlite:///{tmp_path_factory.mktemp('moves')}/cells.db").open()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(("source", "target"), product(CallStatus, repeat=2))
+def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) -> None:
+    """D01: a move of the table changes the row once and leaves one audit row; any other raises and leaves nothing."""
+    seeded = seed(shared, source)
+    row = seeded.call()
+    with shared.write() as tx:
+        if target not in CALL_MOVES[source]:
+            with pytest.raises(IllegalMoveError):
+                moves.call(tx, row, target, at=AT, actor="UANA00001")
+        else:
+            assert moves.call(tx, row, target, at=AT, actor="UANA00001", note="moved") is True
+    if target not in CALL_MOVES[source]:
+        assert (seeded.call().status, seeded.events()) == (source, [])
+        return
+    moved, told = seeded.call(), seeded.audit()
+    assert (moved.status, moved.note) == (target, "moved")
+    assert [(a.event, a.actor, a.call_id, a.at) for a in told] == [(f"call.{target}", "UANA00001", row.id, AT)]
+    assert json.loads(told[0].data) == {"from": source, "to": target, "tool": "note", "revision": 1}
+    assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
+
+
+@pytest.mark.parametrize(("source", "target"), product(RunStatus, repeat=2))
+def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> None:
+    """D01: the same for runs; a run that nobody works on holds no lease."""
+    seeded = seed(shared, run=source)
+    with shared.write() as tx:
+        if target not in RUN_MOVES[source]:
+            with pytest.raises(IllegalMoveError):
+                moves.run(tx, seeded.run(), target, at=AT + HOUR)
+        else:
+            assert moves.run(tx, seeded.run(), target, at=AT + HOUR) is True
+    if target not in RUN_MOVES[source]:
+        assert (seeded.run().status, seeded.events()) == (source, [])
+        return
+    moved = seeded.run()
+    assert (moved.status, moved.updated_at, moved.lease_until) == (target, AT + HOUR, None)
+    assert [(a.event, a.actor) for a in seeded.audit()] == [(f"run.{target}", "worker")]
+    assert json.loads(seeded.audit()[0].data) == {"from": source, "to": target}
+
+
+LEGAL = [(source, target) for source, targets in CALL_MOVES.items() for target in targets]
+
+
+@pytest.mark.parametrize(("source", "target"), LEGAL)
+def test_the_second_swap_of_one_row_loses(shared: Store, source: CallStatus, target: CallStatus) -> None:
+    """D01, X01: who holds the row as it was before somebody else moved it is told so, and writes nothing."""
+    seeded = seed(shared, source)
+    first, second = seeded.call(), seeded.call()
+    with shared.write() as tx:
+        assert moves.call(tx, first, target, at=AT, actor="clock")
+        assert not moves.call(tx, second, target, at=AT, actor="worker", output="late")
+    assert (len(seeded.events()), seeded.call().output, seeded.plan().revision) == (1, "output 0", 2)
+
+
+@pytest.mark.parametrize("source", [R.READY, R.RUNNING, R.WAITING, R.FAILED])
+def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> None:
+    """D01, X09: two that read a run in one status cannot both move it."""
+    seeded = seed(shared, run=source)
+    first, second = seeded.run(), seeded.run()
+    target = next(iter(RUN_MOVES[source] - {source}))
+    with shared.write() as tx:
+        assert moves.run(tx, first, target, at=AT)
+        assert not moves.run(tx, second, target, at=AT)
+    assert len(seeded.events()) == 1
+
+
+def test_a_row_of_an_older_revision_loses(store: Store) -> None:
+    """B10: a move prepared before an edit does not count after it, though the status is the same."""
+    seeded = seed(store)
+    before = seeded.call()
+    with store.write() as tx:
+        decisions.edit(
+            tx, before.id, 1, "UANA00001", at=AT, arguments="{}", digest="d2", gate=before.gate,
+            deadline=before.deadline, preview="",
+        )  # fmt: skip
+        assert not moves.call(tx, before, C.APPROVED, at=AT, actor="UANA00001")
+    assert seeded.call().status is C.PENDING
+
+
+def test_births(store: Store) -> None:
+    """A call or a run is born in no status but those of the tables, and its birth is audited."""
+    seeded = seed(store)
+    for status in CallStatus:
+        row = Call(
+            run_id=seeded.run_id, plan_id=seeded.plan_id, position=9, provider_id="p", tool="t", status=status,
+            digest="d", created_at=AT,
+        )  # fmt: skip
+        with store.write() as tx:
+            if status in (C.PENDING, C.APPROVED, C.REFUSED):
+                moves.born(tx, row, at=AT, actor="agent", data={"approved_by": "policy"})
+            else:
+                with pytest.raises(IllegalMoveError, match="born"):
+                    moves.born(tx, row, at=AT, actor="agent")
+    assert seeded.events() == ["call.born.pending", "call.born.approved", "call.born.refused"]
+    for state in RunStatus:
+        run = Run(team=TEAM, channel="C", thread_ts="2", requester="U", status=state, created_at=AT, updated_at=AT)
+        with store.write() as tx:
+            if state is R.READY:
+                moves.started(tx, run, at=AT)
+            else:
+                with pytest.raises(IllegalMoveError, match="born"):
+                    moves.started(tx, run, at=AT)
+
+
+def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
+    """X10: a worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
+    seeded = seed(store, run=R.READY, fence=4)
+    with store.write() as tx:
+        claimed = runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR)
+        assert claimed is not None
+        assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
+        assert runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None  # X09
+        assert not moves.run(tx, claimed, R.COMPLETED, at=AT, fence=4)
+        assert not runs.renew(tx, seeded.run_id, 4, AT + 2 * HOUR)
+        assert runs.renew(tx, seeded.run_id, 5, AT + 2 * HOUR)
+        with pytest.raises(moves.FencedError):
+            runs.held_by(tx, seeded.run_id, 4)
+        assert runs.held_by(tx, seeded.run_id, 5).lease_until == AT + 2 * HOUR
+    assert seeded.events() == ["run.running"]
+
+
+def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
+    """X05: a run is up for another worker at the end of its lease, not a microsecond before."""
+    seeded = seed(store, run=R.RUNNING)
+    seed(store, run=R.WAITING)
+    with store.read() as tx:
+        assert runs.orphans(tx, (AT + HOUR).replace(microsecond=0)) == []
+        assert [run.id for run in runs.orphans(tx, AT + HOUR)] == [seeded.run_id]
+
+
+@pytest.mark.parametrize("broken", ["audit", "message", "plan", "vote"])
+def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
+    """D03: when any one of vote, status, audit or outbox cannot be written, none of them is."""
+    seeded = seed(store)
+    event = {"audit": "INSERT ON audit", "message": "UPDATE ON message", "plan": "UPDATE ON plan"}.get(
+        broken, "INSERT ON vote"
+    )
+    with store.write() as tx:
+        tx.exec_driver_sql(f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END")
+    with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+    assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
+    assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == ([], [], 1, 1)
+    with store.write() as tx:
+        tx.exec_driver_sql("DROP TRIGGER broken")
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+        assert audit.verify(tx) is None
+    assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
+
+
+def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
+    """D03, X03: a crash before the commit leaves the database as if the click had not been dealt with."""
+    seeded = seed(store)
+    with pytest.raises(KeyboardInterrupt), store.write() as tx:
+        assert isinstance(decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT), decisions.Applied)
+        raise KeyboardInterrupt
+    assert (seeded.call().status, seeded.run().status, seeded.votes(), seeded.events()) == (
+        C.PENDING,
+        R.WAITING,
+        [],
+        [],
+    )
+
+
+def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
+    """S12, B03: any change in a plan redraws all of its cards at once, and no other plan's."""
+    seeded, other = seed(store), seed(store)
+    with store.write() as tx:
+        moves.touch(tx, seeded.plan_id)
+    assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
+    assert (other.plan().revision, other.card().wanted) == (1, 1)

@@ -1,0 +1,70 @@
+"""The bot as a process of its own, that can be killed without a word and started again on the same database."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sqlalchemy import select
+
+from bot.sandbox.planner import Planner
+from bot.sandbox.server import Sandbox
+from storage.models import Call, Run
+from storage.store import Store, rows
+
+ROOT = Path(__file__).parents[2]
+POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
+
+
+class Bot:
+    """`countersign run` against a local Slack and planner."""
+
+    def __init__(self, folder: Path, slack: Sandbox, planner: Planner) -> None:
+        self.folder, self.slack, self.planner = folder, slack, planner
+        (folder / "policy.toml").write_text(POLICY)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start, and wait until it is connected."""
+        environ = {
+            "PATH": os.environ["PATH"],
+            "SLACK_BOT_TOKEN": self.slack.bot_token,
+            "SLACK_APP_TOKEN": self.slack.app_token,
+            "SLACK_API_URL": self.slack.api_url,
+            "OPENAI_API_KEY": "sk-offline-offline-offline",
+            "OPENAI_BASE_URL": self.planner.url,
+            "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_TOOLS": "tests.stories.crash_tools",
+            "COUNTERSIGN_MODEL_BACKOFF": "0.05",
+            "CRASH_FOLDER": str(self.folder),
+        }
+        log = (self.folder / "log").open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bot", "run"], cwd=ROOT, env=environ, stdout=log, stderr=log
+        )
+        self.slack.wait(lambda: self.slack.connections > 0, timeout=20)
+
+    def kill(self) -> None:
+        """End it at once, as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+            self.process = None
+            self.slack.wait(lambda: self.slack.connections == 0)
+
+    def effects(self) -> list[str]:
+        """What the tools did, a line each."""
+        path = self.folder / "effects"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def rows(self, model: type[Call] | type[Run]) -> list[object]:
+        """Rows of its database, read from outside."""
+        store = Store(f"sqlite:///{self.folder / 'countersign.db'}")
+        try:
+            with store.read() as tx:
+                return list(rows(tx, model, select(model)))
+        finally:
+            store.close()

@@ -1,0 +1,146 @@
+"""Killed at every stage of the path, and started again: nothing twice, nothing lost, and every card tells the truth."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.server import Sandbox
+from storage.models import Call
+from storage.states import CallStatus
+from tests.stories.process import Bot
+from tests.stories.world import SUPPORT, action_ids, words
+
+
+@pytest.fixture
+def bot(tmp_path: Path) -> Iterator[Bot]:
+    """A bot of its own, started."""
+    with Sandbox() as slack, Planner() as planner:
+        bot = Bot(tmp_path, slack, planner)
+        bot.start()
+        yield bot
+        bot.kill()
+
+
+def having(bot: Bot, thread: str, found: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    return [m for m in bot.slack.person("ana").messages(SUPPORT, thread) if m.get("bot_id") and found(m)]
+
+
+def card(bot: Bot, thread: str, button: str = "approve") -> dict[str, Any]:
+    [found] = bot.slack.wait(lambda: having(bot, thread, lambda m: button in action_ids(m)))
+    return found
+
+
+def is_card(message: dict[str, Any]) -> bool:
+    return (message.get("metadata") or {}).get("event_payload", {}).get("key", "").startswith("card:") or any(
+        b["block_id"].startswith(("h:", "o:", "v:")) for b in message.get("blocks") or []
+    )
+
+
+ANSWER = "It is done now, exactly once."
+POSTS_A_CARD = "Do “it” once"
+
+
+def holds(bot: Bot, stage: str) -> Any:
+    """Arrange that the bot stops at `stage`, so that it can be killed there."""
+    faults = bot.slack.faults
+    is_a_card = lambda args: "approve" in str(args.get("blocks"))  # noqa: E731 - short and used three times
+    is_answer = lambda args: ANSWER in str(args)  # noqa: E731 - the same
+    match stage:
+        case "first model turn":
+            return bot.planner.hold()
+        case "card posted, answer lost":
+            return faults.hold("chat.postMessage", when="after", match=is_a_card)
+        case "card about to be posted":
+            return faults.hold("chat.postMessage", when="before", match=is_a_card)
+        case "answer posted, answer lost":
+            return faults.hold("chat.postMessage", when="after", match=is_answer)
+        case "answer about to be posted":
+            return faults.hold("chat.postMessage", when="before", match=is_answer)
+    raise ValueError(stage)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "first model turn", "card posted, answer lost", "card about to be posted", "answer posted, answer lost",
+        "answer about to be posted", "click being decided", "second model turn",
+    ],
+)  # fmt: skip
+def test_killed_at_a_stage(bot: Bot, stage: str) -> None:
+    """Whatever the moment, after the restart there is one card, one effect, one answer (X03, X05, X07, S09)."""
+    bot.planner.script(Turn(calls=[("once", {"text": "it"})]), Turn(text=ANSWER))
+    late = stage in ("click being decided", "second model turn")
+    held = None if late else holds(bot, stage)
+    thread = bot.slack.person("ben").say(SUPPORT, "@bot do it")
+    if late or stage.startswith("answer"):
+        shown = card(bot, thread)
+        if late:
+            decided = stage == "second model turn"
+            held = bot.planner.hold() if decided else bot.slack.faults.hold("usergroups.users.list")
+            bot.slack.set_group("shop-leads", ["ana"])  # so that the group is looked up again
+            bot.slack.wait(lambda: all(d.outcome == "acked" for d in bot.slack.deliveries))
+        bot.slack.person("ana").click(SUPPORT, shown["ts"], "approve")
+    assert held is not None
+    assert held.arrived.wait(10)
+    bot.kill()
+    held.release()
+    bot.start()
+    if not (late or stage.startswith("answer")):
+        bot.slack.person("ana").click(SUPPORT, card(bot, thread)["ts"], "approve")
+
+    bot.slack.wait(lambda: having(bot, thread, lambda m: ANSWER in words(m)))
+    bot.slack.wait(lambda: not having(bot, thread, lambda m: "approve" in action_ids(m)))
+    assert len(bot.effects()) == 1
+    assert len(having(bot, thread, lambda m: ANSWER in words(m))) == 1
+    assert len(having(bot, thread, is_card)) == 1
+    assert [call.status for call in bot.rows(Call)] == [CallStatus.SUCCEEDED]
+
+
+@pytest.mark.parametrize("tool", ["once", "again"])
+def test_killed_between_the_effect_and_its_result(bot: Bot, tool: str) -> None:
+    """UNKNOWN and never run again by itself; a tool that says idempotent runs again with the same key (X06)."""
+    os.mkfifo(bot.folder / "hang")
+    bot.planner.script(Turn(calls=[(tool, {"text": "it"})]), Turn(text=ANSWER))
+    thread = bot.slack.person("ben").say(SUPPORT, "@bot do it")
+    bot.slack.person("ana").click(SUPPORT, card(bot, thread)["ts"], "approve")
+    bot.slack.wait(lambda: having(bot, thread, lambda m: "approved" in words(m)))
+    with (bot.folder / "hang").open("w"):  # opens once the tool reads, so its effect is written
+        bot.kill()
+    (bot.folder / "hang").unlink()
+    bot.start()
+    if tool == "once":
+        asking = card(bot, thread, "resolve_done")
+        assert [call.status for call in bot.rows(Call)] == [CallStatus.UNKNOWN]
+        bot.slack.person("ana").click(SUPPORT, asking["ts"], "resolve_done")
+    bot.slack.wait(lambda: having(bot, thread, lambda m: ANSWER in words(m)))
+    effects = bot.effects()
+    assert len(effects) == (1 if tool == "once" else 2)
+    assert len(set(effects)) == 1, "the idempotency key changed"
+    assert [call.status for call in bot.rows(Call)] == [CallStatus.SUCCEEDED]
+
+
+def test_a_stream_left_open_is_closed_first(bot: Bot) -> None:
+    """Killed in the middle of a streamed answer: the open stream is closed, and the answer stands there once (L11)."""
+    text = "A long answer that is worth streaming. " * 20 + ANSWER
+    bot.planner.chunk_delay = 0.02
+    held = bot.planner.hold(after_events=60)
+    bot.planner.script(Turn(text=text))
+    thread = bot.slack.person("ben").say(SUPPORT, "@bot tell me")
+    assert held.arrived.wait(10)
+    bot.slack.wait(lambda: [r for r in bot.slack.requests if r.method == "chat.startStream"])
+    bot.kill()
+    held.release()
+    bot.planner.chunk_delay = 0.0
+    bot.start()
+    bot.slack.wait(lambda: having(bot, thread, lambda m: ANSWER in words(m)))
+    bot.slack.wait(lambda: not having(bot, thread, lambda m: bool(m.get("streaming_state") == "in_progress")))
+    with_text = having(bot, thread, lambda m: "worth streaming" in words(m))
+    assert len(with_text) == 1
+    stops = [r for r in bot.slack.requests if r.method == "chat.stopStream"]
+    assert stops
