@@ -54,6 +54,7 @@ from storage.digest import load_key
 from storage.store import Store
 
 log = logging.getLogger("countersign")
+GRACE = 5.0  # seconds that runs have to come to the end of their step when the process stops
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class App:
     outbox: Outbox
     listeners: Listeners
     presence: SlackPresence
-    planner_stop: threading.Event
+    model: openai.OpenAI
     tool_pool: ThreadPoolExecutor
     portal: Portal
     handler: SocketModeHandler | None = None
@@ -103,8 +104,9 @@ class App:
                 self.handler.close()  # type: ignore[no-untyped-call]  # the same
             except Exception as error:  # noqa: BLE001 - the Socket Mode client may raise here after a refresh
                 log.debug("closing the socket: %s", error)
-        self.planner_stop.set()
-        self.loop.stop()
+        self.core.stopping.set()
+        self.loop.stop(GRACE)
+        self.model.close()
         self.outbox.stop()
         for thread in self._threads:
             thread.join(timeout=10)
@@ -163,7 +165,7 @@ def build(
     """
     token = settings.slack_bot_token.get_secret_value()
     posting = WebClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
-    reading = WebClient(token, base_url=settings.slack_api_url, timeout=10, retry_handlers=[
+    reading = WebClient(token, base_url=settings.slack_api_url, timeout=5, retry_handlers=[
         ConnectionErrorRetryHandler(max_retry_count=2), ServerErrorRetryHandler(max_retry_count=2),
         RateLimitErrorRetryHandler(max_retry_count=2),
     ])  # fmt: skip
@@ -185,16 +187,16 @@ def build(
 
 
 def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading: WebClient) -> App:
-    settings, stop, portal = core.settings, threading.Event(), Portal()
+    settings, portal = core.settings, Portal()
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [])
+    model = openai.OpenAI(
+        api_key=settings.openai_api_key.get_secret_value(), base_url=settings.openai_base_url,
+        timeout=settings.model_timeout,
+    )  # fmt: skip
     planner = Planner(
-        openai.OpenAI(
-            api_key=settings.openai_api_key.get_secret_value(), base_url=settings.openai_base_url,
-            timeout=settings.model_timeout,
-        ),
-        model=settings.openai_model, reasoning_effort=settings.reasoning_effort, retries=settings.model_retries,
-        backoff=settings.model_backoff, stopping=stop,
+        model, model=settings.openai_model, reasoning_effort=settings.reasoning_effort, retries=settings.model_retries,
+        backoff=settings.model_backoff, stopping=core.stopping,
     )  # fmt: skip
     worker = Worker(
         core, planner, CallExecutor(core, tool_pool, portal), SlackThread(core, reading),
@@ -218,7 +220,7 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
     listeners = Listeners(core, bolt, posting, Dialogs(core, judge))
     return App(
         core=core, bolt=bolt, loop=loop, outbox=Outbox(core, posting), listeners=listeners, presence=presence,
-        planner_stop=stop, tool_pool=tool_pool, portal=portal,
+        model=model, tool_pool=tool_pool, portal=portal,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,7 @@ class Core:
     directory: Directory
     identity: Identity
     key: bytes
+    stopping: threading.Event = field(default_factory=threading.Event)  # what is under way is left for the next start
     wake: Callable[[], None] = field(default=lambda: None)  # a fact was stored: look
     post: Callable[[], None] = field(default=lambda: None)  # the outbox has something: look
 

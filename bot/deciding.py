@@ -91,17 +91,21 @@ class Deciding:
         """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread."""
         done: list[Call] = []
         told: list[str] = []
+        stale: set[str] = set()  # plans whose card was not up to date when it was clicked
         for call_id, revision in targets:
             outcome = self._vote_one(delivery, call_id, revision, verb, reason)
             if isinstance(outcome, Applied):
                 done.append(outcome.call)
             else:
                 told.append(outcome if isinstance(outcome, str) else self._judge.lost(outcome, delivery.user))
+                stale |= set() if isinstance(outcome, str | Gone) else {outcome.call.plan_id}
         with self._core.store.write() as tx:
             if done and (run := runs.get(tx, done[0].run_id)):
                 effects = [effect_of(self._core, tx, call) for call in done]
                 line = sentences.decision_line(verb, delivery.user, effects, reason)
                 outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
+            for plan_id in stale:
+                outbox.redraw(tx, plan_id)
             self._tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 

@@ -80,6 +80,8 @@ class Intake:
             self._cancel(tx, delivery, run)
             return
         if run is None or not runs.is_open(run):
+            if run is not None and run.status is R.FAILED:
+                decisions.leave_behind(tx, run, at=now)
             run = Run(
                 team=delivery.team, channel=delivery.channel, thread_ts=delivery.thread_ts, requester=delivery.user,
                 created_at=now, updated_at=now, is_dm=is_dm,

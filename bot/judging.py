@@ -85,6 +85,8 @@ class Judge:
     def lost(self, outcome: Outcome, person: str) -> str:
         """What to tell who came too late, and by what."""
         match outcome:
+            case Decided(call=call) if call.status is CallStatus.EXPIRED:
+                return sentences.too_late(call.deadline)
             case Decided(call=call):
                 with self._core.store.read() as tx:
                     votes = calls.votes(tx, call.id, call.revision)

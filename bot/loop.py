@@ -53,6 +53,7 @@ class Loop:
         self._going = threading.Event()
         self._going.set()
         self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)  # a run is no longer worked on
         self._active: set[str] = set()
         self._not_before: dict[int | None, datetime] = {}  # pacing of what failed; lost at a restart, which is fine
         self._again: set[str] = set()
@@ -92,13 +93,15 @@ class Loop:
         self._going.set()
         self.wake()
 
-    def stop(self) -> None:
-        """Take nothing more in; runs that are being worked on come to the end of their step."""
+    def stop(self, grace: float) -> None:
+        """Take nothing more in; runs have `grace` seconds to end their step, then are left as they are."""
         self._stopping.set()
         self._wake.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._ended:
+            self._ended.wait_for(lambda: not self._active, grace)
 
     def is_idle(self) -> bool:
         """Whether no wake is outstanding, no tick is under way and no run is being worked on."""
@@ -107,6 +110,7 @@ class Loop:
 
     def tick(self) -> None:
         """One pass."""
+        self._expire()  # first, so that a slow look-up below holds up no deadline that no click contests
         self._take_in()
         self._expire()
         self._reclaim()
@@ -220,6 +224,7 @@ class Loop:
                 self._active.discard(run_id)
                 again = run_id in self._again
                 self._again.discard(run_id)
+                self._ended.notify_all()
             if again:
                 self.wake()
             self.on_idle()

@@ -54,7 +54,8 @@ def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
         if len(kept) < len(body["calls"]):
-            outbox.change(tx, card, body=outbox.dump({**body, "calls": kept}), wanted=card.wanted + 1)
+            outbox.change(tx, card, body=outbox.dump({**body, "calls": kept}))
+            outbox.redraw(tx, plan_id)
 
 
 def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int, parts: int) -> Message:

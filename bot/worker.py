@@ -242,7 +242,7 @@ class Worker:
 
     def _fail(self, run: Run | None, why: str) -> None:
         """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""
-        if run is None:
+        if run is None or self._core.stopping.is_set():  # a connection that we cut ourselves is no failure
             return
         now = self._core.clock.now()
         with self._core.store.write() as tx:

@@ -154,7 +154,9 @@ def expire(tx: Connection, call: Call, *, at: datetime) -> bool:
     if call.deadline is None or call.deadline > at:
         return False
     if call.status is C.UNKNOWN:
-        tx.execute(update(Call).where(col(Call.id) == call.id, col(Call.status) == C.UNKNOWN).values(deadline=None))
+        where = (col(Call.id) == call.id, col(Call.status) == C.UNKNOWN, col(Call.deadline) == call.deadline)
+        if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
+            return False
         audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
         moves.touch(tx, call.plan_id)
     else:
@@ -198,6 +200,18 @@ def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
             moves.touch(tx, call.plan_id)
     runs.close_plan(tx, run, plan, at=at)
+
+
+def leave_behind(tx: Connection, run: Run, *, at: datetime) -> None:
+    """A new request begins in the thread of a run that FAILED: what that one had not started never will be."""
+    output = "SUPERSEDED: a new request was made in this thread, so it was not run."
+    _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    plan = calls.open_plan(tx, run.id)
+    for call in calls.of_plan(tx, plan.id) if plan else ():
+        if call.status is C.RUNNING:
+            said = "UNKNOWN: it was started, and its end is not known."
+            moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
+    close_cancelled(tx, run, at=at)
 
 
 def remake(tx: Connection, run: Run, *, at: datetime) -> int:

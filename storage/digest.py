@@ -17,6 +17,7 @@ from typing import Any
 
 import rfc8785
 
+MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
 SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
 
@@ -46,9 +47,7 @@ def _plain(value: Any) -> Any:
             raise OddValueError("NaN and infinities are not values")
         return value
     if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise OddValueError("NaN and infinities are not values")
-        return format(value.normalize(), "f") if value else "0"
+        return _decimal(value)
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Mapping):
@@ -58,6 +57,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     raise OddValueError(f"{type(value).__name__} has no canonical form")
+
+
+def _decimal(value: Decimal) -> str:
+    """Every digit of it, without trailing zeros; `normalize()` would round to 28 digits."""
+    if not value.is_finite():
+        raise OddValueError("NaN and infinities are not values")
+    if abs(value.adjusted()) > MOST_DIGITS:
+        raise OddValueError("a number is too long")
+    text = format(value, "f") if value else "0"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -74,7 +83,9 @@ def parse_object(text: str) -> dict[str, Any]:
 
     try:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except OddValueError:
+        raise
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
         raise OddValueError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise OddValueError("the arguments must be a JSON object")

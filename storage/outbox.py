@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select, update
+from sqlalchemy import Connection, case, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col
 
 from storage.models import Message, Run, values
 from storage.store import first, rows
 
-WORK = ("pending", "sending", "closing")  # closing: a stream to be stopped with its final words
+# closing: a stream to be stopped with its final words; stale: to be drawn again
+WORK = ("pending", "sending", "closing", "stale")
 
 
 def put(tx: Connection, message: Message) -> None:
@@ -50,14 +51,20 @@ def private(
 def redraw(tx: Connection, plan_id: str) -> None:
     """Every card of this plan wants drawing again."""
     where = (col(Message.plan_id) == plan_id, col(Message.kind) == "card")
-    tx.execute(update(Message).where(*where).values(wanted=col(Message.wanted) + 1, due_at=None))
+    status = case((col(Message.status) == "sent", "stale"), else_=col(Message.status))
+    tx.execute(update(Message).where(*where).values(wanted=col(Message.wanted) + 1, status=status, due_at=None))
+
+
+def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
+    """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
+    status = case((col(Message.wanted) > shown, "stale"), else_="sent")
+    change(tx, row, status=status, ts=ts, shown=shown, attempts=0, due_at=None, error="")
 
 
 def due(tx: Connection, now: datetime) -> list[Message]:
     """What should be sent or drawn now, in order; a thread's later messages wait for its earlier ones."""
-    stale = (col(Message.status) == "sent") & (col(Message.wanted) > col(Message.shown))
     unsent = col(Message.status).in_(WORK)
-    found = rows(tx, Message, select(Message).where(or_(unsent, stale)).order_by(col(Message.seq)))
+    found = rows(tx, Message, select(Message).where(unsent).order_by(col(Message.seq)))
     blocked: set[str] = set()
     ready = []
     for row in found:
@@ -70,11 +77,7 @@ def due(tx: Connection, now: datetime) -> list[Message]:
 
 def next_due(tx: Connection) -> datetime | None:
     """When the earliest postponed message may be tried again."""
-    return tx.scalar(
-        select(func.min(col(Message.due_at))).where(
-            or_(col(Message.status).in_(WORK), col(Message.wanted) > col(Message.shown))
-        )
-    )
+    return tx.scalar(select(func.min(col(Message.due_at))).where(col(Message.status).in_(WORK)))
 
 
 def change(tx: Connection, row: Message, **columns: Any) -> None:

@@ -39,6 +39,7 @@ SAID = {
     "not_your_run": ("UBEN00001",),
     "nothing_to_cancel": (),
     "nothing_to_retry": (),
+    "not_asked": (EVIL, EVIL),
     "could_not": (True,),
     "plainly": ("*x*",),
     "said": (EVIL,),

@@ -19,7 +19,7 @@ def draw(core: Core, row: Message) -> tuple[Drawn, int]:
     """The message as it should be now, and the version that shows."""
     with core.store.read() as tx:
         current = outbox.by_key(tx, row.key) or row
-        view = card_view(core, tx, row) if row.kind == "card" else None
+        view = card_view(core, tx, current) if row.kind == "card" else None
     body = outbox.body(current)
     if row.kind == "card":
         if view is None:

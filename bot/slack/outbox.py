@@ -46,8 +46,10 @@ class Outbox:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
+        self._lock = threading.Lock()
+        self._taken: set[str] = set()  # channels a lane is at work on
+        self._looking = False
         self.on_idle: Callable[[], None] = lambda: None
-        self.busy = False
 
     def wake(self) -> None:
         """There may be something to send."""
@@ -55,7 +57,8 @@ class Outbox:
 
     def is_idle(self) -> bool:
         """Whether no wake is outstanding and nothing is being sent; postponed messages may remain."""
-        return not (self.busy or self._wake.is_set())
+        with self._lock:
+            return not (self._looking or self._taken or self._wake.is_set())
 
     def stop(self) -> None:
         """Finish what is being sent and no more."""
@@ -63,35 +66,43 @@ class Outbox:
         self._wake.set()
 
     def run(self) -> None:
-        """The thread's body: send whatever is due, wait, again."""
+        """The thread's body: hand out whatever is due, wait, again."""
         while not self._stopping.is_set():
-            self.busy = True
+            self._looking = True  # before the wake is cleared, so that there is no moment that only looks idle
             self._wake.clear()
             try:
-                wait = self.flush()
+                wait = self._hand_out()
             except Exception:
                 log.exception("the outbox stumbled")
                 wait = 1.0
-            self.busy = False
+            self._looking = False
             self.on_idle()
             self._wake.wait(wait)
         self._lanes.shutdown(wait=True)
 
-    def flush(self) -> float:
-        """Send all that is due; returns the seconds until the next postponed message (at most 30)."""
-        while not self._stopping.is_set():
-            with self._core.store.read() as tx:
-                due = outbox.due(tx, self._core.clock.now())
-            if not due:
-                break
-            lanes: dict[str, list[Message]] = {}
-            for row in due:
-                lanes.setdefault(row.channel, []).append(row)
-            for future in [self._lanes.submit(self._lane, rows) for rows in lanes.values()]:
-                future.result()
+    def _hand_out(self) -> float:
+        """Give each channel that has something due a lane, unless it has one; the seconds until there may be more."""
         with self._core.store.read() as tx:
-            later = outbox.next_due(tx)
+            due, later = outbox.due(tx, self._core.clock.now()), outbox.next_due(tx)
+        for channel in {row.channel for row in due}:
+            with self._lock:
+                if channel in self._taken or self._stopping.is_set():
+                    continue
+                self._taken.add(channel)
+            self._lanes.submit(self._serve, channel)
         return min(30.0, max(0.05, (later - self._core.clock.now()).total_seconds())) if later else 30.0
+
+    def _serve(self, channel: str) -> None:
+        try:
+            with self._core.store.read() as tx:  # only now: what was due before this lane was ours may be sent already
+                due = outbox.due(tx, self._core.clock.now())
+            self._lane([row for row in due if row.channel == channel])
+        except Exception:
+            log.exception("a lane of the outbox stumbled")
+        finally:
+            self._wake.set()  # more may have become due for this channel meanwhile
+            with self._lock:
+                self._taken.discard(channel)
 
     def _lane(self, rows: list[Message]) -> None:
         for row in rows:
@@ -124,13 +135,16 @@ class Outbox:
         if row.status == "sending" and (found := self._find(row)):
             self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
             return
-        channel = self._place(row)
+        if row.channel.startswith(("U", "W")):
+            self._open_dm(row)
+            return  # from now on it belongs to the DM's lane: two lanes would post it twice
+        self._link_back(row)
         drawn, version = draw(self._core, row)
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="sending")
         row.status = "sending"
         response = self._client.chat_postMessage(
-            channel=channel,
+            channel=row.channel,
             thread_ts=row.thread_ts or None,
             text=drawn.text,
             blocks=drawn.blocks or None,
@@ -140,22 +154,23 @@ class Outbox:
         )
         self._sent(row, str(response["ts"]), shown=version)
 
-    def _place(self, row: Message) -> str:
-        """The channel to post to: a DM is opened first, and a card elsewhere learns where its request stands."""
-        if row.channel.startswith(("U", "W")):
-            opened = self._client.conversations_open(users=row.channel)
-            row.channel = str(opened["channel"]["id"])
-            with self._core.store.write() as tx:
-                outbox.change(tx, row, channel=row.channel)
+    def _open_dm(self, row: Message) -> None:
+        """A message to a person finds its DM, and is posted there next."""
+        opened = self._client.conversations_open(users=row.channel)
+        with self._core.store.write() as tx:
+            outbox.change(tx, row, channel=str(opened["channel"]["id"]))
+
+    def _link_back(self, row: Message) -> None:
+        """A card elsewhere learns where its request stands."""
         body = outbox.body(row)
         if body.get("elsewhere") and not body.get("origin"):
             with self._core.store.read() as tx:
                 run = runs.get(tx, row.run_id)
             if run is not None:
-                body["origin"] = self._permalink(run.channel, run.thread_ts)
-                with self._core.store.write() as tx:
-                    outbox.change(tx, row, body=outbox.dump(body))
-        return row.channel
+                link = self._permalink(run.channel, run.thread_ts)
+                with self._core.store.write() as tx:  # its calls may have been withdrawn meanwhile
+                    now = outbox.body(outbox.by_key(tx, row.key) or row)
+                    outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
 
     def _permalink(self, channel: str, ts: str) -> str:
         try:
@@ -224,7 +239,7 @@ class Outbox:
 
     def _sent(self, row: Message, ts: str, *, shown: int) -> None:
         with self._core.store.write() as tx:
-            outbox.change(tx, row, status="sent", ts=ts, shown=shown, attempts=0, due_at=None, error="")
+            outbox.sent(tx, row, ts=ts, shown=shown)
         row.status, row.ts = "sent", ts
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:

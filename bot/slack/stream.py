@@ -47,6 +47,8 @@ class SlackAnswer:
     def write(self, text: str) -> None:
         """More words; raises moves.FencedError when the run was stopped or taken away."""
         self._text += text
+        if self._core.stopping.is_set():
+            raise moves.FencedError(self._run.id)  # the run stays RUNNING, and the next start takes it up
         if time.monotonic() - self._last < PACE and not (self._row is None and len(self._text) >= BEGIN):
             return
         self._last = time.monotonic()

@@ -14,6 +14,7 @@ from tests.stories.world import (
     Turn,
     World,
     action_ids,
+    arrived,
     ask,
     now_at,
     open_modal,
@@ -157,7 +158,7 @@ def test_forged_values_and_unknown_actions_decide_nothing(world: World, kit: Kit
     card = world.card(SUPPORT, thread)
     target = value_of(card, "approve").partition(":")[0]
     honest = world.person("dan").click(SUPPORT, card["ts"], "approve")
-    world.settle()
+    arrived(world)
     ana = {"id": "UANA00001", "username": "ana", "name": "ana", "team_id": "T0SANDBOX"}
     forgeries = [
         ("approve", f"{target}:2"), ("approve", f"{target}:-1"), ("approve", f"{target}:1e0"), ("approve", target),

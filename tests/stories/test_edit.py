@@ -227,7 +227,7 @@ def test_an_edit_under_a_stricter_rule_needs_that_rules_people(own_world: Callab
 
 
 def test_a_rejected_edit_reads_as_edited_and_rejected(world: World, kit: Kit) -> None:
-    """After an edit and a rejection nothing has run, and the same arguments as edited are not asked again (B09, L05)."""
+    """After an edit and a rejection nothing has run, neither the old nor the new arguments (B09)."""
     thread = ask(world, ("note", {"text": "old"}))
     card = world.card(SUPPORT, thread)
     open_modal(world, "ana", SUPPORT, card, "edit")

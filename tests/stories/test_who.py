@@ -18,6 +18,7 @@ from tests.stories.world import (
     Delivery,
     World,
     action_ids,
+    arrived,
     ask,
     now_at,
     open_modal,
@@ -70,6 +71,7 @@ def world(strict_shared: tuple[World, Kit]) -> Iterator[World]:
     yield world
     world.reset()
     world.slack.set_group("shop-leads", ["ana", "cleo"])
+    arrived(world)
     world.clock.advance(61)
 
 
@@ -80,7 +82,7 @@ def kit(strict_shared: tuple[World, Kit]) -> Kit:
 
 
 def pending(world: World, thread: str) -> bool:
-    world.settle()
+    arrived(world)
     return [c.status for c in world.calls_in(thread)] == [CallStatus.PENDING]
 
 
@@ -168,7 +170,7 @@ def test_guests_strangers_bots_and_the_deactivated_never_count(world: World, kit
         assert forged(world, click, user).wait() == "acked"
     assert pending(world, thread)
     assert refusals(world, thread) == [(user, "stranger") for user in strangers]
-    assert world.person("dan").messages(dm)[-1]["text"] == "Only <@UBEN00001>, who asked for this, can cancel it."
+    assert "Only <@UBEN00001>" in told(world, "dan", dm, card["ts"], "can cancel it")
     world.person("dan").click(dm, card["ts"], "approve")
     world.said(PARTNERS, thread, "That is all.")
     assert kit.did("async_note", "strangers") == 1
@@ -194,6 +196,7 @@ def test_somebody_deactivated_meanwhile_is_refused_at_once(world: World, kit: Ki
     open_modal(world, "dan", SUPPORT, card, "reject")
     seen = now_at(world, SUPPORT, card["ts"])
     world.slack.deactivate("dan")
+    arrived(world)
     try:
         world.person("dan").click(SUPPORT, card["ts"], "approve", seen=seen)
         told_in = world.slack.wait(lambda: refusals(world, thread))
@@ -211,6 +214,7 @@ def test_membership_changes_count_at_once(world: World, kit: Kit) -> None:
     world.person("dan").click(SUPPORT, card["ts"], "approve")
     told(world, "dan", SUPPORT, thread, "You cannot decide this one")
     world.slack.set_group("shop-leads", ["dan", "cleo"])
+    arrived(world)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     told(world, "ana", SUPPORT, thread, "You cannot decide this one")
     assert pending(world, thread)
@@ -255,8 +259,7 @@ def test_a_call_that_nobody_can_approve_is_refused(world: World, kit: Kit) -> No
     thread = ask(world, ("wipe", {"text": "everything"}))
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
-    notice = words(world.said(SUPPORT, thread, "I did not ask for `wipe`"))
-    assert "none of its approvers can be reached" in notice
+    assert "wipe" in words(world.said(SUPPORT, thread, "none of its approvers can be reached"))
     assert [c.status for c in world.calls_in(thread)] == [CallStatus.REFUSED]
     assert world.outputs()[-1]["output"].startswith("REFUSED")
     assert not [m for m in world.thread(SUPPORT, thread) if "approve" in action_ids(m)]

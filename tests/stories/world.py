@@ -205,3 +205,9 @@ def typed(**fields: str) -> dict[str, Any]:
 def now_at(world: World, channel: str, ts: str, who: str = "ana") -> dict[str, Any]:
     """A message as it stands now, wherever it is in the channel."""
     return next(m for m in world.person(who).everything(channel) if m["ts"] == ts)
+
+
+def arrived(world: World) -> None:
+    """Wait until the bot has acknowledged, and so stored, all that Slack has sent; then until it is at rest."""
+    world.slack.wait(lambda: all(each.outcome != "pending" for each in world.slack.deliveries))
+    world.settle()

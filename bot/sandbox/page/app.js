@@ -112,7 +112,8 @@ function drawHint(channel, list) {
   const prompts = world.prompts[botDm().id] ?? Object.values(world.prompts)[0] ?? [];
   const wanted = !sessionStorage.getItem("countersign-hint") && (dm || channel.members?.includes(world.bot.id)) && !(world.messages[channel.id] ?? []).some((m) => m.bot_id || m.user === world.bot.id);
   const items = [];
-  if (!list.length) items.push({ key: "start", sig: channel.id, build: () => h("p", { class: "start" }, channel.is_im ? `This is the beginning of your conversation with ${label(channel)}.` : `This is the beginning of #${label(channel)}.`) });
+  const what = channel.is_im ? `your conversation with ${label(channel)}` : `#${label(channel)}`;
+  if (!list.length) items.push({ key: "start", sig: what, build: () => h("p", { class: "start" }, `This is the beginning of ${what}.`) });
   if (wanted) items.push({ key: "hint", sig: JSON.stringify([channel.id, prompts]), build: () => hint(channel, dm ? [] : prompts.slice(0, 3)) });
   reconcile(place, items);
 }
@@ -136,7 +137,8 @@ function drawBelow(channel) {
   const prompts = isBotDm(channel) ? world.prompts[channel.id] ?? [] : [];
   const items = [];
   if (prompts.length) {
-    const build = () => h("div", { class: "prompts", role: "group", "aria-label": "Suggestions" }, prompts.map((p) => h("button", { type: "button", class: "prompt", "data-testid": "prompt", title: p.message, onclick: () => ask(channel.id, p.message) }, p.title)));
+    const attributes = (p) => ({ type: "button", class: "prompt", "data-testid": "prompt", title: p.message, onclick: () => ask(channel.id, p.message) });
+    const build = () => h("div", { class: "prompts", role: "group", "aria-label": "Suggestions" }, prompts.map((p) => h("button", attributes(p), p.title)));
     items.push({ key: "prompts", sig: JSON.stringify(prompts), build });
   }
   if (status) items.push({ key: "status", sig: status.status, build: () => statusLine(channel.id, null, status) });
@@ -158,7 +160,8 @@ function statusLine(channel, thread, status) {
     await send("/sandbox/stop", { as: world.me, channel, thread_ts: thread });
     stop.removeAttribute("aria-busy");
   } }, icon(ICONS.stop, 16), "Stop");
-  return h("div", { class: "status", "data-testid": "status", role: "status" }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span", {}, statusText(status)), thread ? stop : null);
+  const dots = h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i"));
+  return h("div", { class: "status", "data-testid": "status", role: "status" }, dots, h("span", {}, statusText(status)), thread ? stop : null);
 }
 
 /** When the bot begins to answer a message we just sent, its thread opens beside it (where there is room). */

@@ -64,8 +64,13 @@ function task(item) {
 }
 
 function card(block, id, place) {
-  return h("div", { class: "mini-card" }, block.title ? h("div", { class: "mini-title" }, textObject(block.title)) : null, block.subtitle ? h("div", { class: "mini-sub" }, textObject(block.subtitle)) : null,
-    block.body ? h("div", {}, textObject(block.body)) : null, block.actions?.length ? h("div", { class: "block-actions" }, block.actions.map((a) => element(a, id, place))) : null);
+  return h(
+    "div", { class: "mini-card" },
+    block.title ? h("div", { class: "mini-title" }, textObject(block.title)) : null,
+    block.subtitle ? h("div", { class: "mini-sub" }, textObject(block.subtitle)) : null,
+    block.body ? h("div", {}, textObject(block.body)) : null,
+    block.actions?.length ? h("div", { class: "block-actions" }, block.actions.map((a) => element(a, id, place))) : null,
+  );
 }
 
 const DRAW = {

@@ -23,7 +23,9 @@ export function composer(testid, sent) {
     },
   });
   const go = h("button", { type: "submit", class: "send", "data-testid": testid === "composer" ? "send" : "thread-send", "aria-label": "Send", title: "Send (Enter)" }, icon(ICONS.send, 18));
-  const mention = h("button", { type: "button", class: "mention-bot", "data-testid": testid === "composer" ? "mention-bot" : "thread-mention-bot", onclick: () => insert(`@${world.bot.name} `) }, `@${world.bot.name}`);
+  const address = () => insert(`@${world.bot.name} `);
+  const mentionId = testid === "composer" ? "mention-bot" : "thread-mention-bot";
+  const mention = h("button", { type: "button", class: "mention-bot", "data-testid": mentionId, onclick: address }, `@${world.bot.name}`);
   const node = h("form", { class: "composer", onsubmit: (event) => (event.preventDefault(), post()) }, area,
     h("div", { class: "composer-tools" }, mention, h("span", { class: "composer-hint" }, "Enter sends · Shift+Enter for a new line"), go));
 

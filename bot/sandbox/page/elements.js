@@ -7,7 +7,7 @@ import { h, icon, ICONS } from "./dom.js";
 import { fromLocalInput, toLocalInput } from "./dates.js";
 import { confirmDialog, openMenu } from "./dialog.js";
 import { link, plainText, textObject } from "./mrkdwn.js";
-import { isBotDm, userName, world } from "./world.js";
+import { channelName, world } from "./world.js";
 
 const pending = new Set(); // deliveries that are not acknowledged yet
 
@@ -246,7 +246,8 @@ function multiStatic(item, blockId, place, how) {
 
 const peopleRows = () => [...world.people.values()].filter((p) => !p.deleted).map((p) => ({ value: p.id, label: p.name }));
 const channelRows = () => [...world.channels.values()].filter((c) => !c.is_im).map((c) => ({ value: c.id, label: `#${c.name}` }));
-const talkRows = () => [...channelRows(), ...[...world.channels.values()].filter((c) => c.is_im).map((c) => ({ value: c.id, label: isBotDm(c) ? world.bot.name : userName(c.members?.find((m) => m !== world.me)) }))];
+const directRows = () => [...world.channels.values()].filter((c) => c.is_im).map((c) => ({ value: c.id, label: channelName(c.id) }));
+const talkRows = () => [...channelRows(), ...directRows()];
 
 const single = (rows, field) => (item, blockId, place, how) =>
   dropdown(item, blockId, place, rows(), stateOf(item, blockId, place)[field], (value) => chosen(item, blockId, place, how, { [field]: value }));

@@ -78,8 +78,13 @@ function article(channel, message, small, thread, under, status, open) {
     h("div", { class: "message-body" },
       message.is_ephemeral ? h("div", { class: "only-you" }, icon(ICONS.eye, 14), "Only visible to you") : null,
       head, body(channel, message), replyBar(message, under, status, open)),
-    !thread && open && !message.is_ephemeral ? h("button", { type: "button", class: "hover-action", "data-testid": "reply-in-thread", title: "Reply in thread", "aria-label": "Reply in thread", onclick: () => open(message.ts) }, icon(ICONS.thread, 18)) : null,
+    !thread && open && !message.is_ephemeral ? replyButton(() => open(message.ts)) : null,
   );
+}
+
+function replyButton(onclick) {
+  const says = { title: "Reply in thread", "aria-label": "Reply in thread" };
+  return h("button", { type: "button", class: "hover-action", "data-testid": "reply-in-thread", ...says, onclick }, icon(ICONS.thread, 18));
 }
 
 const streaming = (message) => message.streaming === true || ["in_progress", "streaming", "active"].includes(message.streaming_state);
@@ -87,7 +92,8 @@ const streaming = (message) => message.streaming === true || ["in_progress", "st
 function body(channel, message) {
   if (message.subtype === "tombstone") return h("div", { class: "placeholder" }, "This message was deleted.");
   const shown = message.blocks?.length ? blocks(message.blocks, placeFor(channel, message)) : [h("div", { class: "block" }, textObject({ type: "mrkdwn", text: message.text ?? "" }))];
-  const extra = (message.attachments ?? []).map((a) => h("div", { class: "attachment" }, a.blocks ? blocks(a.blocks, placeFor(channel, message)) : textObject({ type: "mrkdwn", text: a.text ?? a.fallback ?? "" })));
+  const attached = (a) => (a.blocks ? blocks(a.blocks, placeFor(channel, message)) : textObject({ type: "mrkdwn", text: a.text ?? a.fallback ?? "" }));
+  const extra = (message.attachments ?? []).map((a) => h("div", { class: "attachment" }, attached(a)));
   const edited = message.edited ? h("span", { class: "edited" }, "(edited)") : null;
   return h("div", { class: streaming(message) ? "content streaming" : "content", "aria-live": streaming(message) ? "off" : null }, shown, extra, edited);
 }

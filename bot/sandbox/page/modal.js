@@ -77,6 +77,7 @@ function focusFirst(dialog) {
 
 function form(view, place) {
   const deeper = world.views.length > 1;
+  const leave = view.close ? plainText(view.close) : deeper ? "Back" : view.submit ? "Cancel" : "Close";
   return h(
     "form",
     { class: "modal-form", novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
@@ -88,7 +89,7 @@ function form(view, place) {
       h("div", { class: "modal-alert", "data-testid": "modal-alert", role: "alert", hidden: true }),
       blocks(view.blocks, place)),
     h("footer", { class: "dialog-foot" },
-      h("button", { type: "button", class: "button", "data-testid": "modal-cancel", onclick: () => close(false) }, view.close ? plainText(view.close) : deeper ? "Back" : view.submit ? "Cancel" : "Close"),
+      h("button", { type: "button", class: "button", "data-testid": "modal-cancel", onclick: () => close(false) }, leave),
       view.submit ? h("button", { type: "submit", class: "button primary", "data-testid": "modal-submit" }, plainText(view.submit)) : null),
   );
 }

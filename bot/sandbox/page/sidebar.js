@@ -58,7 +58,10 @@ function row(channel, current, go) {
     sig: JSON.stringify([name, active, some, count, channel.is_private, channel.is_ext_shared, world.me]),
     build: () =>
       h("button",
-        { type: "button", class: ["side-row", active && "active", some && "unread"].filter(Boolean).join(" "), "data-channel": channel.id, "data-channel-name": name, "aria-current": active ? "page" : null, onclick: () => go(channel.id) },
+        {
+          type: "button", class: ["side-row", active && "active", some && "unread"].filter(Boolean).join(" "), "aria-current": active ? "page" : null,
+          "data-channel": channel.id, "data-channel-name": name, onclick: () => go(channel.id),
+        },
         sign, h("span", { class: "side-name" }, name), channel.is_ext_shared ? h("span", { class: "shared", title: "Shared with another company" }, "shared") : null,
         some ? h("span", { class: "sr" }, "unread") : null, count ? h("span", { class: "count-badge", "aria-label": `${count} new for you` }, String(count)) : null),
   };

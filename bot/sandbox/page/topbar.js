@@ -50,8 +50,13 @@ function startClock() {
   const face = h("span", { class: "clock-face", "data-testid": "clock-time", role: "timer" });
   const advance = (seconds) => send("/sandbox/clock", { advance: seconds });
   const items = () => STEPS.map(([seconds, label]) => ({ label, attributes: { "data-advance": seconds }, pick: () => advance(seconds) }));
-  const open = h("button", { type: "button", class: "bar-button", "data-testid": "clock-menu", "aria-haspopup": "menu", "aria-expanded": "false", title: "Move the demo’s clock forward", onclick: () => openMenu(open, items(), "Move the clock") }, icon(ICONS.clock, 18), face);
-  const steps = STEPS.map(([seconds, label]) => h("button", { type: "button", class: "step", "data-testid": `clock-${seconds}`, "aria-label": `Move the clock ${label.slice(1)} forward`, onclick: () => advance(seconds) }, label));
+  const menu = { "aria-haspopup": "menu", "aria-expanded": "false", onclick: () => openMenu(open, items(), "Move the clock") };
+  const title = "Move the demo’s clock forward";
+  const open = h("button", { type: "button", class: "bar-button", "data-testid": "clock-menu", title, ...menu }, icon(ICONS.clock, 18), face);
+  const steps = STEPS.map(([seconds, label]) => {
+    const says = { "data-testid": `clock-${seconds}`, "aria-label": `Move the clock ${label.slice(1)} forward` };
+    return h("button", { type: "button", class: "step", ...says, onclick: () => advance(seconds) }, label);
+  });
   $("clock").append(open, h("span", { class: "steps" }, steps));
   const tick = () => {
     const text = `${dayName(now(), { weekday: "short", day: "numeric", month: "short" })} ${clockTime(now())}`;

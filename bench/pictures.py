@@ -1,0 +1,158 @@
+"""Takes the pictures of docs/pictures anew: starts the demo in a temporary folder and photographs its page.
+
+    python bench/pictures.py
+
+Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but docs/pictures/*.png.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from selenium import webdriver
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+T = TypeVar("T")
+PASSING = (StaleElementReferenceException, NoSuchElementException, ElementClickInterceptedException)
+ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures"
+WIDTH, HEIGHT, SHARPNESS = 760, 1000, 2  # CSS pixels, and device pixels for each
+PATIENCE = 30.0  # seconds anything may take to appear
+REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-proxy-server",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--lang=en-GB", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}", f"--force-device-scale-factor={SHARPNESS}",
+]  # fmt: skip
+MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
+# Buttons stay as they are at rest, and nothing blinks or fades while the picture is taken.
+STILL = """const style = document.createElement("style");
+style.textContent = "*, ::before, ::after { animation: none !important; transition: none !important;" +
+  " caret-color: transparent !important } [data-testid=reply-in-thread], .message .tools { display: none !important }" +
+  " ::backdrop { background: white !important }";
+document.head.append(style);"""
+
+
+@contextmanager
+def demo(folder: str) -> Iterator[str]:
+    """The demo, running in `folder`; gives the address of its page."""
+    command = [sys.executable, "-m", "bot", "demo", "--port", "0"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().rpartition(" ")[2].strip()
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def browser(profile: str) -> Iterator[webdriver.Chrome]:
+    """A headless Chromium with an empty profile."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for flag in [*FLAGS, f"--user-data-dir={profile}"]:
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+class Camera:
+    """One tab on the demo's page."""
+
+    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
+        self._driver = driver
+        self._url = url
+
+    def be(self, person: str, channel: str = "C0SUPPORT") -> None:
+        """Load the page anew as that person, in that channel."""
+        self._driver.get("about:blank")
+        self._driver.get(f"{self._url}/?as={person}&theme=light#/{channel}")
+        self.one(f'[data-testid=person-switch][data-me="{person}"]')
+        self._driver.execute_script(STILL)
+
+    def one(self, css: str, text: str = "") -> WebElement:
+        """The last displayed element of that selector that holds `text`, waited for."""
+        return self._until(lambda: self._find(css, text), f"nothing displayed for {css} with {text!r}")
+
+    def press(self, css: str) -> None:
+        """Click the last displayed element of that selector."""
+
+        def pressed() -> bool:
+            if element := self._find(css):
+                self._driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+                element.click()
+            return element is not None
+
+        self._until(pressed, f"nothing to click for {css}")
+
+    def shoot(self, css: str, name: str, text: str = "") -> None:
+        """Photograph the last element of that selector that holds `text` into docs/pictures."""
+
+        def shot() -> bytes | None:
+            if element := self._find(css, text):
+                self._driver.execute_script("document.activeElement?.blur()")
+                self._driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+            return element.screenshot_as_png if element else None
+
+        path = PICTURES / f"{name}.png"
+        path.write_bytes(self._until(shot, f"nothing to photograph for {css} with {text!r}"))
+        sys.stdout.write(f"{path.name}: {path.stat().st_size // 1000} kB\n")
+
+    def _find(self, css: str, text: str = "") -> WebElement | None:
+        all_of_them = self._driver.find_elements(By.CSS_SELECTOR, css)
+        return next((each for each in reversed(all_of_them) if each.is_displayed() and text in each.text), None)
+
+    def _until(self, found: Callable[[], T | None], what: str) -> T:
+        """What `found` gives once it is something; the page may be drawn anew at any moment, so it is asked again."""
+        waiter = WebDriverWait(self._driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=PASSING)
+        return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
+
+
+def main() -> None:
+    """Ask as Ben; photograph the card, its Edit dialog, and what is left of it, as Ana sees them."""
+    with (
+        TemporaryDirectory() as folder,
+        TemporaryDirectory(ignore_cleanup_errors=True) as profile,  # the browser may still be writing when it ends
+        demo(folder) as url,
+        browser(profile) as driver,
+    ):
+        camera = Camera(driver, url)
+        camera.be("ben")
+        composer = camera.one("[data-testid=composer]")
+        composer.send_keys(REQUEST)
+        composer.send_keys(Keys.ENTER)
+        camera.one(f"{MAIN} [data-testid=open-thread]")
+        camera.be("ana")
+        camera.press(f"{MAIN} [data-testid=open-thread]")
+        card = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
+        camera.shoot(card, "card")
+        camera.press(f"{card} [data-action-id=edit]")
+        camera.shoot(MODAL, "edit")
+        camera.press("[data-testid=modal-cancel]")
+        camera.press(f"{card} [data-action-id=approve]")
+        camera.shoot(f"{THREAD} [data-testid=message]", "decided", "Done:")
+
+
+if __name__ == "__main__":
+    main()

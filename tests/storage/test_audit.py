@@ -1,0 +1,118 @@
+"""The audit's chain, and the tables that refuse to be rewritten, also by somebody with a plain SQLite shell."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from storage import audit, decisions, runs
+from storage.sqlite import APPEND_ONLY
+from storage.store import Store
+from tests.storage.rows import AT, Seeded, seed
+
+
+@pytest.fixture
+def decided(store: Store) -> Seeded:
+    """A database with a row or more in each append-only table."""
+    seeded = seed(store)
+    with store.write() as tx:
+        runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+        audit.record(tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"})
+    return seeded
+
+
+@pytest.fixture
+def raw(store: Store) -> Iterator[sqlite3.Connection]:
+    """A connection of the sqlite3 module alone, as anybody could open one."""
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA recursive_triggers=ON")
+        yield connection
+
+
+def broken_at(store: Store) -> int | None:
+    """Where the chain breaks."""
+    with store.read() as tx:
+        return audit.verify(tx)
+
+
+@pytest.mark.parametrize("table", APPEND_ONLY)
+def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: str) -> None:
+    """D03: audit, revisions, votes and transcript refuse update, delete and overwriting, row by row and all at once."""
+    before = raw.execute(f"SELECT * FROM {table}").fetchall()
+    assert before
+    for statement in (
+        f"UPDATE {table} SET seq = seq + 100",
+        f"UPDATE {table} SET seq = seq WHERE seq = 1",
+        f"DELETE FROM {table}",
+        f"DELETE FROM {table} WHERE seq = 1",
+        f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}",
+        f"REPLACE INTO {table} SELECT * FROM {table} LIMIT 1",
+    ):
+        with pytest.raises(sqlite3.IntegrityError, match=f"{table} is append-only"):
+            raw.execute(statement)
+    assert raw.execute(f"SELECT * FROM {table}").fetchall() == before
+
+
+def test_our_own_connections_cannot_replace_either(decided: Seeded) -> None:
+    """D03: `recursive_triggers` is on for every connection of the store, so REPLACE is refused there too."""
+    for table in APPEND_ONLY:
+        with pytest.raises(Exception, match="append-only"), decided.store.write() as tx:
+            tx.exec_driver_sql(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
+
+
+def test_the_chain_holds(decided: Seeded) -> None:
+    """D03: each row carries the hash of the one before it, from 64 zeros on, and the whole of it verifies."""
+    assert broken_at(decided.store) is None
+    with closing(sqlite3.connect(decided.store.path)) as connection:
+        links = connection.execute("SELECT previous, hash FROM audit ORDER BY seq").fetchall()
+    assert len(links) == 3
+    assert [previous for previous, _ in links] == ["0" * 64, *(own for _, own in links[:-1])]
+
+
+def test_an_empty_audit_holds(store: Store) -> None:
+    """A fresh database verifies."""
+    assert broken_at(store) is None
+
+
+CHANGES = {
+    "at": "at = at + 1",
+    "run_id": "run_id = 'x'",
+    "call_id": "call_id = 'x'",
+    "actor": "actor = 'UBEN00001'",
+    "event": "event = 'call.rejected'",
+    "data": "data = replace(data, '1', '2')",
+    "previous": f"previous = '{'1' * 64}'",
+    "hash": f"hash = '{'1' * 64}'",
+}
+
+
+@pytest.mark.parametrize("column", CHANGES)
+def test_tampering_is_found(decided: Seeded, raw: sqlite3.Connection, column: str) -> None:
+    """B01, D03: whoever drops the triggers and changes any column of a row is found out, at that row."""
+    raw.execute("DROP TRIGGER audit_no_update")
+    raw.execute(f"UPDATE audit SET {CHANGES[column]} WHERE seq = 1")
+    assert broken_at(decided.store) == 1
+
+
+def test_a_missing_row_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
+    """D03: a row taken out, or two that change places, break the chain where it happened."""
+    raw.execute("DROP TRIGGER audit_no_delete")
+    raw.execute("DROP TRIGGER audit_no_update")
+    raw.execute("UPDATE audit SET seq = seq + 10 WHERE seq = 2")
+    assert broken_at(decided.store) == 3
+    raw.execute("DELETE FROM audit WHERE seq = 12")
+    assert broken_at(decided.store) == 3
+
+
+def test_a_row_put_in_by_hand_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
+    """D03: a made-up row at the end, even one that names its predecessor, does not verify."""
+    raw.execute(
+        "INSERT INTO audit (at, run_id, call_id, actor, event, data, previous, hash) "
+        "SELECT at, run_id, call_id, 'UEVE00001', event, data, hash, 'made up' FROM audit WHERE seq = 3"
+    )
+    assert broken_at(decided.store) == 4

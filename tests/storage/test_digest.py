@@ -1,0 +1,211 @@
+"""Canonical JSON and the digest: equal exactly when what would run is equal, and refused where that cannot be said."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+import unicodedata
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum, IntEnum
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.digest import SAFE_INTEGER, OddValueError, canonical, digest, load_key, parse_object
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
+floats = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e16, 5e-324])
+close = st.sampled_from([0, 1, 2, True, False, 0.0, 1.0, "0", "1", "1.0", "true", "null", None, "", [], {}])
+leaves = close | st.none() | st.booleans() | safe | floats | text
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=8
+)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal: JSON's one kind of number, no truth that equals one, order of keys aside."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left == right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return type(left) is type(right) and left == right
+
+
+@given(values, values)
+def test_equal_text_means_equal_values(left: Any, right: Any) -> None:
+    """B02: two values have the same canonical text exactly when they are equal."""
+    assert (canonical(left) == canonical(right)) == same(left, right)
+
+
+@given(values)
+def test_canonical_text_reads_back(value: Any) -> None:
+    """B02: the text is JSON that means the value, is its own canonical text, and does not depend on key order."""
+    written = canonical(value)
+    assert same(json.loads(written), value)
+    assert canonical(json.loads(written)) == written
+    if isinstance(value, dict):
+        assert canonical(dict(reversed(value.items()))) == written
+
+
+@given(st.integers(), st.integers())
+def test_whole_numbers_of_any_size(left: int, right: int) -> None:
+    """B02: no two whole numbers have one text, however big: beyond 2**53 they are written as strings, in full."""
+    for add in (0, SAFE_INTEGER, 2**64, -(2**53)):
+        a, b = left + add, right + add
+        assert (canonical(a) == canonical(b)) == (a == b)
+        assert int(json.loads(canonical(a))) == a
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False), st.decimals(allow_nan=False, allow_infinity=False))
+def test_decimals(left: Decimal, right: Decimal) -> None:
+    """B02: equal decimals have one text (40.0 and 40.00), others never, and no digit is lost."""
+    for a, b in ((left, right), (left, left + 0 if abs(left.adjusted()) < 20 else left)):
+        if max(abs(a.adjusted()), abs(b.adjusted())) < 400:  # a price, not a million zeros
+            assert (canonical(a) == canonical(b)) == (a == b)
+            assert Decimal(json.loads(canonical(a))) == a
+
+
+@pytest.mark.parametrize("zeros", ["40", "40.0", "40.00", "4E+1", "0.4E2"])
+def test_trailing_zeros(zeros: str) -> None:
+    """B02: however an amount was written, it is one amount; zero is zero with either sign."""
+    assert canonical(Decimal(zeros)) == '"40"'
+    assert canonical(Decimal("-0.00")) == canonical(Decimal(0)) == '"0"'
+
+
+def test_long_decimals_are_not_rounded() -> None:
+    """B02: amounts that differ in the fortieth digit differ in the digest."""
+    ones = "1." + "1" * 40
+    assert canonical(Decimal(ones)) == f'"{ones}"'
+    assert canonical(Decimal(ones)) != canonical(Decimal(ones + "1"))
+
+
+def test_kinds_are_kept_apart() -> None:
+    """B02: 1, "1", true and [1] differ, also as keys' values; 1 and 1.0 are JSON's same number."""
+    texts = [canonical({"x": each}) for each in (1, "1", True, None, [1], {"1": 1}, "true", Decimal(1) + 1)]
+    assert len(set(texts)) == len(texts)
+    assert canonical(1) == canonical(1.0) == "1"
+    assert canonical(-0.0) == canonical(0) == "0"
+
+
+@given(text)
+def test_unicode_forms_differ(word: str) -> None:
+    """B02: composed and decomposed letters look alike and are not the same value."""
+    composed, apart = unicodedata.normalize("NFC", word + "é"), unicodedata.normalize("NFD", word + "é")
+    assert composed != apart
+    assert canonical(composed) != canonical(apart)
+    assert canonical({composed: 1}) != canonical({apart: 1})
+
+
+class Size(Enum):
+    SMALL = "s"
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+def test_values_of_models() -> None:
+    """B02: enums, dates and times have the text of what they stand for."""
+    assert canonical([Size.SMALL, Level.HIGH, date(2026, 3, 2)]) == '["s",3,"2026-03-02"]'
+    assert canonical(datetime(2026, 3, 2, 1, 2, 3)) == '"2026-03-02T01:02:03"'
+    assert canonical((1, 2)) == canonical([1, 2])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), "\ud800", "a\udfffb",
+        {"\ud800": 1}, {1: "one"}, {None: 1}, {True: 1}, {1, 2}, b"bytes", object(), 1j,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_odd_values_are_refused(odd: Any) -> None:
+    """B02: what has no canonical form is refused, at the top or deep inside, never written some other way."""
+    for value in (odd, {"deep": [{"er": odd}]}):
+        with pytest.raises(OddValueError):
+            canonical(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 1}', '{"x": {"a": 1, "b": 2, "a": 3}}', '{"a": 1, "\\u0061": 2}', '{"a": NaN}',
+        '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}", '{"a": ' + "[" * 100_000, "[]", "1",
+        '"text"', "null", "", "{", '{"a": 1} x', "{'a': 1}", "\ufeff{}",
+    ],
+    ids=lambda text: text[:24],
+)  # fmt: skip
+def test_parse_refuses(text: str) -> None:
+    """L09, B02: malformed, ambiguous, endless and non-object arguments are refused in one way, whatever is wrong."""
+    with pytest.raises(OddValueError) as caught:
+        canonical(parse_object(text))
+    assert len(str(caught.value)) < 200
+
+
+@given(st.dictionaries(text, values, max_size=4))
+def test_parse_reads(value: dict[str, Any]) -> None:
+    """Every JSON object that is in order is read as it is."""
+    assert same(parse_object(json.dumps(value)), value)
+    assert same(parse_object(canonical(value)), value)
+
+
+PARTS: dict[str, Any] = {
+    "tool": "refund", "schema": "s1", "arguments": '{"a":1}', "requester": "UBEN00001", "team": "T1", "gate": "{}",
+    "revision": 1,
+}  # fmt: skip
+
+
+@given(st.sampled_from(sorted(PARTS)), text, st.integers(2, 9))
+def test_every_part_counts(part: str, word: str, number: int) -> None:
+    """B01, B07, B09: a change of any one of tool, schema, arguments, requester, team, gate or revision changes it."""
+    other = number if part == "revision" else str(PARTS[part]) + word + "x"
+    key = b"k" * 32
+    assert digest(key, **PARTS) == digest(key, **PARTS)
+    assert digest(key, **PARTS) != digest(key, **PARTS | {part: other})
+    assert digest(key, **PARTS) != digest(b"j" * 32, **PARTS)
+
+
+@given(text, text)
+def test_parts_do_not_run_together(left: str, right: str) -> None:
+    """B01: moving text from one part to the next is another digest."""
+    one = digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
+    two = digest(b"k", **PARTS | {"tool": left, "schema": right})
+    assert (one == two) == (right == "")
+
+
+def _load(path: str) -> bytes:
+    return load_key(Path(path))
+
+
+def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
+    """Ten processes that start at once have one key, readable by its owner alone, and leave nothing else behind."""
+    with get_context("fork").Pool(10) as pool:
+        for number in range(5):
+            path = tmp_path / f"{number}.key"
+            keys = set(pool.map(_load, [str(path)] * 10, chunksize=1))
+            assert keys == {path.read_bytes()}
+            assert len(path.read_bytes()) == 64
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_keys(tmp_path: Path) -> None:
+    """A key that is there is used as it is, each new one is another, and one that is too short is refused."""
+    assert load_key(tmp_path / "a") != load_key(tmp_path / "b")
+    assert load_key(tmp_path / "a") == load_key(tmp_path / "a")
+    (tmp_path / "c").write_text(f"  {'k' * 32}\n")
+    assert load_key(tmp_path / "c") == b"k" * 32
+    (tmp_path / "d").write_text("k" * 31)
+    with pytest.raises(ValueError, match="at least 32"):
+        load_key(tmp_path / "d")
