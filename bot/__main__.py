@@ -66,7 +66,6 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("run", help="the bot, with settings from the environment and .env")
     demo = commands.add_parser("demo", help="a local Slack, a local planner and the bot, in one process")
     demo.add_argument("--port", type=int, help="where the page is served (default: 8765 or the next free one)")
-    demo.add_argument("--fresh", action="store_true", help=f"forget what earlier demos left in {DEMO}")
     doctor = commands.add_parser("doctor", help="look at everything a start depends on")
     doctor.add_argument("--init", action="store_true", help=f"write a first {POLICY}; never overwrites")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
@@ -103,7 +102,7 @@ def _demo(arguments: argparse.Namespace) -> int:
         print("The demo needs aiohttp: pip install 'countersign-bot[sandbox]'", file=sys.stderr)
         return 1
     try:
-        run(DEMO, arguments.port, arguments.fresh, os.environ, lambda line: print(line, flush=True))
+        run(DEMO, arguments.port, os.environ, lambda line: print(line, flush=True))
     except DemoError as error:
         print(error, file=sys.stderr)
         return 1

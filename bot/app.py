@@ -232,8 +232,6 @@ def _registry(
     settings: Settings, posting: WebClient, directory: SlackDirectory, extra: Iterable[Tool[Any]]
 ) -> Registry:
     registry = Registry()
-    if settings.slack_tools:
-        registry.add(*slack_tools(posting, directory))
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
     for name in settings.tool_modules:
@@ -243,4 +241,6 @@ def _registry(
             raise ValueError(f"COUNTERSIGN_TOOLS: the module {name} defines no tool")
         registry.add(*found)
     registry.add(*extra)
+    if settings.slack_tools:
+        registry.add(*slack_tools(posting, directory))
     return registry

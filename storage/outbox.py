@@ -52,7 +52,7 @@ def redraw(tx: Connection, plan_id: str) -> None:
     """Every card of this plan wants drawing again."""
     where = (col(Message.plan_id) == plan_id, col(Message.kind) == "card")
     status = case((col(Message.status) == "sent", "stale"), else_=col(Message.status))
-    tx.execute(update(Message).where(*where).values(wanted=col(Message.wanted) + 1, status=status, due_at=None))
+    tx.execute(update(Message).where(*where).values(wanted=col(Message.wanted) + 1, status=status))
 
 
 def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import main
-from bot.sandbox.demo import DemoError, free_port, kept_clock
+from bot.sandbox.demo import DemoError, free_port
 from bot.sandbox.planner import Planner
 from bot.sandbox.server import Sandbox
 from bot.tools.shop import Shop
@@ -38,7 +38,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     signal.signal(signal.SIGTERM, handler)
 
 
-@pytest.mark.parametrize("argv", [[], ["walk"], ["demo", "--port", "x"], ["run", "--fresh"]])
+@pytest.mark.parametrize("argv", [[], ["walk"], ["demo", "--port", "x"], ["run", "--port", "1"]])
 def test_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What is no command ends with a usage line and exit code 2."""
     with pytest.raises(SystemExit) as ended:
@@ -144,13 +144,13 @@ def test_demo() -> None:
     assert Shop("var/demo/shop.db").order(1042).id == 1042
 
 
-def test_demo_fresh_while_running(capsys: pytest.CaptureFixture[str]) -> None:
-    """--fresh removes nothing under a demo that is running."""
+def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second demo removes nothing under one that is running."""
     folder = Path("var/demo")
     folder.mkdir(parents=True)
     (folder / "shop.db").write_text("precious")
     with closing(lock(folder / "countersign.db")):
-        assert main(["demo", "--fresh"]) == 1
+        assert main(["demo"]) == 1
     assert "already running" in capsys.readouterr().err
     assert (folder / "shop.db").read_text() == "precious"
 
@@ -163,17 +163,6 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
             free_port(port)
         assert main(["demo", "--port", str(port)]) == 1
         assert "--port" in capsys.readouterr().err
-
-
-def test_demo_clock(tmp_path: Path) -> None:
-    """A demo goes on from where its clock was moved to, and does not fall back; an odd file counts as none."""
-    path = tmp_path / "clock"
-    first = kept_clock(path)
-    moved = first.advance(3600)
-    assert kept_clock(path).now() >= moved
-    for odd in ("", "soon", "-5", "nan", "1e300"):
-        path.write_text(odd)
-        assert kept_clock(path).now() < moved
 
 
 def test_run() -> None:

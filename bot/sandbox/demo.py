@@ -1,6 +1,6 @@
 """The demo: a local Slack with its page, a local planner, the demo shop, and the real bot, in one process.
 
-State is kept in one folder between starts; the local Slack itself begins anew each time. Nothing leaves the machine
+Every start begins anew, as the local Slack does; the last demo's database stays for a look. Nothing leaves the machine
 unless OPENAI_API_KEY is set: then the real model plans.
 """
 
@@ -11,7 +11,6 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.app import build
@@ -26,25 +25,24 @@ from storage.sqlite import lock
 POLICY = Path(__file__).with_name("demo_policy.toml")
 PORT = 8765
 TRIES = 20  # ports looked at from PORT on
-STATE = ("countersign.db*", "shop.db*", "clock", "demo.log")
+STATE = ("countersign.db*", "shop.db*", "demo.log")
 
 
 class DemoError(Exception):
     """The demo cannot start, for this reason."""
 
 
-def run(folder: Path, port: int | None, fresh: bool, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Run until Ctrl-C, whose KeyboardInterrupt it passes on. `fresh` forgets what earlier demos left in `folder`.
+def run(folder: Path, port: int | None, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Run until Ctrl-C, whose KeyboardInterrupt it passes on. What earlier demos left in `folder` is forgotten.
 
     Raises DemoError where the port is taken, AlreadyRunningError where a demo runs in this folder, SettingsError
     where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if fresh:
-        empty(folder)
+    empty(folder)
     logging.basicConfig(filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     Shop(folder / "shop.db").create()
-    clock = kept_clock(folder / "clock")
+    clock = ShiftedClock()
     with ExitStack() as stack:
         sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port)))
         planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
@@ -74,19 +72,6 @@ def demo_settings(folder: Path, sandbox: Sandbox, planner: Planner | None, envir
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
     }
     return Settings.load(values)
-
-
-def kept_clock(path: Path) -> ShiftedClock:
-    """A clock that goes on from where the demo's clock was last moved to, and keeps its later moves in `path`."""
-    clock = ShiftedClock()
-    with suppress(OSError, ValueError, OverflowError):
-        clock.advance(float(path.read_text("utf-8")))
-
-    def keep() -> None:
-        path.write_text(str((clock.now() - datetime.now(UTC)).total_seconds()), "utf-8")
-
-    clock.on_shift.append(keep)
-    return clock
 
 
 def empty(folder: Path) -> None:

@@ -160,7 +160,7 @@ def _who(view: CardView) -> list[str]:
 
 
 def _asked(view: CardView) -> str:
-    link = escape(view.origin.replace("|", "%7C")) if view.origin.startswith("https://") else ""
+    link = escape(view.origin.replace("|", "%7C")) if view.origin.startswith(("https://", "http://")) else ""
     return f"Asked by {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")
 
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from http.client import HTTPException
 from typing import Any
 
 from slack_sdk import WebClient
@@ -27,6 +28,7 @@ from storage.states import CallStatus
 
 log = logging.getLogger("countersign.outbox")
 EVENT_TYPE = "countersign"
+TRIES = 4  # before a message that is itself the problem is set aside
 CERTAIN = 500  # an answer below this status says that nothing was posted
 PASSING = {
     "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout",
@@ -118,8 +120,20 @@ class Outbox:
             return self._failed(row, error)
         except Exception as error:  # noqa: BLE001 - whatever the network does is retried, and said in the log
             log.warning("message %s (%s): %s: %s", row.seq, row.kind, type(error).__name__, error)
+            if row.attempts >= TRIES and not isinstance(error, OSError | HTTPException):
+                self._set_aside(row, error)
+                return True
             self._later(row, f"{type(error).__name__}: {error}")
             return False
+
+    def _set_aside(self, row: Message, error: Exception) -> None:
+        """It cannot be drawn, and no waiting mends that: what comes after it in its channel is not held up."""
+        try:
+            self._give_up(row, type(error).__name__)
+        except Exception:
+            log.exception("message %s (%s) is set aside", row.seq, row.kind)
+            with self._core.store.write() as tx:
+                outbox.change(tx, row, status="failed", error=str(error)[:300], due_at=None)
 
     def _dispatch(self, row: Message) -> None:
         if row.kind == "private":
@@ -287,6 +301,10 @@ class Outbox:
             run = runs.get(tx, row.run_id) if lost else None
             if run is not None:
                 text = "I could not show this to its approvers, so it will not happen."
-                outbox.notice(tx, run, f"unseen:{row.key}", {"text": text})
+                if run.channel != row.channel:
+                    outbox.notice(tx, run, f"unseen:{row.key}", {"text": text})
+                else:  # what could not be posted there would not arrive there either
+                    to = run.requester
+                    outbox.private(tx, f"unseen:{row.key}", channel=to, thread_ts="", person=to, text=text)
         if lost:
             self._core.wake()
