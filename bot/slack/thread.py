@@ -23,8 +23,10 @@ LONGEST = 20_000  # characters of one message that the model is given
 
 
 def said(event: dict[str, Any], bot_user: str) -> str:
-    """A message event's words: the bot's own mention taken out, entities undone, files named."""
+    """A message event's words: the bot's own mention taken out, channels and links as typed, files named."""
     text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
+    text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
+    text = re.sub(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>", lambda m: m[1] or m[2], text)
     text = html.unescape(text).strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
     return "\n".join([text, *files]).strip()
