@@ -54,6 +54,7 @@ from storage.digest import load_key
 from storage.store import Store
 
 log = logging.getLogger("countersign")
+PING = 2.0  # seconds between two pings; the client gives a dead line up after five that failed, and is deaf till then
 GRACE = 5.0  # seconds that runs have to come to the end of their step when the process stops
 
 
@@ -88,7 +89,7 @@ class App:
             self._threads.append(thread)
         if connect:
             token = self.core.settings.slack_app_token.get_secret_value()
-            self.handler = SocketModeHandler(self.bolt, token)
+            self.handler = SocketModeHandler(self.bolt, token, ping_interval=PING)
             self.handler.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         log.info("Countersign is at work in %s", self.core.identity.team)
 

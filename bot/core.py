@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter
@@ -52,7 +53,7 @@ class Core:
 
 def dump_arguments(args: BaseModel) -> str:
     """Validated arguments as canonical JSON: what is stored, shown, digested and run. Raises OddValueError."""
-    return canonical(to_jsonable_python(_open_secrets(args.model_dump(mode="python", exclude_computed_fields=True))))
+    return canonical(to_jsonable_python(_opened(args.model_dump(mode="python", exclude_computed_fields=True))))
 
 
 def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
@@ -61,16 +62,26 @@ def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
     return args
 
 
-def _open_secrets(value: Any) -> Any:
-    """Pydantic writes its secret types as stars; what is stored has to be the value itself."""
+def readable_arguments(tool: Tool[Any], text: str) -> dict[str, Any]:
+    """Stored arguments as JSON values in the form the tool's own types give them: an amount reads 40.00, not 40."""
+    args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
+    values: dict[str, Any] = to_jsonable_python(_opened(args, exact=False))
+    return values
+
+
+def _opened(value: Any, *, exact: bool = True) -> Any:
+    """Secret types opened (Pydantic writes them as stars), sets in order; `exact`: equal decimals in one form."""
     if isinstance(value, SecretStr | SecretBytes):
         return value.get_secret_value()
+    if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
+        return json.loads(canonical(value))
     if isinstance(value, dict):
-        return {key: _open_secrets(each) for key, each in value.items()}
+        return {key: _opened(each, exact=exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_open_secrets(each) for each in value]
+        return [_opened(each, exact=exact) for each in value]
     if isinstance(value, set | frozenset):  # a set has no order of its own, and the digest needs one
-        return sorted((_open_secrets(each) for each in value), key=lambda each: canonical(to_jsonable_python(each)))
+        opened = (_opened(each, exact=exact) for each in value)
+        return sorted(opened, key=lambda each: canonical(to_jsonable_python(each)))
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.authority import No, Yes
-from bot.core import Core, body, dump_gate, fingerprint, load_gate
+from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
 from bot.judging import Edit, Judge
 from bot.policy import Ask
@@ -157,7 +157,8 @@ class Deciding:
         if shown is None or run is None or not isinstance(found, Applied) or shown.call.tool not in core.tools.tools:
             self._refuse(delivery, self._judge.lost(found, delivery.user))
             return
-        parsed = read_submission(core.tools.tools[shown.call.tool], shown.arguments, state)
+        tool = core.tools.tools[shown.call.tool]
+        parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
         verdict = self._judge.judge("edit", shown.call, run, delivery.user)
         if isinstance(parsed, FieldErrors) or isinstance(verdict, No):
             why = (

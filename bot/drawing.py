@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from bot.core import Core, load_arguments
+from bot.core import Core, load_arguments, readable_arguments
 from bot.slack.fields import values
 from bot.slack.views import CallView, CardView, Value
+from bot.tools import Tool
 from storage import calls, outbox, runs
 from storage.models import Call, Message, Revision
 from storage.states import CallStatus
@@ -51,7 +52,7 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
         effect=_effect(core, call, shown.revision),
         does=call.does,
         status=call.status,
-        values=_values(core, call, shown.arguments, json.loads(before.arguments) if before and changed else None),
+        values=_values(core, call, shown.revision, before if changed else None),
         digest=call.digest,
         deadline=call.deadline,
         preview=call.preview,
@@ -65,11 +66,19 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
     )
 
 
-def _values(core: Core, call: Call, arguments: dict[str, Any], before: dict[str, Any] | None) -> tuple[Value, ...]:
+def _values(core: Core, call: Call, now: Revision, before: Revision | None) -> tuple[Value, ...]:
     tool = core.tools.get(call.tool)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
-        return tuple(Value(name, "••••••••") for name in arguments)
-    return values(tool, arguments, before)
+        return tuple(Value(name, "••••••••") for name in json.loads(now.arguments))
+    return values(tool, _readable(tool, now), _readable(tool, before) if before else None)
+
+
+def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
+    try:
+        return readable_arguments(tool, revision.arguments)
+    except ValidationError:  # the tool has changed since; as they were stored, then
+        stored: dict[str, Any] = json.loads(revision.arguments)
+        return stored
 
 
 def card_view(core: Core, tx: Connection, row: Message) -> CardView | None:

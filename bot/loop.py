@@ -28,6 +28,7 @@ from storage.models import Call, Delivery
 from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.loop")
+OVERDUE = timedelta(seconds=1)  # between two looks at a deadline that a click holds up, or that cannot fall
 TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
@@ -157,15 +158,19 @@ class Loop:
             oldest = inbox.oldest_click(tx)
             due = calls.due(tx, min(now, oldest) if oldest else now)
         fallen: dict[str, list[Call]] = {}
-        for call in due:
+        for call_id in due:
             try:
                 with self._core.store.write() as tx:
-                    if decisions.expire(tx, call, at=now) and call.status is CallStatus.PENDING:
+                    call = calls.get(tx, call_id)
+                    if call and decisions.expire(tx, call, at=now) and call.status is CallStatus.PENDING:
                         fallen.setdefault(call.plan_id, []).append(call)
             except Exception:
-                log.exception("run %s call %s: could not be expired", call.run_id, call.id)
+                log.exception("call %s: could not be expired", call_id)
         for group in fallen.values():
-            self._say_expired(group)
+            try:
+                self._say_expired(group)
+            except Exception:
+                log.exception("run %s: could not say what expired", group[0].run_id)
         if due:
             self._core.post()
 
@@ -200,6 +205,8 @@ class Loop:
         with self._core.store.write() as tx:
             for run in runs.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
+            for run in runs.cut_short(tx):  # nobody is left to write down how its last call ended
+                decisions.leave_behind(tx, run, at=now)
 
     def _hand_out(self) -> None:
         with self._core.store.read() as tx:
@@ -234,7 +241,7 @@ class Loop:
         with self._core.store.read() as tx:
             nearest = calls.next_deadline(tx)
         if nearest is not None:
-            self._scheduler_wake(max(nearest - now, timedelta(milliseconds=5)), "deadline")
+            self._scheduler_wake(nearest - now if nearest > now else OVERDUE, "deadline")
 
     def _scheduler_wake(self, wait: timedelta, name: str) -> None:
         if self._scheduler.running:

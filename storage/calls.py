@@ -105,11 +105,11 @@ def settled(call: Call) -> bool:
     return call.status in CALL_FINAL or (call.status is CallStatus.UNKNOWN and call.deadline is None)
 
 
-def due(tx: Connection, horizon: datetime) -> list[Call]:
-    """Calls whose deadline has fallen at `horizon`, oldest deadline first."""
+def due(tx: Connection, horizon: datetime) -> list[str]:
+    """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first; a broken row is as good as any."""
     waiting = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
     where = (waiting, col(Call.deadline).is_not(None), col(Call.deadline) <= horizon)
-    return rows(tx, Call, select(Call).where(*where).order_by(col(Call.deadline), col(Call.position)))
+    return list(tx.scalars(select(col(Call.id)).where(*where).order_by(col(Call.deadline), col(Call.position))))
 
 
 def next_deadline(tx: Connection) -> datetime | None:

@@ -203,7 +203,7 @@ def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
 
 
 def leave_behind(tx: Connection, run: Run, *, at: datetime) -> None:
-    """A new request begins in the thread of a run that FAILED: what that one had not started never will be."""
+    """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started never will be."""
     output = "SUPERSEDED: a new request was made in this thread, so it was not run."
     _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
     plan = calls.open_plan(tx, run.id)

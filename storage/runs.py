@@ -10,8 +10,8 @@ from sqlalchemy import Connection, insert, select, update
 from sqlmodel import col
 
 from storage import calls, moves
-from storage.models import Item, Plan, Run, values
-from storage.states import RUN_OPEN, RunStatus
+from storage.models import Call, Item, Plan, Run, values
+from storage.states import RUN_OPEN, CallStatus, RunStatus
 from storage.store import first, rows
 
 
@@ -65,6 +65,12 @@ def orphans(tx: Connection, now: datetime) -> list[Run]:
     """Runs whose worker let its lease lapse."""
     where = (col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= now)
     return rows(tx, Run, select(Run).where(*where))
+
+
+def cut_short(tx: Connection) -> list[Run]:
+    """Cancelled runs that have a call RUNNING."""
+    running = select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)
+    return rows(tx, Run, select(Run).where(col(Run.status) == RunStatus.CANCELLED, col(Run.id).in_(running)))
 
 
 def count(tx: Connection, run: Run, **columns: int) -> None:

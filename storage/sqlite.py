@@ -43,7 +43,7 @@ def prepare(engine: Engine) -> None:
 def append_only_triggers() -> list[str]:
     """DDL that makes the append-only tables refuse update and delete."""
     return [
-        f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
+        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for table in APPEND_ONLY
         for verb in ("update", "delete")
@@ -71,4 +71,7 @@ def copy_to(engine: Engine, target: Path) -> None:
     """A consistent copy of the whole database (VACUUM INTO), taken before a migration."""
     with engine.connect() as connection:
         raw: Any = connection.connection.driver_connection
-        raw.execute("VACUUM INTO ?", (str(target),))
+        part = target.with_name(f"{target.name}.part")  # VACUUM INTO refuses a file that an earlier try left behind
+        part.unlink(missing_ok=True)
+        raw.execute("VACUUM INTO ?", (str(part),))
+        part.replace(target)

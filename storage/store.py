@@ -86,10 +86,10 @@ def first(tx: Connection, model: type[M], statement: Select[Any]) -> M | None:
     return found[0] if found else None
 
 
-def migrate(store: Store) -> None:
-    """Bring the schema to the newest revision, copying the file first when it holds an older one."""
+def migrate(store: Store, scripts: str = "storage:migrations") -> None:
+    """Bring the schema to the newest revision in `scripts`, copying the file first when it holds an older one."""
     config = Config()
-    config.set_main_option("script_location", "storage:migrations")
+    config.set_main_option("script_location", scripts)
     script = ScriptDirectory.from_config(config)
     newest = script.get_current_head()
     with store.engine.connect() as connection:

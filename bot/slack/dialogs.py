@@ -9,7 +9,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.authority import No, Yes
-from bot.core import Core, load_gate
+from bot.core import Core, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
 from bot.judging import Judge
 from bot.policy import Ask
@@ -75,9 +75,8 @@ class Dialogs:
                 if tool is None:
                     return None, sentences.stale_card()
                 both = isinstance(gate, Ask) and gate.editor_counts
-                view = edit_modal(
-                    tool, shown.arguments, call_id=target, revision=shown.call.revision, save_and_approve=both
-                )
+                arguments = readable_arguments(tool, shown.revision.arguments)
+                view = edit_modal(tool, arguments, call_id=target, revision=shown.call.revision, save_and_approve=both)
         return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
 
     def _reject_all(self, plan_id: str, number: str, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
@@ -120,7 +119,7 @@ class Dialogs:
         if shown is None or run is None or not first:
             return {}
         tool = self._core.tools.tools[shown.call.tool]
-        parsed = read_submission(tool, shown.arguments, state)
+        parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
         if isinstance(parsed, FieldErrors):
             return parsed.errors
         if parsed.changed and isinstance(edit := self._judge.edit_of(shown, parsed), str):

@@ -120,7 +120,7 @@ def _event(body: dict[str, Any]) -> Delivery:
     user = event.get("user", "")
     channel, ts = event.get("channel", ""), event.get("ts", "")
     key = f"event:{body['event_id']}"
-    if is_message and not event.get("subtype") and ts:
+    if is_message and event.get("subtype") in (None, "file_share", "thread_broadcast") and ts:
         key = f"msg:{team}:{channel}:{ts}"  # a mention comes twice, as app_mention and as message: one request
     return Delivery(
         key=key,

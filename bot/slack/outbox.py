@@ -21,10 +21,9 @@ from slack_sdk.errors import SlackApiError
 from bot.core import Core
 from bot.slack import answers
 from bot.slack.drawn import blocks_of, draw
-from storage import calls as call_rows
-from storage import moves, outbox, runs
+from bot.slack.unseen import close_unseen
+from storage import outbox, runs
 from storage.models import Message
-from storage.states import CallStatus
 
 log = logging.getLogger("countersign.outbox")
 EVENT_TYPE = "countersign"
@@ -283,28 +282,8 @@ class Outbox:
 
     def _give_up(self, row: Message, code: str) -> None:
         """It will never be sent. A card that nobody can see fails closed: what it asks for is not done."""
-        now = self._core.clock.now()
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="failed", error=code, due_at=None)
-            copies = (
-                [other for other in outbox.cards(tx, row.plan_id) if other.status != "failed"] if row.plan_id else []
-            )
-            shown = {call for copy in copies for call in outbox.body(copy)["calls"]}
-            lost = [c for c in outbox.body(row).get("calls", []) if c not in shown] if row.kind == "card" else []
-            for call_id in lost:
-                call = call_rows.get(tx, call_id)
-                if call is not None and call.status is CallStatus.PENDING:
-                    note = f"the card could not be shown to its approvers ({code})"
-                    output = f"CANCELLED: {note}, so it was not run."
-                    moves.call(tx, call, CallStatus.CANCELLED, at=now, actor="system", output=output, note=note)
-                    runs.free(tx, call.run_id, at=now, actor="system")
-            run = runs.get(tx, row.run_id) if lost else None
-            if run is not None:
-                text = "I could not show this to its approvers, so it will not happen."
-                if run.channel != row.channel:
-                    outbox.notice(tx, run, f"unseen:{row.key}", {"text": text})
-                else:  # what could not be posted there would not arrive there either
-                    to = run.requester
-                    outbox.private(tx, f"unseen:{row.key}", channel=to, thread_ts="", person=to, text=text)
+            lost = row.kind == "card" and close_unseen(tx, row, code, at=self._core.clock.now())
         if lost:
             self._core.wake()

@@ -8,6 +8,8 @@ from typing import Any
 from alembic import context
 from sqlalchemy import Engine
 
+from storage.sqlite import append_only_triggers
+
 engine: Engine = context.config.attributes["engine"]
 with engine.connect() as connection:
     sqlite = engine.dialect.name == "sqlite"
@@ -18,6 +20,8 @@ with engine.connect() as connection:
     with context.begin_transaction():
         context.run_migrations()
         if sqlite:
+            for statement in append_only_triggers():  # a table that was made anew has lost them
+                connection.exec_driver_sql(statement)
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
             if broken:
                 raise RuntimeError(f"the migration would leave dangling rows: {broken[:5]}")

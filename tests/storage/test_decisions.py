@@ -163,7 +163,7 @@ def test_due_is_ordered(store: Store) -> None:
     seed(store, C.APPROVED, deadline=AT)
     unknown = seed(store, C.UNKNOWN, deadline=AT + 2 * TICK)
     with store.read() as tx:
-        found = [call.id for call in calls.due(tx, AT + HOUR)]
+        found = calls.due(tx, AT + HOUR)
     assert found == [s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])]
 
 

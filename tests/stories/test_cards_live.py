@@ -251,10 +251,15 @@ def test_a_review_submitted_after_the_decision_tells_who_was_first(world: World,
 
 
 def test_a_card_that_cannot_be_posted_fails_closed(world: World, kit: Kit) -> None:
-    """Slack will never take it: the call is cancelled, thread and model hear why, the run goes on (S05)."""
+    """Slack will never take it: the call is cancelled, requester and model hear why, the run goes on (S05)."""
     world.slack.faults.fail("chat.postMessage", "restricted_action", match=lambda a: "card:" in json.dumps(a))
     thread = ask(world, ("note", {"text": "unseen"}))
-    world.said(SUPPORT, thread, "I could not show this to its approvers, so it will not happen.")
+    ben = world.person("ben")
+
+    def told_ben() -> bool:
+        return any("could not show" in words(m) for m in ben.messages(ben.dm_channel) if m["ts"] > thread)
+
+    world.slack.wait(told_ben)
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
     assert status(world, thread) == ["cancelled"]

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlmodel import col
 
+from storage import outbox
 from storage.models import Message
 from storage.states import CallStatus, RunStatus
 from tests.stories.kit import Kit
-from tests.stories.world import FINANCE, GENERAL, SUPPORT, Turn, World, action_ids, ask, now_at, value_of, words
+from tests.stories.world import (
+    FINANCE,
+    GENERAL,
+    SUPPORT,
+    World,
+    action_ids,
+    all_sent,
+    ask,
+    chat,
+    now_at,
+    showing,
+    value_of,
+    words,
+)
 
 C = CallStatus
 Match = Callable[[dict[str, Any]], bool]
@@ -28,43 +42,15 @@ def having(part: str) -> Match:
     return lambda args: part in str(args)
 
 
-def chat(world: World, answer: str, channel: str = SUPPORT, who: str = "ben") -> str:
-    """Someone asks and the model just answers; returns the thread."""
-    world.planner.script(Turn(text=answer))
-    thread: str = world.person(who).say(channel, "@bot tell me")
-    return thread
-
-
-def showing(world: World, channel: str, thread: str | None, part: str) -> list[dict[str, Any]]:
-    """The bot's messages with this text."""
-    return [m for m in world.person("ana").messages(channel, thread) if m.get("bot_id") and part in words(m)]
-
-
-def all_sent(world: World) -> None:
-    """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
-
-    def unsent() -> list[Message]:
-        return world.all(Message, Message.status.in_(["pending", "sending", "closing", "stale"]))
-
-    for _ in range(6):
-        world.settle()
-        if not unsent():
-            return
-        world.clock.advance(61)
-    raise AssertionError([(m.kind, m.status, m.error) for m in unsent()])
-
-
 @pytest.fixture
-def counted(world: World) -> Iterator[Counted]:
+def counted(world: World) -> Counted:
     """How many requests of a method were answered with a status since the story began."""
     before = len(world.slack.requests)
-    yield lambda method, status: [r.status for r in world.slack.requests[before:] if r.method == method].count(status)
+    return lambda method, status: [r.status for r in world.slack.requests[before:] if r.method == method].count(status)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_post_whose_answer_was_lost(
-    world: World, kit: Kit, counted: Counted, when: str
-) -> None:
+def test_a_post_whose_answer_was_lost(world: World, kit: Kit, counted: Counted, when: str) -> None:
     """The connection is cut before or after the card was posted: there is exactly one card, and it can be clicked."""
     text = f"answer lost {when}"
     world.slack.faults.drop("chat.postMessage", when, match=with_card)
@@ -114,7 +100,7 @@ def test_rate_limited_posts_keep_their_order(world: World, counted: Counted) -> 
     first = chat(world, "The earlier words.")
     world.slack.wait(lambda: counted("chat.postMessage", 429) == 1)
     second = chat(world, "The later words.")
-    world.slack.wait(lambda: world.all(Message, Message.body.contains("The later words.")))
+    world.slack.wait(lambda: world.all(Message, col(Message.body).contains("The later words.")))
     world.said(GENERAL, chat(world, "Elsewhere.", GENERAL), "Elsewhere.")
     world.settle()
     assert not showing(world, SUPPORT, first, "The earlier words.")
@@ -132,7 +118,7 @@ def test_rate_limited_updates_keep_their_order(world: World, counted: Counted) -
     world.slack.faults.rate_limit("chat.update", retry_after=40)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.slack.wait(lambda: counted("chat.update", 429) == 1)
-    world.slack.wait(lambda: world.all(Message, Message.body.contains("All noted down.")))
+    world.slack.wait(lambda: world.all(Message, col(Message.body).contains("All noted down.")))
     world.said(GENERAL, chat(world, "Not held up.", GENERAL), "Not held up.")
     world.settle()
     assert "approve" in action_ids(now_at(world, SUPPORT, card["ts"]))
@@ -207,13 +193,10 @@ def test_a_deleted_card_comes_back(world: World, kit: Kit) -> None:
 def test_a_message_that_cannot_be_drawn_is_set_aside(world: World) -> None:
     """A corrupt row in the outbox fails alone; what comes after it in the channel is said (D06)."""
     with world.app.core.store.write() as tx:
-        insert = "INSERT INTO message (key, kind, channel, body, status, run_id, plan_id, thread_ts, recipient, wanted,"
-        insert += " shown, ts, attempts, error) VALUES ('bad', 'card', :c, '{', 'pending', '', '', '', '', 1, 0, '', 0, '')"
-        tx.execute(text(insert), {"c": SUPPORT})
+        outbox.put(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
     thread = chat(world, "After the corrupt one.")
-    world.slack.wait(lambda: world.all(Message, Message.body.contains("After the corrupt one.")))
+    world.slack.wait(lambda: world.all(Message, col(Message.body).contains("After the corrupt one.")))
     all_sent(world)
     assert showing(world, SUPPORT, thread, "After the corrupt one.")
     [bad] = world.all(Message, Message.key == "bad")
     assert bad.status == "failed"
-

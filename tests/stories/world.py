@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
+from sqlmodel import col
 
 from bot.app import App, build
 from bot.clock import ShiftedClock
@@ -21,7 +22,7 @@ from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from bot.tools import Tool
 from bot.tools.shop import Shop
-from storage import decisions
+from storage import decisions, outbox
 from storage.models import Audit, Call, Delivery, Message, Run
 from storage.states import RUN_OPEN
 from storage.store import rows
@@ -211,3 +212,29 @@ def arrived(world: World) -> None:
     """Wait until the bot has acknowledged, and so stored, all that Slack has sent; then until it is at rest."""
     world.slack.wait(lambda: all(each.outcome != "pending" for each in world.slack.deliveries))
     world.settle()
+
+
+def chat(world: World, answer: str, channel: str = SUPPORT, who: str = "ben") -> str:
+    """Someone asks and the model just answers; returns the thread."""
+    world.planner.script(Turn(text=answer))
+    thread: str = world.person(who).say(channel, "@bot tell me")
+    return thread
+
+
+def showing(world: World, channel: str, thread: str | None, part: str) -> list[dict[str, Any]]:
+    """The bot's messages with this text."""
+    return [m for m in world.person("ana").messages(channel, thread) if m.get("bot_id") and part in words(m)]
+
+
+def all_sent(world: World) -> None:
+    """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
+
+    def unsent() -> list[Message]:
+        return world.all(Message, col(Message.status).in_(outbox.WORK))
+
+    for _ in range(6):
+        world.settle()
+        if not unsent():
+            return
+        world.clock.advance(61)
+    raise AssertionError([(m.kind, m.status, m.error) for m in unsent()])

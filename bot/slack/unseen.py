@@ -1,0 +1,37 @@
+"""What becomes of calls whose card cannot be shown: they are not done, and somebody hears so. Sends nothing itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from storage import calls, moves, outbox, runs
+from storage.models import Message
+from storage.states import CallStatus
+
+UNSEEN = "I could not show this to its approvers, so it will not happen."
+
+
+def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> bool:
+    """Cancel what only this card, given up as `code`, asked for, and tell the request; False when copies show it all.
+
+    In the caller's transaction, after the card was marked as failed.
+    """
+    copies = [other for other in outbox.cards(tx, card.plan_id) if other.status != "failed"] if card.plan_id else []
+    shown = {call for copy in copies for call in outbox.body(copy)["calls"]}
+    lost = [call for call in outbox.body(card).get("calls", []) if call not in shown]
+    for call_id in lost:
+        call = calls.get(tx, call_id)
+        if call is not None and call.status is CallStatus.PENDING:
+            note = f"the card could not be shown to its approvers ({code})"
+            output = f"CANCELLED: {note}, so it was not run."
+            moves.call(tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note)
+            runs.free(tx, call.run_id, at=at, actor="system")
+    run = runs.get(tx, card.run_id) if lost else None
+    if run is not None and run.channel != card.channel:
+        outbox.notice(tx, run, f"unseen:{card.key}", {"text": UNSEEN})
+    elif run is not None:  # what could not be posted there would not arrive there either
+        to = run.requester
+        outbox.private(tx, f"unseen:{card.key}", channel=to, thread_ts="", person=to, text=UNSEEN)
+    return bool(lost)

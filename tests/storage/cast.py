@@ -1,0 +1,153 @@
+"""People, a policy, tools and a Core around them, without Slack: the directory stands in for the wire."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from bot.authority import Authority, Group, LookupFailedError, Person
+from bot.clock import Clock
+from bot.core import Core, Identity
+from bot.policy import parse
+from bot.settings import Settings
+from bot.tools import Effect, Registry, Tool, ToolContext, tool
+from storage.models import Delivery
+from storage.store import Store
+from tests.storage.rows import AT, TEAM
+
+ANA, BEN, CLEO, DAN = "UANA00001", "UBEN00001", "UCLEO0001", "UDAN00001"
+GUS, EVE, ZOE, BOT = "UGUS00001", "UEVE00001", "UZOE00001", "UBOT00001"
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+deadline = "1h"
+
+[[rule]]
+tool = "free"
+verdict = "allow"
+"""
+
+
+class Cast:
+    """Everybody; `down` makes every look-up fail, `asked` counts what was looked up."""
+
+    def __init__(self) -> None:
+        self.people = {
+            each.id: each
+            for each in (
+                Person(ANA, TEAM, "Ana Ruiz"), Person(BEN, TEAM, "Ben Okafor"), Person(CLEO, TEAM, "Cleo Martin"),
+                Person(DAN, TEAM, "Dan Weber"), Person(GUS, TEAM, "Gus Hall", is_guest=True),
+                Person(EVE, "T0OTHERCO", "Eve Stone"), Person(ZOE, TEAM, "Zoe Lind", deleted=True),
+                Person(BOT, TEAM, "Countersign", is_bot=True),
+            )
+        }  # fmt: skip
+        self.groups = {"shop-leads": frozenset({ANA, CLEO}), "finance": frozenset({CLEO}), "nobody": frozenset[str]()}
+        self.channels = {"C0SUPPORT": frozenset({ANA, BEN, CLEO, DAN, GUS, BOT}), "C0FINANCE": frozenset({ANA, CLEO})}
+        self.down = False
+        self.asked: Counter[str] = Counter()
+
+    def _up(self, what: str) -> None:
+        self.asked[what] += 1
+        if self.down:
+            raise LookupFailedError("ratelimited")
+
+    def person(self, user: str) -> Person | None:
+        """As `bot.authority.Directory` says."""
+        self._up(user)
+        return self.people.get(user)
+
+    def group(self, handle: str) -> Group | None:
+        """The same."""
+        self._up(handle)
+        return Group(f"S{handle.upper()}", self.groups[handle]) if handle in self.groups else None
+
+    def members(self, channel: str) -> frozenset[str]:
+        """The same."""
+        self._up(channel)
+        return self.channels.get(channel, frozenset())
+
+    def channel(self, name: str) -> str | None:
+        """The same."""
+        self._up(name)
+        return name if name in self.channels else None
+
+
+class Note(BaseModel):
+    text: str = Field(title="Text", max_length=500)
+
+
+class StillClock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.at = AT
+
+    def now(self) -> datetime:
+        """What it was set to."""
+        return self.at
+
+
+def make_tools(do: Any) -> list[Tool[Any]]:
+    """Tools whose every effect is `do(name, args, context)`: two that ask, one idempotent one, two that do not ask."""
+
+    def make(name: str, does: Effect, *, idempotent: bool | None = None) -> Tool[Any]:
+        @tool(title=f"Do {name}", effect=name + " “{text}”", does=does, name=name, idempotent=idempotent)
+        def act(args: Note, context: ToolContext) -> str:
+            return str(do(name, args, context))
+
+        return act
+
+    return [
+        make("note", Effect.WRITE),
+        make("wipe", Effect.DESTRUCTIVE),
+        make("put", Effect.WRITE, idempotent=True),
+        make("free", Effect.WRITE),
+        make("peek", Effect.READ),
+    ]
+
+
+def make_core(store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], policy: str = POLICY) -> Core:
+    """Everything the loop and the worker share."""
+    registry = Registry()
+    registry.add(*tools)
+    settings = Settings(
+        slack_bot_token="xoxb-1",
+        slack_app_token="xapp-1",
+        openai_api_key="k",
+        policy_path=Path("policy.toml"),
+        max_cards=1000,
+        max_calls=1000,
+        max_pending=1000,
+        max_turns=1000,
+    )  # fmt: skip
+    return Core(
+        settings=settings, store=store, clock=clock, policy=parse(policy), tools=registry,
+        authority=Authority(cast, TEAM), directory=cast, identity=Identity(TEAM, BOT, "BBOT00001"), key=b"k" * 32,
+    )  # fmt: skip
+
+
+def click(
+    key: str, action: str, value: str, person: str, *, at: Any = AT, container: dict[str, str] | None = None
+) -> Delivery:
+    """A stored click on a button."""
+    body = {"actions": [{"action_id": action, "value": value}], "container": container or {}}
+    return Delivery(
+        key=key, kind="action", team=TEAM, user=person, channel="C0SUPPORT", thread_ts="1.0", body=json.dumps(body),
+        received_at=at,
+    )  # fmt: skip
+
+
+def submission(
+    key: str, callback: str, about: dict[str, Any], values: dict[str, Any], person: str, *, at: Any = AT
+) -> Delivery:
+    """A stored dialog."""
+    view = {"callback_id": callback, "private_metadata": json.dumps(about), "state": {"values": values}}
+    return Delivery(
+        key=key, kind="submission", team=TEAM, user=person, channel="C0SUPPORT", thread_ts="1.0",
+        body=json.dumps({"view": view}), received_at=at,
+    )  # fmt: skip

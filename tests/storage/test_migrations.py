@@ -1,0 +1,146 @@
+"""Schemas: the first one is the models', the next one keeps every row, and one from the future is refused."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlmodel import SQLModel
+
+import storage.migrations
+from storage import audit, decisions, runs
+from storage.decisions import Applied, Decided
+from storage.sqlite import APPEND_ONLY
+from storage.store import SchemaError, Store, migrate
+from tests.storage.rows import AT, C, R, Seeded, seed
+
+NEXT = '''
+"""A change that only a batch can make: it rebuilds the tables that others refer to, and one that refuses changes."""
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9999"
+down_revision = {before!r}
+
+
+def upgrade():
+    for table in {tables!r}:
+        with op.batch_alter_table(table, recreate="always") as batch:
+            batch.add_column(sa.Column("extra", sa.Text(), nullable=False, server_default="x"))
+    {more}
+'''
+HEAD = "0001"
+REBUILT = ("run", "plan", "call", "vote", "audit")
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Path:
+    """A copy of the migrations, for `followed` to add another one to."""
+    ours = Path(storage.migrations.__file__).parent
+    copied = tmp_path / "scripts"
+    shutil.copytree(ours, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    return copied
+
+
+def followed(scripts: Path, more: str = "pass") -> str:
+    """Add the next migration, or change it; where the migrations are."""
+    (scripts / "versions" / "v9999.py").write_text(NEXT.format(before=HEAD, tables=REBUILT, more=more))
+    shutil.rmtree(scripts / "versions" / "__pycache__", ignore_errors=True)
+    return str(scripts)
+
+
+def counts(path: Path) -> dict[str, int]:
+    """How many rows each table has, and how many triggers there are."""
+    with closing(sqlite3.connect(path)) as raw:
+        names = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        found = {name: raw.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
+        return found | {"triggers": len(raw.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchall())}
+
+
+def pending(store: Store) -> Seeded:
+    """A database in the middle of its work: some calls wait, some are decided, and there is a transcript."""
+    seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
+    with store.write() as tx:
+        runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+    return seeded
+
+
+def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
+    """D05: what the migrations make is what the models say: Alembic finds no difference."""
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, SQLModel.metadata) == []
+        assert context.get_current_revision() == HEAD
+    assert counts(store.path)["triggers"] == 2 * len(APPEND_ONLY)
+
+
+def test_opening_again_changes_nothing(store: Store) -> None:
+    """D05: a start with the newest schema makes no copy and leaves every row as it is."""
+    pending(store)
+    before = counts(store.path)
+    store.close()
+    again = Store(f"sqlite:///{store.path}").open()
+    again.close()
+    assert counts(store.path) == before
+    assert not list(store.path.parent.glob("*.before-*"))
+
+
+def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
+    """D05: rebuilding tables that others refer to keeps every row, the triggers, and foreign keys, and copies first."""
+    pending(store)
+    before = counts(store.path)
+    migrate(store, followed(scripts))
+    assert counts(store.path) == before
+    assert counts(store.path.with_name("countersign.db.before-9999")) == before
+    with store.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(extra) FROM call").scalar() == 3
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        assert connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall() == []
+    for table in ("vote", "audit"):
+        with pytest.raises(Exception, match="append-only"), store.write() as tx:
+            tx.exec_driver_sql(f"DELETE FROM {table}")
+
+
+def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
+    """D05, D03: what waited before a migration is decided after it, and the audit's chain goes on."""
+    seeded = pending(store)
+    drop = [f"op.execute('ALTER TABLE {table} DROP COLUMN extra')" for table in REBUILT]
+    migrate(store, followed(scripts, "; ".join(drop)))
+    with store.write() as tx:
+        assert isinstance(decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT), Decided)
+        assert isinstance(decisions.vote(tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT), Applied)
+        assert isinstance(decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT), Applied)
+        assert audit.verify(tx) is None
+    assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)
+
+
+def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> None:
+    """D05: when a migration breaks off, schema and rows are the old ones, the copy is there, and the next try works."""
+    pending(store)
+    before = counts(store.path)
+    for more in ("raise RuntimeError('half-way')", "op.execute('DELETE FROM run')"):
+        with pytest.raises(RuntimeError, match=r"half-way|dangling"):
+            migrate(store, followed(scripts, more))
+        store.engine.dispose()
+        assert counts(store.path) == before
+        assert counts(store.path.with_name("countersign.db.before-9999")) == before
+    migrate(store, followed(scripts))
+    assert counts(store.path) == before
+
+
+def test_a_newer_schema_is_refused(store: Store) -> None:
+    """D05: a database of a newer version is refused in a sentence that says so, and is not touched or kept locked."""
+    with store.write() as tx:
+        tx.exec_driver_sql("UPDATE alembic_version SET version_num = '8888'")
+    store.close()
+    for _ in range(2):
+        with pytest.raises(SchemaError, match=r"newer Countersign \(schema 8888\); upgrade this one"):
+            Store(f"sqlite:///{store.path}").open()
+    with closing(sqlite3.connect(store.path)) as raw:
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("8888",)]

@@ -1,0 +1,200 @@
+"""The inbox's and the outbox's rows: once is once, in order, and what cannot go on does not hold up the rest."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from storage import contacts, inbox, outbox
+from storage.models import Delivery, Message
+from storage.store import Store
+from tests.storage.rows import AT, TEAM, delivery, seed
+
+SECOND = timedelta(seconds=1)
+
+
+def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
+    """A row of the outbox, changed to `columns`."""
+    with store.write() as tx:
+        outbox.put(tx, Message(key=key, kind="notice", channel=channel))
+        row = outbox.by_key(tx, key)
+        assert row is not None
+        if columns:
+            outbox.change(tx, row, **columns)
+    return row
+
+
+def due(store: Store, now: datetime = AT) -> list[str]:
+    """The keys of what is due."""
+    with store.read() as tx:
+        return [row.key for row in outbox.due(tx, now)]
+
+
+def new(store: Store) -> list[Delivery]:
+    """What is to be taken in."""
+    with store.read() as tx:
+        return inbox.new(tx)
+
+
+def test_a_redelivery_is_ignored(store: Store) -> None:
+    """X03: the same key again is not stored again, whatever it carries, also long after it was dealt with."""
+    with store.write() as tx:
+        assert inbox.store(tx, delivery("a", body='{"n": 1}'))
+        assert not inbox.store(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
+        inbox.settle(tx, inbox.new(tx)[0], "done")
+        assert not inbox.store(tx, delivery("a"))
+        assert inbox.has(tx, "a")
+        assert not inbox.has(tx, "b")
+    assert new(store) == []
+
+
+def test_the_inbox_keeps_its_order(store: Store) -> None:
+    """X03: what arrived is taken in as it was stored, and what was settled, held or broken not again."""
+    with store.write() as tx:
+        for key in "cabd":
+            inbox.store(tx, delivery(key))
+        found = inbox.new(tx)
+        assert [each.key for each in found] == list("cabd")
+        inbox.settle(tx, found[0], "because")
+        inbox.hold(tx, found[2], "run-1")
+    assert [each.key for each in new(store)] == ["a", "d"]
+    with store.read() as tx:
+        assert [each.key for each in inbox.held(tx, "run-1")] == ["b"]
+        assert inbox.held(tx, "run-2") == []
+
+
+def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
+    """D06: a delivery that fails is tried as often as allowed, keeps what went wrong, and then holds up nothing."""
+    with store.write() as tx:
+        inbox.store(tx, delivery("bad", "action"))
+        for attempt in (1, 2):
+            assert not inbox.stumble(tx, inbox.new(tx)[0], "x" * 600, limit=3)
+            assert (inbox.new(tx)[0].attempts, len(inbox.new(tx)[0].note)) == (attempt, 500)
+        assert inbox.oldest_click(tx) == AT
+        assert inbox.stumble(tx, inbox.new(tx)[0], "why", limit=3)
+        assert (inbox.new(tx), inbox.oldest_click(tx)) == ([], None)
+
+
+def test_only_clicks_hold_back_deadlines(store: Store) -> None:
+    """T01: no deadline after the oldest undecided click falls; messages and events hold back none."""
+    with store.write() as tx:
+        for number, kind in enumerate(("message", "event", "submission", "action")):
+            inbox.store(tx, delivery(kind, kind, at=AT + number * SECOND))
+        assert inbox.oldest_click(tx) == AT + 2 * SECOND
+        for each in inbox.new(tx):
+            if each.kind == "submission":
+                inbox.settle(tx, each, "decided")
+        assert inbox.oldest_click(tx) == AT + 3 * SECOND
+
+
+def test_the_newest_taken_message(store: Store) -> None:
+    """L02: what a thread's transcript has is known by the Slack time of its newest message."""
+    with store.write() as tx:
+        assert inbox.newest_taken(tx, TEAM, "C0SUPPORT", "1.0") == ""
+        for ts, run in (("1.0", "r"), ("2.0", "r"), ("3.0", None)):
+            row = delivery(f"msg:{TEAM}:C0SUPPORT:{ts}")
+            row.thread_ts, row.run_id = "1.0", run
+            inbox.store(tx, row)
+            inbox.settle(tx, inbox.new(tx)[0], "taken")
+        assert inbox.newest_taken(tx, TEAM, "C0SUPPORT", "1.0") == "2.0"
+        assert inbox.newest_taken(tx, "T0OTHERCO", "C0SUPPORT", "1.0") == ""
+
+
+def test_said_once_is_said(store: Store) -> None:
+    """X03: a message whose key is there is not added again and not changed."""
+    first = put(store, "k", body='{"text": "first"}')
+    with store.write() as tx:
+        outbox.put(tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}'))
+        again = outbox.by_key(tx, "k")
+        assert again is not None
+        assert (again.seq, again.channel, outbox.body(again)) == (first.seq, "C1", {"text": "first"})
+
+
+def test_due_in_order(store: Store) -> None:
+    """The outbox goes out in the order of its rows; what is sent, failed or streaming does not go again."""
+    for key, status in (("a", "pending"), ("b", "sending"), ("c", "sent"), ("d", "failed"), ("e", "streaming")):
+        put(store, key, status=status)
+    put(store, "f")
+    assert due(store) == ["a", "b", "f"]
+
+
+def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
+    """S07: nothing overtakes a message that waits for another try in its channel; other channels go on."""
+    put(store, "0", "C1")
+    put(store, "1", "C1", due_at=AT + SECOND)
+    put(store, "2", "C2")
+    put(store, "3", "C1")
+    assert due(store) == ["0", "2"]
+    assert due(store, AT + SECOND) == ["0", "1", "2", "3"]
+    with store.read() as tx:
+        assert outbox.next_due(tx) == AT + SECOND
+
+
+def test_nothing_is_next_without_work(store: Store) -> None:
+    """A message that failed for good or was sent is nothing to wake up for."""
+    put(store, "sent", status="sent", due_at=AT)
+    put(store, "failed", status="failed", due_at=AT, wanted=3)
+    with store.read() as tx:
+        assert outbox.next_due(tx) is None
+    assert due(store) == []
+
+
+def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
+    """S07, S12: a change makes every copy of a card due, one made while it is being drawn makes it due again."""
+    seeded = seed(store)
+    with store.write() as tx:
+        outbox.sent(tx, seeded.card(), ts="1.1", shown=1)
+    assert due(store) == []
+    with store.write() as tx:
+        outbox.redraw(tx, seeded.plan_id)
+    drawing = seeded.card()
+    assert (due(store), drawing.wanted) == ([drawing.key], 2)
+    with store.write() as tx:
+        outbox.redraw(tx, seeded.plan_id)  # somebody decides while Slack is being told of version 2
+    with store.write() as tx:
+        outbox.sent(tx, drawing, ts="1.1", shown=2)
+    assert due(store) == [drawing.key]
+    with store.write() as tx:
+        outbox.sent(tx, seeded.card(), ts="1.1", shown=3)
+        assert [row.key for row in outbox.cards(tx, seeded.plan_id)] == [drawing.key]
+        found = outbox.at(tx, "C0SUPPORT", "1.1")
+        assert found is not None
+        assert found.key == drawing.key
+    assert due(store) == []
+
+
+@pytest.mark.parametrize("status", ["pending", "sending", "failed"])
+def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> None:
+    """S05: a change of a card that does not stand in Slack leaves its state alone; it is posted as of then."""
+    seeded = seed(store)
+    with store.write() as tx:
+        outbox.change(tx, seeded.card(), status=status)
+        outbox.redraw(tx, seeded.plan_id)
+    assert (seeded.card().status, seeded.card().wanted) == (status, 2)
+
+
+def test_streams_are_closed(store: Store) -> None:
+    """L11: streams that a crash left open are closed with their words withdrawn; other messages are left alone."""
+    seeded = seed(store)
+    for key, status in (("open", "streaming"), ("over", "sent")):
+        put(store, key, status=status, run_id=seeded.run_id)
+    with store.write() as tx:
+        open_row, over = outbox.by_key(tx, "open"), outbox.by_key(tx, "over")
+        assert open_row is not None
+        assert over is not None
+        assert outbox.is_streaming(tx, open_row)
+        outbox.close_streams(tx, seeded.run_id)
+        assert not outbox.is_streaming(tx, open_row)
+        now = outbox.by_key(tx, "open")
+        assert now is not None
+        assert (now.status, outbox.body(now)["text"]) == ("closing", "")
+        assert outbox.by_key(tx, "over") == over
+    assert "open" in due(store)
+
+
+def test_a_greeting_is_given_once(store: Store) -> None:
+    """Nobody is greeted twice; the same id in another workspace is another person."""
+    with store.write() as tx:
+        assert [contacts.met(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")] == [True, False, True]

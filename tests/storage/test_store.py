@@ -1,0 +1,248 @@
+"""The database underneath: pragmas, who waits for whom, one process at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError, StatementError
+
+from storage import inbox
+from storage.models import Call, Delivery, Run, new_id, values
+from storage.sqlite import AlreadyRunningError
+from storage.store import Store, rows
+from tests.storage.rows import AT, TEAM, delivery, seed
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def stored(store: Store) -> list[str]:
+    """The keys in the inbox."""
+    with store.read() as tx:
+        return [each.key for each in inbox.new(tx)]
+
+
+def keep(store: Store, key: str) -> None:
+    """Write one row."""
+    with store.write() as tx:
+        inbox.store(tx, delivery(key))
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://u@h/d", "mysql://u@h/d"])
+def test_only_a_file_will_do(url: str) -> None:
+    """Nothing lost: a database that would not outlive the process, or that is not SQLite, is refused."""
+    with pytest.raises(ValueError, match="SQLite file"):
+        Store(url)
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"),
+    [
+        ("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1), ("recursive_triggers", 1),
+        ("busy_timeout", 10_000),
+    ],
+)  # fmt: skip
+def test_pragmas(store: Store, pragma: str, value: object) -> None:
+    """D02, D03: every connection, the first and the tenth at once, has the pragmas that the promises rest on."""
+    open_now = [store.engine.connect() for _ in range(10)]
+    try:
+        assert {each.exec_driver_sql(f"PRAGMA {pragma}").scalar() for each in open_now} == {value}
+    finally:
+        for each in open_now:
+            each.close()
+
+
+def test_children_need_their_parents(store: Store) -> None:
+    """D05: foreign keys are enforced: a call of no run is refused, and a run with calls cannot be deleted."""
+    seeded = seed(store)
+    row = seeded.call()
+    row.id, row.run_id = new_id(), "nobody"
+    with pytest.raises(IntegrityError), store.write() as tx:
+        tx.execute(insert(Call).values(values(row)))
+    with pytest.raises(IntegrityError), store.write() as tx:
+        tx.exec_driver_sql("DELETE FROM run")
+
+
+def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
+    """D02: readers begin deferred: one that is never closed sees its snapshot, and writers go on at once."""
+    keep(store, "before")
+    with store.read() as leaked:
+        assert len(inbox.new(leaked)) == 1
+        done = threading.Event()
+
+        def write() -> None:
+            keep(store, "after")
+            done.set()
+
+        threading.Thread(target=write, daemon=True).start()
+        assert done.wait(5)
+        assert len(inbox.new(leaked)) == 1
+    assert stored(store) == ["before", "after"]
+
+
+def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
+    """D02: a writer begins immediate, so reading first and writing then never fails half-way."""
+    with store.write() as tx:
+        tx.execute(select(Run))
+        with closing(sqlite3.connect(store.path, timeout=0)) as other, pytest.raises(sqlite3.OperationalError):
+            other.execute("BEGIN IMMEDIATE")
+        inbox.store(tx, delivery("mine"))
+    assert stored(store) == ["mine"]
+
+
+def test_writers_take_turns(store: Store) -> None:
+    """D02: 16 threads that read a number and write the next one lose none."""
+    keep(store, "counter")
+
+    def add() -> None:
+        for _ in range(10):
+            with store.write() as tx:
+                seen = inbox.new(tx)[0]
+                inbox.stumble(tx, seen, "again", limit=10**6)
+
+    threads = [threading.Thread(target=add) for _ in range(16)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(20)
+    with store.read() as tx:
+        assert inbox.new(tx)[0].attempts == 160
+
+
+def _hold(path: str, pipe: Pipe) -> None:
+    """Another process: take the write lock, say so, let go when told."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        pipe.send("held")
+        pipe.recv()
+        connection.execute("COMMIT")
+
+
+def test_a_busy_database_is_waited_for(store: Store) -> None:
+    """D02, S01: while another process writes, ours waits; it says "stored" only when it is, and loses nothing."""
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=_hold, args=(str(store.path), theirs))
+    process.start()
+    try:
+        assert ours.recv() == "held"
+        done = threading.Event()
+
+        def write() -> None:
+            keep(store, "patient")
+            done.set()
+
+        threading.Thread(target=write, daemon=True).start()
+        assert not done.wait(0.3)
+        assert stored(store) == []  # and readers do not wait
+        ours.send("let go")
+        assert done.wait(9)
+    finally:
+        process.join(10)
+    assert stored(store) == ["patient"]
+
+
+def test_an_error_rolls_back_and_frees_the_writer(store: Store) -> None:
+    """D03: what an exception interrupts is not there, and the next writer does not wait for it."""
+
+    def stop_half_way() -> None:
+        with store.write() as tx:
+            inbox.store(tx, delivery("half"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stop_half_way()
+    keep(store, "whole")
+    assert stored(store) == ["whole"]
+
+
+def _open(path: str, pipe: Pipe) -> None:
+    """Another process: open the same database."""
+    try:
+        Store(f"sqlite:///{path}").open().close()
+        pipe.send("opened")
+    except AlreadyRunningError as error:
+        pipe.send(str(error))
+
+
+def test_a_second_process_is_refused(store: Store) -> None:
+    """X09: one process at a time: a second one is told what is going on, and may come once the first has ended."""
+    for expected in ("another Countersign is running on", "opened"):
+        ours, theirs = SPAWN.Pipe()
+        process = SPAWN.Process(target=_open, args=(str(store.path), theirs))
+        process.start()
+        assert ours.poll(20)
+        assert ours.recv().startswith(expected)
+        process.join(10)
+        store.close()
+
+
+def test_a_second_store_in_one_process_is_refused(store: Store) -> None:
+    """X09: also within one process; a reader that asks for no lock, like the doctor, is let in."""
+    with pytest.raises(AlreadyRunningError):
+        Store(f"sqlite:///{store.path}").open()
+    Store(f"sqlite:///{store.path}").open(exclusive=False).close()
+    assert store.path.with_name("countersign.db.lock").read_text().isdigit()
+
+
+def test_folders_are_made(tmp_path: Path) -> None:
+    """A path whose folders are not there yet is made on the first start."""
+    store = Store(f"sqlite:///{tmp_path}/a/b/c.db").open()
+    store.close()
+    assert (tmp_path / "a" / "b" / "c.db").is_file()
+
+
+TIMES = [
+    AT,
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    datetime(2100, 2, 28, 1, 2, 3, 1, tzinfo=UTC),
+    AT.astimezone(timezone(timedelta(hours=5, minutes=30))),
+]
+
+
+@pytest.mark.parametrize("moment", TIMES, ids=str)
+def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
+    """T01: a time comes back as the same moment, to the microsecond, in UTC."""
+    with store.write() as tx:
+        inbox.store(tx, delivery("k", at=moment))
+        found = inbox.new(tx)[0].received_at
+    assert (found, found.tzinfo) == (moment, UTC)
+
+
+def test_odd_values_are_not_stored(store: Store) -> None:
+    """Fail closed: a time without a zone and a status nobody knows are refused on the way in, and on the way out."""
+    with pytest.raises(StatementError, match="without a zone"):
+        keep_at(store, AT.replace(tzinfo=None))
+    seeded = seed(store)
+    run = seeded.run()
+    for status in ("approved", "", "READY"):
+        broken: dict[str, Any] = values(run) | {"id": new_id(), "status": status}
+        with pytest.raises(StatementError), store.write() as tx:
+            tx.execute(insert(Run).values(broken))
+    with store.write() as tx:
+        tx.exec_driver_sql("UPDATE run SET status = 'paused'")
+    with pytest.raises(ValueError, match="paused"), store.read() as tx:
+        rows(tx, Run, select(Run))
+
+
+def keep_at(store: Store, moment: datetime) -> None:
+    """Store a delivery with that time."""
+    with store.write() as tx:
+        inbox.store(tx, Delivery(key="k", kind="message", team=TEAM, user="U", received_at=moment))
+
+
+def test_rows_are_detached(store: Store) -> None:
+    """D01: rows do not change under who holds them, so a swap compares with what was read."""
+    seeded = seed(store)
+    before = seeded.run()
+    with store.write() as tx:
+        tx.exec_driver_sql("UPDATE run SET fence = 77")
+    assert (before.fence, seeded.run().fence) == (1, 77)

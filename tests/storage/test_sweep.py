@@ -1,0 +1,221 @@
+"""The loop's tick over real rows: clicks before deadlines, deadlines without clicks, and rows that are broken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.core import Core
+from bot.deciding import Deciding
+from bot.judging import Judge
+from bot.loop import OVERDUE, TRIES, Loop
+from storage import audit, inbox, outbox
+from storage.models import Delivery, Message
+from storage.store import Store
+from tests.storage.cast import ANA, BEN, CLEO, DAN, Cast, StillClock, click, make_core, make_tools
+from tests.storage.rows import AT, HOUR, C, R, Seeded, seed
+
+TICK = timedelta(microseconds=1)
+
+
+class Desk:
+    """A loop whose clock is set by hand and whose ticks are made by hand."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.cast, self.clock = store, Cast(), StillClock()
+        self.core: Core = make_core(store, self.clock, self.cast, make_tools(lambda *_: "done"))
+        self.loop = self.begin()
+
+    def begin(self) -> Loop:
+        """A loop as a new process has it."""
+        nothing: Any = lambda *_: None  # noqa: E731 - stands in for the model, and for looking people up beforehand
+        return Loop(self.core, nothing, Deciding(self.core, Judge(self.core)), nothing, nothing)
+
+    def tick(self, at: Any = AT) -> None:
+        """One pass at that time."""
+        self.clock.at = at
+        self.loop.tick()
+
+    def arrive(self, *deliveries: Delivery) -> None:
+        """Store what Slack delivered."""
+        with self.store.write() as tx:
+            for each in deliveries:
+                assert inbox.store(tx, each)
+
+    def told(self, prefix: str) -> list[Message]:
+        """Messages in the outbox whose key begins like this."""
+        with self.store.read() as tx:
+            return [row for row in outbox.due(tx, AT + 9 * HOUR) if row.key.startswith(prefix)]
+
+
+@pytest.fixture
+def desk(store: Store) -> Iterator[Desk]:
+    """A desk on a fresh database."""
+    made = Desk(store)
+    yield made
+    made.loop.stop(5)
+
+
+def approve(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) -> Delivery:
+    """A stored click on Approve."""
+    return click(f"{person} {at} {seeded.ids[0]}", "approve", f"{seeded.ids[0]}:{revision}", person, at=at)
+
+
+def test_a_stored_click_beats_the_deadline(desk: Desk) -> None:
+    """T01, T02: clicks stored before the deadline are decided first, also when everything is looked at much later."""
+    intime, late, silent = (seed(desk.store, deadline=AT + TICK) for _ in range(3))
+    desk.arrive(approve(late, at=AT + TICK), approve(intime))
+    desk.loop.stop(5)
+    desk.loop = desk.begin()  # the process was down meanwhile
+    desk.tick(AT + HOUR)
+    assert [each.call().status for each in (intime, late, silent)] == [C.APPROVED, C.EXPIRED, C.EXPIRED]
+    assert [each.run().status for each in (intime, late, silent)] == [R.READY] * 3
+    assert len(desk.told("expired:")) == 2
+    assert len(desk.told("private:")) == 1  # who came late is told so
+
+
+def test_an_undecided_click_holds_up_the_deadline(desk: Desk) -> None:
+    """T02, T09, A03: while Slack cannot be asked who clicked, the deadline does not fall over the click's head."""
+    clicked, silent = seed(desk.store, deadline=AT + TICK), seed(desk.store, deadline=AT)
+    desk.arrive(approve(clicked))
+    desk.cast.down = True
+    desk.tick(AT + HOUR)
+    refused = clicked.call().status is C.EXPIRED
+    assert (refused, silent.call().status) == (True, C.EXPIRED)
+    assert [row.event for row in clicked.audit()] == ["decision.refused", "call.expired", "run.ready"]
+
+
+def test_a_click_that_never_works_does_not_hold_up_for_ever(desk: Desk) -> None:
+    """D06, T02: a delivery that fails every time is set aside after five tries, its person is told, deadlines fall."""
+    seeded = seed(desk.store, deadline=AT + TICK)
+    broken = approve(seeded)
+    broken.body = "no JSON"
+    desk.arrive(broken)
+    for number in range(TRIES):
+        assert seeded.call().status is C.PENDING
+        desk.tick(AT + HOUR + number * timedelta(minutes=1))
+    assert (seeded.call().status, len(desk.told("broken:"))) == (C.EXPIRED, 1)
+
+
+BREAKS = {
+    "its gate is no JSON": "UPDATE call SET gate = 'x' WHERE id = :id",
+    "its tool is unknown": "UPDATE call SET tool = 'gone' WHERE id = :id",
+    "a time is no time": "UPDATE call SET created_at = 'yesterday' WHERE id = :id",
+    "its revision is missing": "UPDATE call SET revision = 7 WHERE id = :id",
+    "its run has a status nobody knows": "UPDATE run SET status = 'asleep' WHERE id = :run",
+    "its run has no time": "UPDATE run SET updated_at = 'noon' WHERE id = :run",
+}
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
+    """T07, D06: when one row is broken, what fell due before and after it expires all the same, and work goes on."""
+    before, broken, after = (seed(desk.store, deadline=AT + number * TICK) for number in range(3))
+    other, ready = seed(desk.store), seed(desk.store, run=R.READY)
+    with desk.store.write() as tx:
+        statement = BREAKS[what].replace(":id", f"'{broken.ids[0]}'").replace(":run", f"'{broken.run_id}'")
+        tx.exec_driver_sql(statement)
+    desk.arrive(approve(other))
+    handed: list[str] = []
+    desk.loop = Loop(desk.core, desk.loop._intake, desk.loop._deciding, handed.append, lambda _: None)
+    desk.tick(AT + timedelta(minutes=1))
+    desk.loop.stop(5)
+    assert [each.call().status for each in (before, after, other)] == [C.EXPIRED, C.EXPIRED, C.APPROVED]
+    assert {before.run_id, after.run_id, other.run_id, ready.run_id} <= set(handed)
+    assert len(desk.told("expired:")) >= 2
+
+
+def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
+    """T07: a deadline that has passed and cannot fall is looked at again once a second, not as fast as possible."""
+    seeded = seed(desk.store, deadline=AT)
+    with desk.store.write() as tx:
+        tx.exec_driver_sql("UPDATE run SET status = 'asleep'")
+    ticks, many = threading.Semaphore(0), threading.Event()
+    count: list[int] = []
+
+    def idle() -> None:
+        ticks.release()
+        count.append(1)
+        if len(count) > 6:
+            many.set()
+
+    desk.loop.on_idle = idle
+    thread = threading.Thread(target=desk.loop.run, daemon=True)
+    thread.start()
+    assert ticks.acquire(timeout=5)
+    assert not many.wait(OVERDUE.total_seconds())
+    desk.loop.stop(5)
+    thread.join(5)
+    with desk.store.read() as tx:
+        assert tx.exec_driver_sql("SELECT status FROM call").scalar() == "pending"
+    assert seeded.ids
+
+
+def test_clicks_count_in_the_order_they_were_stored(desk: Desk) -> None:
+    """X02: of two clicks in one tick the one stored first wins, and the other person hears who did."""
+    seeded = seed(desk.store)
+    desk.arrive(approve(seeded, CLEO), approve(seeded, ANA))
+    desk.tick()
+    assert [vote.person for vote in seeded.votes()] == [CLEO]
+    told = desk.told("private:")
+    assert [row.recipient for row in told] == [ANA]
+    assert CLEO in told[0].body
+
+
+@pytest.mark.parametrize(("person", "why"), [(BEN, "not_approver"), (DAN, "not_approver"), ("UEVE00001", "stranger")])
+def test_a_click_of_somebody_else(desk: Desk, person: str, why: str) -> None:
+    """A01, A04: whoever is no approver is refused in private, audited, and nothing moves."""
+    seeded = seed(desk.store)
+    desk.arrive(approve(seeded, person))
+    desk.tick()
+    assert (seeded.call().status, seeded.votes()) == (C.PENDING, [])
+    assert [(row.event, row.actor, f'"why": "{why}"' in row.data) for row in seeded.audit()] == [
+        ("decision.refused", person, True)
+    ]
+    assert [row.recipient for row in desk.told("private:")] == [person]
+
+
+def test_two_loops_over_one_deadline(desk: Desk) -> None:
+    """T06: two sweepers at once: one expiry, one line in the thread, one run freed."""
+    seeded = [seed(desk.store, deadline=AT) for _ in range(8)]
+    other = desk.begin()
+    ticks: list[Callable[[], None]] = [desk.loop.tick, other.tick]
+    threads = [threading.Thread(target=tick) for tick in ticks]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(20)
+    other.stop(5)
+    assert all(each.events() == ["call.expired", "run.ready"] for each in seeded)
+    assert len(desk.told("expired:")) == 8
+
+
+def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
+    """X06, X11: a call that ran when its run was cancelled and the process died ends unknown, in the transcript too."""
+    from storage import decisions, runs
+
+    seeded = seed(desk.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
+    with desk.store.write() as tx:
+        decisions.cancel(tx, seeded.run(), at=AT, actor=BEN)
+    desk.loop.adopt()
+    desk.loop.adopt()
+    call = seeded.call()
+    assert (call.status, call.deadline, seeded.run().status) == (C.UNKNOWN, None, R.CANCELLED)
+    with desk.store.read() as tx:
+        items = runs.transcript(tx, seeded.run())
+        assert audit.verify(tx) is None
+    assert [(item["call_id"], item["output"].split()[0]) for item in items] == [
+        ("call_0", "UNKNOWN:"), ("call_1", "CANCELLED")
+    ]  # fmt: skip
+
+
+def test_a_restart_takes_up_what_ran(desk: Desk) -> None:
+    """X05: what was RUNNING when the process died is READY at once at the next start, whatever its lease says."""
+    running, waiting = seed(desk.store, C.APPROVED, run=R.RUNNING), seed(desk.store)
+    desk.loop.adopt()
+    assert (running.run().status, waiting.run().status) == (R.READY, R.WAITING)
+    assert running.events() == ["run.ready"]
