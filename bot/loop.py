@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
@@ -219,7 +220,14 @@ class Loop:
                 if self._stopping.is_set():
                     return
                 self._active.add(run_id)
-            self._pool.submit(self._work, run_id)
+            self._pool.submit(self._work, run_id).add_done_callback(partial(self._let_go, run_id))
+
+    def _let_go(self, run_id: str, work: Future[None]) -> None:
+        """A run that was never begun, because the loop stopped before, is not one to wait for."""
+        if work.cancelled():
+            with self._lock:
+                self._active.discard(run_id)
+                self._ended.notify_all()
 
     def _work(self, run_id: str) -> None:
         try:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col
 
 from storage.models import Delivery, values
-from storage.store import first, rows
+from storage.store import first, readable, rows
 
 CLICKS = ("action", "submission")
 
@@ -23,7 +23,8 @@ def store(tx: Connection, delivery: Delivery) -> bool:
 
 def new(tx: Connection) -> list[Delivery]:
     """What has not been taken in, in the order it was stored."""
-    return rows(tx, Delivery, select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq)))
+    new = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
+    return readable(tx, Delivery, col(Delivery.seq), new)
 
 
 def held(tx: Connection, run_id: str) -> list[Delivery]:

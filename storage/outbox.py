@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col
 
 from storage.models import Message, Run, values
-from storage.store import first, rows
+from storage.store import first, readable, rows
 
 # closing: a stream to be stopped with its final words; stale: to be drawn again
 WORK = ("pending", "sending", "closing", "stale")
@@ -64,7 +64,7 @@ def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
 def due(tx: Connection, now: datetime) -> list[Message]:
     """What should be sent or drawn now, in order; a thread's later messages wait for its earlier ones."""
     unsent = col(Message.status).in_(WORK)
-    found = rows(tx, Message, select(Message).where(unsent).order_by(col(Message.seq)))
+    found = readable(tx, Message, col(Message.seq), select(Message).where(unsent).order_by(col(Message.seq)))
     blocked: set[str] = set()
     ready = []
     for row in found:

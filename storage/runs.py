@@ -12,7 +12,7 @@ from sqlmodel import col
 from storage import calls, moves
 from storage.models import Call, Item, Plan, Run, values
 from storage.states import RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, rows
+from storage.store import first, readable, rows
 
 
 def get(tx: Connection, run_id: str) -> Run | None:
@@ -64,7 +64,7 @@ def renew(tx: Connection, run_id: str, fence: int, lease_until: datetime) -> boo
 def orphans(tx: Connection, now: datetime) -> list[Run]:
     """Runs whose worker let its lease lapse."""
     where = (col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= now)
-    return rows(tx, Run, select(Run).where(*where))
+    return readable(tx, Run, col(Run.id), select(Run).where(*where))
 
 
 def cut_short(tx: Connection) -> list[Run]:

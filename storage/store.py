@@ -5,6 +5,7 @@ Never hold a transaction over a model, tool or Slack call.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, Select, make_url
+from sqlalchemy import Connection, Engine, Select, make_url, select
 from sqlmodel import SQLModel, create_engine
 
 from storage import sqlite
 
+log = logging.getLogger("countersign.store")
 M = TypeVar("M", bound=SQLModel)
 
 
@@ -78,6 +80,20 @@ class Store:
 def rows(tx: Connection, model: type[M], statement: Select[Any]) -> list[M]:
     """Run `select(model)…` and return detached instances, in the statement's order."""
     return [model(**row._mapping) for row in tx.execute(statement)]
+
+
+def readable(tx: Connection, model: type[M], key: Any, statement: Select[Any]) -> list[M]:
+    """Like `rows`, but a row that holds nonsense is left out and logged, so that it holds up no other."""
+    try:
+        return rows(tx, model, statement)
+    except (ValueError, TypeError, LookupError):
+        found: list[M] = []
+        for value in tx.scalars(statement.with_only_columns(key)).all():
+            try:
+                found += rows(tx, model, select(model).where(key == value))
+            except (ValueError, TypeError, LookupError):
+                log.exception("%s %s cannot be read", model.__name__, value)
+        return found
 
 
 def first(tx: Connection, model: type[M], statement: Select[Any]) -> M | None:

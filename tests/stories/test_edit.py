@@ -24,7 +24,7 @@ from tests.stories.world import (
     words,
 )
 
-REFUND = ("refund_order", {"order_id": 1042, "amount": "40.00", "reason": "damaged"})
+REFUND = ("refund_order", {"order_id": 1031, "amount": "40.00", "reason": "damaged"})
 COUNTS = """
 [defaults]
 approvers = ["@shop-leads"]
@@ -45,7 +45,7 @@ def revisions(world: World, thread: str) -> list[dict[str, Any]]:
 
 def test_edit_with_errors_then_save_then_a_stale_button_then_approve(world: World) -> None:
     """Errors stand at their fields and store nothing; saving makes a revision that kills older buttons (L04, B13)."""
-    before = world.shop.order(1042).refunded
+    before = world.shop.order(1031).refunded
     thread = ask(world, REFUND)
     card = world.card(SUPPORT, thread)
     open_modal(world, "ana", SUPPORT, card, "edit")
@@ -67,12 +67,12 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(world: Worl
 
     world.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
     told(world, "cleo", SUPPORT, thread, "This card was out of date")
-    assert world.shop.order(1042).refunded == before
+    assert world.shop.order(1031).refunded == before
 
     world.person("cleo").click(SUPPORT, card["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
-    assert world.shop.order(1042).refunded - before == 25
+    assert world.shop.order(1031).refunded - before == 25
     [output] = world.outputs()
     assert "It was edited by <@UANA00001> and ran with: " in output["output"]
     assert '"amount":"25' in output["output"]
@@ -93,7 +93,7 @@ def test_the_model_never_hears_of_an_invalid_edit(world: World) -> None:
     assert "f:note" in person.submit(typed(amount="40.00", note="n" * 600))["errors"]
     person.close_view()
     world.settle()
-    assert revisions(world, thread) == [{"amount": "40", "note": None, "order_id": 1042, "reason": "damaged"}]
+    assert revisions(world, thread) == [{"amount": "40", "note": None, "order_id": 1031, "reason": "damaged"}]
     assert len(world.planner.requests) == asked
     assert now_at(world, SUPPORT, card["ts"])["blocks"] == card["blocks"]
 
