@@ -33,7 +33,7 @@ T = TypeVar("T")
 PASSING = (StaleElementReferenceException, NoSuchElementException, ElementClickInterceptedException)
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-WIDTH, HEIGHT, SHARPNESS = 760, 1000, 2  # CSS pixels, and device pixels for each
+WIDTH, HEIGHT, SHARPNESS = 880, 1000, 2  # CSS pixels, and device pixels for each
 PATIENCE = 30.0  # seconds anything may take to appear
 REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
 FLAGS = [
@@ -42,12 +42,14 @@ FLAGS = [
     "--lang=en-GB", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}", f"--force-device-scale-factor={SHARPNESS}",
 ]  # fmt: skip
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
-# Buttons stay as they are at rest, and nothing blinks or fades while the picture is taken.
-STILL = """const style = document.createElement("style");
-style.textContent = "*, ::before, ::after { animation: none !important; transition: none !important;" +
-  " caret-color: transparent !important } [data-testid=reply-in-thread], .message .tools { display: none !important }" +
-  " ::backdrop { background: white !important }";
-document.head.append(style);"""
+# Nothing blinks or fades, no tools hover, and what is around a dialog is white.
+STILL = """const sheet = new CSSStyleSheet();
+sheet.replaceSync(`
+  *, ::before, ::after { animation: none !important; transition: none !important; caret-color: transparent !important }
+  [data-testid=reply-in-thread] { display: none !important }
+  .message { background: none !important }
+  dialog::backdrop { background: white !important }`);
+document.adoptedStyleSheets = [sheet];"""
 
 
 @contextmanager

@@ -49,9 +49,10 @@ def private(
 
 
 def redraw(tx: Connection, plan_id: str) -> None:
-    """Every card of this plan wants drawing again."""
+    """Every card of this plan wants drawing again, also one that stands in Slack and could not be updated before."""
     where = (col(Message.plan_id) == plan_id, col(Message.kind) == "card")
-    status = case((col(Message.status) == "sent", "stale"), else_=col(Message.status))
+    stands = (col(Message.status) == "sent") | ((col(Message.status) == "failed") & (col(Message.ts) != ""))
+    status = case((stands, "stale"), else_=col(Message.status))
     tx.execute(update(Message).where(*where).values(wanted=col(Message.wanted) + 1, status=status))
 
 

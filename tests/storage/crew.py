@@ -1,0 +1,241 @@
+"""What the state machine drives: the real loop, worker and executor, a scripted model, tools that can kill the process.
+
+`Crash` stands for the process dying at that point: nothing in the product catches it, and all that is not committed is
+lost. People come from the cast; there is no Slack.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlmodel import col
+
+from bot.agent.planner import Plan, PlannerError, Proposed, Reply
+from bot.core import load_gate
+from bot.deciding import Deciding
+from bot.executor import CallExecutor
+from bot.intake import Intake
+from bot.judging import Judge
+from bot.loop import Loop
+from bot.policy import Allow
+from bot.tools import ToolContext, ToolError
+from bot.worker import Worker
+from storage import calls, inbox, outbox, runs
+from storage.models import Audit, Call, Delivery, Message, Run
+from storage.states import CallStatus
+from storage.store import Store, rows
+from tests.storage.cast import BEN, BOT, Cast, Note, StillClock, make_core, make_tools
+from tests.storage.rows import TEAM
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class DyingPool(Executor):
+    """Runs a tool on the caller's thread; dies before or after it when `die` says so."""
+
+    def __init__(self) -> None:
+        self.die = ""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run it now."""
+        die, self.die = self.die, ""
+        if die == "before":
+            raise Crash
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - as an executor does it
+            future.set_exception(error)
+        if die == "after":
+            raise Crash
+        return future
+
+
+class Model:
+    """Proposes what `script` holds next, or answers; looks at every transcript it is given."""
+
+    def __init__(self) -> None:
+        self.script: list[list[tuple[str, str]] | str] = []
+        self.turns = 0
+        self.wrong: list[str] = []
+
+    def turn(
+        self, transcript: Sequence[dict[str, Any]], tools: object, instructions: str, sink: object
+    ) -> Reply | Plan:
+        """As bot.agent.planner.Planner's."""
+        self.turns += 1
+        asked = [item["call_id"] for item in transcript if item.get("type") == "function_call"]
+        told = [item["call_id"] for item in transcript if item.get("type") == "function_call_output"]
+        if Counter(asked) != Counter(told) or len(set(asked)) != len(asked):
+            self.wrong.append(f"L01: asked {asked}, told {told}")
+        step = self.script.pop(0) if self.script else "answer"
+        if step == "crash":
+            raise Crash
+        if step == "fail":
+            raise PlannerError("The model had enough.")
+        if isinstance(step, str):
+            return Reply("Done.", [{"role": "assistant", "content": "Done."}], 1)
+        items = [
+            {"type": "function_call", "call_id": f"p{self.turns}_{index}", "name": name,
+             "arguments": json.dumps({"text": text})}
+            for index, (name, text) in enumerate(step)
+        ]  # fmt: skip
+        proposed = [Proposed(i["call_id"], i["name"], i["arguments"], n) for n, i in enumerate(items)]
+        return Plan("", proposed, list(items), 1)
+
+
+class Quiet:
+    """Answer, Presence and Thread for runs whose thread nobody reads."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def take_in(self, run: Run) -> None:
+        """Held messages become items."""
+        with self._crew.store.write() as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            for each in inbox.held(tx, run.id):
+                runs.append(tx, held, {"role": "user", "content": each.key}, at=self._crew.clock.now())
+                inbox.settle(tx, each, "taken")
+
+    def write(self, text: str) -> None:
+        """Nobody reads it."""
+
+    def restart(self) -> None:
+        """Nothing to take back."""
+
+    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+        """Nothing to post."""
+
+    def abandon(self) -> None:
+        """Nothing to close."""
+
+    def working(self, run: Run) -> None:
+        """Nobody looks."""
+
+    waiting = done = working
+
+
+class Crew:
+    """The product without its edges, on one database file, as often restarted as one likes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.clock, self.cast, self.model = path, StillClock(), Cast(), Model()
+        self.pool = DyingPool()
+        self.effects: Counter[str] = Counter()  # call id -> how often its effect happened
+        self.wrong: list[str] = []  # what a tool found amiss when it ran
+        self.outcome = "returns"  # of the next effect: returns, refuses, raises, loses
+        self.number = 0
+        self.store = Store(f"sqlite:///{path}")
+        self.start()
+
+    def start(self) -> None:
+        """A new process takes up the database."""
+        self.store = Store(f"sqlite:///{self.path}").open()
+        self.core = make_core(self.store, self.clock, self.cast, make_tools(self._act))
+        quiet: Any = Quiet(self)
+        no_portal: Any = None  # no tool here is asynchronous
+        executor = CallExecutor(self.core, self.pool, no_portal)
+        model: Any = self.model
+        self.worker = Worker(self.core, model, executor, quiet, lambda _: quiet, quiet)
+        directory: Any = self.cast
+        self.loop = Loop(
+            self.core,
+            Intake(self.core, directory, lambda _: None),
+            Deciding(self.core, Judge(self.core)),
+            lambda _: None,
+            lambda _: None,
+        )
+        self.loop.adopt()
+
+    def stop(self) -> None:
+        """The process ends, well or not: nothing but the file remains."""
+        self.loop.stop(1)
+        self.store.close()
+
+    def arrive(self, make: Callable[[str], Delivery]) -> None:
+        """Store a delivery with a key of its own, now."""
+        self.number += 1
+        row = make(f"msg:{TEAM}:C0SUPPORT:{self.number}")
+        row.received_at = self.clock.now()
+        with self.store.write() as tx:
+            inbox.store(tx, row)
+
+    def say(self, text: str, thread: str = "1.0", person: str = BEN) -> None:
+        """A message to the bot."""
+
+        def make(key: str) -> Delivery:
+            ts = key.rsplit(":", 1)[1]
+            event = {"type": "message", "user": person, "channel": "C0SUPPORT", "ts": ts, "text": f"<@{BOT}> {text}"}
+            return Delivery(
+                key=key, kind="message", team=TEAM, user=person, channel="C0SUPPORT", thread_ts=thread,
+                body=json.dumps({"event": event}),
+            )  # fmt: skip
+
+        self.arrive(make)
+
+    def work(self) -> None:
+        """Workers take every run that is ready, until none is; a Crash passes through."""
+        for _ in range(50):
+            with self.store.read() as tx:
+                ready = runs.ready(tx)
+            if not ready:
+                return
+            for run_id in ready:
+                self.worker.advance(run_id)
+        raise AssertionError("runs keep being ready")
+
+    def _act(self, name: str, args: Note, context: ToolContext) -> str:
+        """The tools' effect, which also looks at the rows it runs on."""
+        self._look(name, args, context.call_id)
+        self.effects[context.call_id] += 1
+        outcome, self.outcome = self.outcome, "returns"
+        if outcome == "refuses":
+            raise ToolError("no")
+        if outcome == "raises":
+            raise RuntimeError("boom")
+        if outcome == "loses":
+            raise ConnectionResetError("gone")
+        return args.text
+
+    def _look(self, name: str, args: Note, call_id: str) -> None:
+        with self.store.read() as tx:
+            shown = calls.shown(tx, call_id)
+            assert shown is not None
+            votes = calls.votes(tx, call_id, shown.call.revision)
+            run = runs.get(tx, shown.call.run_id)
+            editors = calls.editors(tx, call_id)
+        assert run is not None
+        call = shown.call
+        if call.status is not CallStatus.RUNNING:
+            self.wrong.append(f"{name} ran while {call.status}")
+        if (call.tool, shown.arguments) != (name, args.model_dump()):
+            self.wrong.append(f"{name} ran with {args}, shown was {shown.arguments}")
+        if isinstance(load_gate(call.gate), Allow):
+            return
+        good = self.cast.groups["shop-leads"] - {run.requester} - editors
+        if not any(v.verb == "approve" and v.digest == call.digest and v.person in good for v in votes):
+            self.wrong.append(f"{name} ran on {votes}")
+
+    def all(self) -> tuple[list[Run], list[Call], list[Audit], list[Message]]:
+        """Every run, call, audit row and message."""
+        with self.store.read() as tx:
+            return (
+                rows(tx, Run, select(Run)),
+                rows(tx, Call, select(Call).order_by(col(Call.created_at), col(Call.position))),
+                rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
+                rows(tx, Message, select(Message)),
+            )
+
+    def post(self, row: Message) -> None:
+        """Slack shows this card now."""
+        with self.store.write() as tx:
+            outbox.sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)

@@ -1,0 +1,198 @@
+"""A database that cannot be written: nothing is acknowledged, nothing runs, and nothing is lost once it can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from slack_bolt import App, BoltRequest
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk import WebClient
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
+from bot.core import Core
+from bot.deciding import Deciding
+from bot.judging import Judge
+from bot.loop import Loop
+from bot.slack.dialogs import Dialogs
+from bot.slack.listeners import Listeners
+from storage import audit, inbox
+from storage.store import Store
+from tests.storage.cast import ANA, Cast, StillClock, click, make_core, make_tools
+from tests.storage.rows import TEAM, C, R, Seeded, delivery, seed
+
+
+class Full:
+    """Makes the disk full for `store`, as SQLite sees it, and free again."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.pages = store, 0
+
+    def _limit(self, connection: Any, _record: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {self.pages}")
+
+    def full(self) -> None:
+        """Fill every page there is, and allow no more."""
+        with self.store.read() as tx:
+            self.pages = int(tx.exec_driver_sql("PRAGMA page_count").scalar() or 0)
+        event.listen(self.store.engine, "connect", self._limit)
+        self.store.engine.dispose()
+        number = 0
+        for size in (3000, 300, 30, 0):
+            for _ in range(100):
+                number += 1
+                try:
+                    with self.store.write() as tx:
+                        inbox.store(tx, delivery(f"filler {number}", "event", body=json.dumps("x" * size)))
+                except OperationalError:
+                    break
+
+    def free(self) -> None:
+        """Make room."""
+        event.remove(self.store.engine, "connect", self._limit)
+        self.store.engine.dispose()
+        with self.store.write() as tx:
+            tx.exec_driver_sql("DELETE FROM delivery WHERE kind = 'event'")
+
+
+@pytest.fixture
+def full(store: Store) -> Full:
+    """A disk that can be made full."""
+    return Full(store)
+
+
+@pytest.fixture
+def core(store: Store) -> Core:
+    """A core with tools that must not run."""
+
+    def never(*_: object) -> None:
+        raise AssertionError("a tool ran")
+
+    return make_core(store, StillClock(), Cast(), make_tools(never))
+
+
+def ticking(core: Core) -> Loop:
+    """A loop that deals with clicks, and leaves the filler where it is."""
+    nothing: Any = SimpleNamespace(take=lambda _: None)
+    return Loop(core, nothing, Deciding(core, Judge(core)), lambda _: None, lambda _: None)
+
+
+def clicked(core: Core) -> Seeded:
+    """A pending call, and a click that approves it and has not been looked at."""
+    seeded = seed(core.store)
+    with core.store.write() as tx:
+        inbox.store(tx, click("c", "approve", f"{seeded.ids[0]}:1", ANA))
+    return seeded
+
+
+def counts_once(core: Core, seeded: Seeded) -> None:
+    """Now that there is room again, the click counts, with one vote and one audit row."""
+    loop = ticking(core)
+    loop.tick()
+    loop.stop(5)
+    assert (seeded.call().status, [vote.person for vote in seeded.votes()]) == (C.APPROVED, [ANA])
+    assert seeded.events() == ["call.approved", "run.ready"]
+    with core.store.read() as tx:
+        assert [each.kind for each in inbox.new(tx) if each.kind == "action"] == []
+        assert audit.verify(tx) is None
+
+
+def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
+    """D07, D03: what the last pages do not hold is not half there, and counts once when there is room again."""
+    seeded = clicked(core)
+    full.full()
+    with pytest.raises(OperationalError, match="full"):
+        ticking(core).tick()
+    decided = seeded.call().status is C.APPROVED
+    assert (len(seeded.votes()), seeded.run().status) == (int(decided), R.READY if decided else R.WAITING)
+    assert seeded.events() == (["call.approved", "run.ready"] if decided else [])
+    full.free()
+    counts_once(core, seeded)
+
+
+def test_a_read_only_database_at_the_decision(core: Core) -> None:
+    """D07: a click on a database that cannot be written decides nothing while it cannot, and counts afterwards."""
+    seeded = clicked(core)
+    with read_only(core.store), pytest.raises(OperationalError, match="readonly"):
+        ticking(core).tick()
+    assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
+    assert (seeded.votes(), seeded.events()) == ([], [])
+    counts_once(core, seeded)
+
+
+@contextmanager
+def read_only(store: Store) -> Iterator[None]:
+    """Meanwhile nothing can be written."""
+
+    def refuse(connection: Any, _record: object) -> None:
+        connection.execute("PRAGMA query_only=ON")
+
+    event.listen(store.engine, "connect", refuse)
+    store.engine.dispose()
+    try:
+        yield
+    finally:
+        event.remove(store.engine, "connect", refuse)
+        store.engine.dispose()
+
+
+def bolt(core: Core) -> App:
+    """The real Bolt app with our listeners on it; nothing here calls Slack."""
+    app = App(
+        client=WebClient(retry_handlers=[]),
+        authorize=lambda **_: AuthorizeResult(
+            enterprise_id=None, team_id=TEAM, bot_token="xoxb-1", bot_id="BBOT00001", bot_user_id="UBOT00001"
+        ),
+        token_verification_enabled=False,
+    )
+    Listeners(core, app, WebClient(), Dialogs(core, Judge(core)))
+    return app
+
+
+def press(app: App, ts: str, team: str = TEAM) -> int:
+    """Deliver a click on Approve over Socket Mode; the status that decides whether it is acknowledged."""
+    body = {
+        "type": "block_actions", "team": {"id": team}, "user": {"id": ANA, "team_id": team}, "api_app_id": "A1",
+        "channel": {"id": "C0SUPPORT"},
+        "container": {"type": "message", "channel_id": "C0SUPPORT", "message_ts": "1.1"},
+        "message": {"ts": "1.1", "thread_ts": "1.0"},
+        "actions": [{"action_id": "approve", "block_id": "b", "type": "button", "value": "x:1", "action_ts": ts}],
+    }  # fmt: skip
+    return app.dispatch(BoltRequest(body=body, mode="socket_mode")).status
+
+
+def kept(core: Core) -> list[str]:
+    """Kinds of what is in the inbox, but for the filler."""
+    with core.store.read() as tx:
+        return [each.kind for each in inbox.new(tx) if each.kind != "event"]
+
+
+def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> None:
+    """D07, X03: on a full disk the click is answered with an error, so Slack tells the person; later it is taken."""
+    app = bolt(core)
+    full.full()
+    assert press(app, "1") == 500
+    assert kept(core) == []
+    full.free()
+    assert press(app, "1") == 200
+    assert press(app, "1") == 200  # a redelivery is acknowledged, and kept once
+    assert kept(core) == ["action"]
+
+
+def test_a_click_of_another_workspace_is_acknowledged_and_dropped(core: Core) -> None:
+    """A04: what another workspace sends is not redelivered for ever, and not stored."""
+    assert press(bolt(core), "1", team="T0OTHERCO") == 200
+    assert kept(core) == []
+
+
+def test_a_read_only_database_acknowledges_nothing(core: Core) -> None:
+    """D07: when the file may not be written, nobody is told that it was."""
+    app = bolt(core)
+    with read_only(core.store):
+        assert press(app, "1") == 500
+    assert kept(core) == []

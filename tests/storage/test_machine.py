@@ -1,0 +1,254 @@
+"""The promises of the design as invariants, over any order of clicks, edits, words, deadlines, crashes and restarts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from storage import audit, calls, runs
+from storage.models import Audit, Call, Run
+from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
+from storage.store import Store
+from tests.storage.cast import ANA, BEN, CLEO, DAN, click, submission
+from tests.storage.crew import Crash, Crew
+
+C, R = CallStatus, RunStatus
+NEVER_AGAIN = {"call.rejected", "call.expired", "call.cancelled", "call.superseded", "call.invalidated"}
+people = st.sampled_from([ANA, CLEO, ANA, CLEO, BEN, DAN])
+which = st.integers(0, 30)
+tools = st.sampled_from(["note", "note", "wipe", "put", "free", "peek", "invented"])
+proposals = st.lists(st.tuples(tools, st.sampled_from(["a", "b", "c"])), min_size=1, max_size=3)
+steps = st.one_of(proposals, proposals, st.sampled_from(["answer", "crash", "fail"]))
+TEMPLATE = Path(tempfile.mkdtemp(prefix="machine-")) / "empty.db"
+
+
+class Machine(RuleBasedStateMachine):
+    """One workspace, one thread or two, any order of things."""
+
+    @initialize(script=st.lists(steps, max_size=3))
+    def begin(self, script: list[Any]) -> None:
+        """Somebody asks for something."""
+        if not TEMPLATE.exists():
+            Store(f"sqlite:///{TEMPLATE}").open().close()
+        self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
+        shutil.copy(TEMPLATE, self.folder / "db")
+        self.crew = Crew(self.folder / "db")
+        self.crew.model.script = [[("note", "a"), ("peek", "b")], *script]
+        self.crew.say("please")
+        self.tick_and_work()
+
+    def calls(self, *statuses: CallStatus) -> list[Call]:
+        """The calls in one of these statuses."""
+        return [call for call in self.crew.all()[1] if call.status in statuses]
+
+    def tick_and_work(self) -> None:
+        """The loop looks, the workers work; when they die, a new process begins."""
+        self.crew.loop.tick()
+        try:
+            self.crew.work()
+        except Crash:
+            self.restart()
+
+    # What people do: each is stored only; a tick deals with it.
+
+    @precondition(lambda self: self.calls(C.PENDING))
+    @rule(person=people, pick=which, old=st.booleans(), verb=st.sampled_from(["approve", "approve", "reject"]))
+    def vote(self, person: str, pick: int, old: bool, verb: str) -> None:
+        """A click on Approve, or a reason for a rejection, sometimes from a card that is out of date."""
+        pending = self.calls(C.PENDING)
+        call = pending[pick % len(pending)]
+        revision = max(1, call.revision - old)
+        if verb == "approve":
+            self.crew.arrive(lambda key: click(key, "approve", f"{call.id}:{revision}", person))
+            return
+        about = {"target": f"call:{call.id}:{revision}"}
+        state = {"words": {"text": {"value": "no"}}, "reason": {"preset": {"selected_option": None}}}
+        self.crew.arrive(lambda key: submission(key, "reject", about, state, person))
+
+    @rule(person=people, pick=which, action=st.sampled_from(["approve", "resolve_done", "run_again"]))
+    def late_click(self, person: str, pick: int, action: str) -> None:
+        """A click on any card there ever was."""
+        found = self.crew.all()[1]
+        call = found[pick % len(found)]
+        self.crew.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
+
+    @rule(person=people, pick=which, stale=st.booleans())
+    def approve_all(self, person: str, pick: int, stale: bool) -> None:
+        """A click on Approve all of a card as it was drawn."""
+        cards = [row for row in self.crew.all()[3] if row.kind == "card"]
+        if not cards:
+            return
+        card = cards[pick % len(cards)]
+        if card.status != "sent":
+            self.crew.post(card)
+        with self.crew.store.read() as tx:
+            plan = calls.plan(tx, card.plan_id)
+        assert plan is not None
+        value, ts = f"{plan.id}:{plan.revision - stale}", f"9{card.seq}.0"
+        self.crew.arrive(lambda key: click(key, "approve_all", value, person, card=ts))
+
+    @precondition(lambda self: self.calls(C.PENDING))
+    @rule(person=people, pick=which, text=st.sampled_from(["a", "edited", "x" * 501]), then=st.booleans())
+    def edit(self, person: str, pick: int, text: str, then: bool) -> None:
+        """A submitted edit, sometimes approved in the same breath, sometimes invalid."""
+        pending = self.calls(C.PENDING)
+        call = pending[pick % len(pending)]
+        about = {"call": call.id, "revision": call.revision}
+        options = [{"value": "approve"}] if then else []
+        state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
+        self.crew.arrive(lambda key: submission(key, "edit_call", about, state, person))
+
+    @rule(text=st.sampled_from(["something else", "cancel"]), thread=st.sampled_from(["1.0", "1.0", "2.0"]))
+    def say(self, text: str, thread: str) -> None:
+        """The requester writes again: the plan is remade, the run cancelled, or a new one begun."""
+        self.crew.say(text, thread)
+
+    @rule(pick=which, action=st.sampled_from(["cancel_run", "retry"]), person=st.sampled_from([BEN, BEN, ANA]))
+    def button_of_a_run(self, pick: int, action: str, person: str) -> None:
+        """Stop or Retry."""
+        found = self.crew.all()[0]
+        run = found[pick % len(found)]
+        self.crew.arrive(lambda key: click(key, action, run.id, person))
+
+    # What the world does.
+
+    @rule(script=st.lists(steps, min_size=1, max_size=2))
+    def think(self, script: list[Any]) -> None:
+        """What the model will do next."""
+        self.crew.model.script.extend(script)
+
+    @rule(minutes=st.sampled_from([0, 1, 59, 60, 61, 600]))
+    def time_passes(self, minutes: int) -> None:
+        """The clock goes on; nobody looks yet."""
+        self.crew.clock.at += timedelta(minutes=minutes)
+
+    @rule()
+    def tick(self) -> None:
+        """The loop looks; no worker has time."""
+        self.crew.loop.tick()
+
+    @rule(outcome=st.sampled_from(["returns", "returns", "refuses", "raises", "loses"]))
+    def execute(self, outcome: str) -> None:
+        """The loop looks, the workers do all there is to do."""
+        self.crew.outcome = outcome
+        self.tick_and_work()
+
+    @rule(when=st.sampled_from(["before", "after"]))
+    def execute_and_die(self, when: str) -> None:
+        """The process dies before or after the next effect, if there is one."""
+        self.crew.pool.die = when
+        self.tick_and_work()
+        self.crew.pool.die = ""
+
+    @rule()
+    def restart(self) -> None:
+        """The process ends between two transactions and a new one begins."""
+        self.crew.stop()
+        self.crew.start()
+
+    # The promises.
+
+    @invariant()
+    def nothing_ran_that_was_not_approved(self) -> None:
+        """1, 2, 5: what ran was RUNNING, with the arguments shown, on a good vote or by policy, once per approval."""
+        assert self.crew.wrong == []
+        approvals = Counter(a.call_id for a in self.crew.all()[2] if a.event in ("call.approved", "call.born.approved"))
+        for call in self.crew.all()[1]:
+            ran = self.crew.effects[call.id]
+            if call.tool not in ("put", "peek"):  # idempotent: a crash may repeat these, under the same key
+                assert ran <= approvals[call.id], call
+            assert not ran or approvals[call.id], call
+
+    @invariant()
+    def what_ended_without_running_stays_so(self) -> None:
+        """2, 4: after a rejection, an expiry and the like nothing starts."""
+        over: set[str] = set()
+        for row in self.crew.all()[2]:
+            assert not (row.event == "call.running" and row.call_id in over), row
+            over |= {row.call_id} if row.event in NEVER_AGAIN else set()
+        for call in self.calls(C.REJECTED, C.EXPIRED, C.SUPERSEDED, C.INVALIDATED, C.REFUSED):
+            assert not self.crew.effects[call.id], call
+
+    @invariant()
+    def the_model_was_told_of_every_call_once(self) -> None:
+        """7: at each model turn so far, each call had exactly one output."""
+        assert self.crew.model.wrong == []
+
+    @invariant()
+    def the_audit_tells_every_move(self) -> None:
+        """D03: the chain holds, and each row's status is where its audit rows lead, one step after the other."""
+        found, proposed, told, _ = self.crew.all()
+        with self.crew.store.read() as tx:
+            assert audit.verify(tx) is None
+        for row in (*found, *proposed):
+            assert walked(row, told) == row.status, row
+
+    @invariant()
+    def nobody_waits_for_nobody(self) -> None:
+        """3: a run waits only while a person has something to decide; decided runs are ready to go on."""
+        for run in self.crew.all()[0]:
+            with self.crew.store.read() as tx:
+                plan = calls.open_plan(tx, run.id)
+                asked = [call for call in calls.of_plan(tx, plan.id) if calls.waits(call)] if plan else []
+            assert run.status is not R.WAITING or asked, run
+
+    def teardown(self) -> None:
+        """3, 4: left alone for long enough, everything comes to an end, and every call with its one output."""
+        if not hasattr(self, "crew"):
+            return
+        try:
+            self.crew.pool.die, self.crew.model.script = "", []
+            for _ in range(6):
+                self.tick_and_work()
+                self.crew.clock.at += timedelta(days=1)
+            for run in self.crew.all()[0]:
+                assert run.status not in RUN_OPEN, run
+                if run.status is not R.FAILED:
+                    self.told_once(run)
+            assert not self.calls(C.PENDING, C.RUNNING)
+        finally:
+            self.crew.stop()
+            shutil.rmtree(self.folder)
+
+    def told_once(self, run: Run) -> None:
+        """Each call of a run that ended has its output in the transcript, and is settled."""
+        with self.crew.store.read() as tx:
+            items = runs.transcript(tx, run)
+        told = Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
+        for call in self.crew.all()[1]:
+            if call.run_id == run.id:
+                assert told[call.provider_id] == 1, call
+                assert call.status in CALL_FINAL or call.status is C.UNKNOWN, call
+
+
+def walked(row: Call | Run, told: list[Audit]) -> str:
+    """Where the audit's rows lead; each has to begin where the one before ended."""
+    at = ""
+    for each in told:
+        if each.call_id != (row.id if isinstance(row, Call) else "") or each.run_id not in (
+            row.id,
+            getattr(row, "run_id", ""),
+        ):
+            continue
+        if each.event.startswith(("call.born.", "run.born")):
+            assert at == ""
+            at = each.event.removeprefix("call.born.") if isinstance(row, Call) else "ready"
+        elif "to" in (data := json.loads(each.data)):
+            assert data["from"] == at, each
+            at = data["to"]
+    return at
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -1,0 +1,214 @@
+"""Who works on what: threads side by side, one run in each, any number of workers, and none that stalled comes back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from slack_bolt.adapter.socket_mode import SocketModeHandler
+
+from bot.app import App
+from storage import decisions
+from storage.models import Audit, Delivery, Run
+from storage.states import CallStatus, RunStatus
+from tests.stories.kit import Kit
+from tests.stories.test_time import ask as ask_one
+from tests.stories.world import FINANCE, SUPPORT, Turn, World, action_ids, all_sent, chat, showing, told, words
+
+C = CallStatus
+LEASE = 61  # seconds: a little more than a worker's lease
+
+
+@pytest.fixture
+def second(world: World) -> Iterator[App]:
+    """Another worker on the same database, without a socket of its own."""
+    world.settle()
+    app = world._build(exclusive=False)
+    app.start(connect=False)
+    yield app
+    world.app.loop.resume()
+    app.stop()
+
+
+def events_of(world: World, run: Run, event: str) -> int:
+    """How often the audit says that of the run."""
+    return len(world.all(Audit, Audit.run_id == run.id, Audit.event == event))
+
+
+def test_threads_run_side_by_side(world: World) -> None:
+    """While the model thinks about one thread, another is answered."""
+    hold = world.planner.hold()
+    slow = world.person("ben").say(SUPPORT, "@bot a hard question")
+    assert hold.arrived.wait(5)
+    world.said(SUPPORT, chat(world, "An easy answer.", who="dan"), "An easy answer.")
+    assert world.run_in(slow).status is RunStatus.RUNNING
+    world.planner.script(Turn(text="A hard answer."))
+    hold.release()
+    world.said(SUPPORT, slow, "A hard answer.")
+
+
+def test_one_run_at_a_time_in_a_thread(world: World) -> None:
+    """While a thread is worked on, the requester's words wait, and somebody else is told to begin a thread."""
+    hold = world.planner.hold()
+    thread = chat(world, "One thing at a time.")
+    assert hold.arrived.wait(5)
+    asked = len(world.planner.requests)
+    world.person("dan").say(SUPPORT, "@bot me too", thread)
+    assert "UBEN00001" in told(world, "dan", SUPPORT, thread, "Start a new thread")
+    world.person("ben").say(SUPPORT, "@bot and this", thread)
+    world.slack.wait(lambda: world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held"))
+    assert len(world.planner.requests) == asked
+    world.planner.script(Turn(text="And the other."))
+    hold.release()
+    world.said(SUPPORT, thread, "And the other.")
+    world.settle()
+    assert len(world.all(Run, Run.thread_ts == thread)) == 1
+    assert "and this" in str(world.planner.requests[-1]["input"][-1])
+    assert "me too" not in str(world.planner.requests[asked - 1]["input"])
+
+
+def test_two_sockets(world: World) -> None:
+    """With two sockets each delivery comes by one of them; every message is answered once."""
+    token = world.slack.app_token
+    more = SocketModeHandler(world.app.bolt, token)
+    more.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
+    try:
+        world.slack.wait(lambda: world.slack.connections == 2)
+        before = len(world.slack.deliveries)
+        threads = []
+        for number in range(3):
+            threads.append(chat(world, f"Answer number {number}."))
+            world.said(SUPPORT, threads[-1], f"Answer number {number}.")
+        world.settle()
+        assert len({d.socket_id for d in world.slack.deliveries[before:]}) == 2
+        assert [len(showing(world, SUPPORT, t, "Answer number")) for t in threads] == [1, 1, 1]
+    finally:
+        more.close()  # type: ignore[no-untyped-call]  # the same
+
+
+def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> None:
+    """Six threads of two workers go for the same run at once: one advances it, the others do nothing (X05, X09)."""
+    thread, _ = ask_one(world, "picked up once")
+    world.planner.script(Turn(text="Picked up."))
+    world.settle()
+    second.settle()
+    for app in (world.app, second):
+        app.loop.pause()
+    [call], run = world.calls_in(thread), world.run_in(thread)
+    with world.app.core.store.write() as tx:
+        decisions.vote(tx, call.id, 1, "approve", "UANA00001", at=world.clock.now())
+    barrier = threading.Barrier(6)
+
+    def advance(app: App) -> None:
+        barrier.wait(5)
+        app.loop._advance(run.id)
+
+    workers = [threading.Thread(target=advance, args=(app,)) for app in (world.app, second) * 3]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(10)
+    world.said(SUPPORT, thread, "Picked up.")
+    assert kit.did("note", "picked up once") == 1
+    assert events_of(world, run, "run.running") == 2  # once for the plan, once for the rest
+    assert len(showing(world, SUPPORT, thread, "Picked up.")) == 1
+
+
+def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
+    """Its lease lapses, another worker takes over and answers; what the first one brings late is refused (X10)."""
+    hold = world.planner.hold()
+    thread = world.person("ben").say(SUPPORT, "@bot think hard")
+    assert hold.arrived.wait(5)
+    world.app.loop.pause()  # a stalled process renews no lease
+    world.planner.script(Turn(text="The second worker's answer."), Turn(text="The first worker's answer."))
+    world.clock.advance(LEASE)
+    world.said(SUPPORT, thread, "The second worker's answer.")
+    hold.release()
+    world.app.loop.resume()
+    all_sent(world)
+    second.settle()
+    assert not showing(world, SUPPORT, thread, "The first worker's answer.")
+    run = world.run_in(thread)
+    assert (run.status, run.fence, run.turns) == (RunStatus.COMPLETED, 2, 1)
+    assert len(world.planner.requests[-1]["input"]) == 1, world.planner.requests[-1]["input"]
+
+
+def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
+    """The call is UNKNOWN to who takes over; the late result changes nothing and is kept in the audit (X06, X10)."""
+    thread, card = ask_one(world, "stalled", tool="slow")
+    second.settle()
+    world.person("ana").click(SUPPORT, card["ts"], "approve")
+    assert kit.entered.wait(5)
+    world.app.loop.pause()
+    world.clock.advance(LEASE)
+    asking = world.card(SUPPORT, thread, having="resolve_done")
+    kit.go_on.set()
+    world.slack.wait(lambda: "call.late" in world.audit_of(world.calls_in(thread)[0]))
+    assert world.calls_in(thread)[0].status is C.UNKNOWN
+    world.planner.script(Turn(text="Somebody looked."))
+    world.app.loop.resume()
+    world.person("ana").click(SUPPORT, asking["ts"], "resolve_done")
+    world.said(SUPPORT, thread, "Somebody looked.")
+    assert world.calls_in(thread)[0].status is C.SUCCEEDED
+    assert kit.did("slow", "stalled") == 1
+
+
+def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
+    """A worker whose process is alive keeps its run however long the model takes."""
+    hold = world.planner.hold()
+    thread = chat(world, "It took a while.")
+    assert hold.arrived.wait(5)
+    second.loop.pause()
+    for _ in range(3):
+        world.clock.advance(LEASE)
+        world.app.loop.wake()
+        world.slack.wait(lambda: (world.run_in(thread).lease_until or world.clock.now()) > world.clock.now())
+    second.loop.resume()
+    hold.release()
+    world.said(SUPPORT, thread, "It took a while.")
+    assert world.run_in(thread).fence == 1
+
+
+def test_deadlines_fall_though_the_bot_was_removed(world: World, kit: Kit) -> None:
+    """Taken out of the channel with a card pending: the deadline falls; a late click is told so (S13, T03)."""
+    world.planner.script(Turn(calls=[("note", {"text": "removed"})]))
+    thread = world.person("ana").say(FINANCE, "@bot please")
+    card = world.card(FINANCE, thread, "cleo")
+    world.settle()
+    world.slack.kick_bot(FINANCE)
+    world.planner.script(Turn(text="Nobody can read this."))
+    try:
+        world.clock.advance(3601)
+        world.slack.wait(lambda: world.run_in(thread).status is RunStatus.COMPLETED)
+        all_sent(world)
+    finally:
+        world.slack.invite_bot(FINANCE)
+    assert world.calls_in(thread)[0].status is C.EXPIRED
+    world.person("cleo").click(FINANCE, card["ts"], "approve")
+    assert "Too late" in told(world, "cleo", FINANCE, thread, "Too late")
+    world.slack.wait(lambda: "approve" not in action_ids(_at(world, thread, card["ts"])))
+    assert kit.did("note", "removed") == 0
+
+
+def test_deadlines_fall_though_the_token_was_revoked(world: World, kit: Kit) -> None:
+    """The app is uninstalled with a card pending: the deadline still falls, and the card follows later (S13)."""
+    thread, card = ask_one(world, "revoked")
+    world.settle()
+    world.planner.script(Turn(text="Said to nobody."))
+    world.slack.uninstall()
+    try:
+        world.clock.advance(3601)
+        world.slack.wait(lambda: world.run_in(thread).status is RunStatus.COMPLETED)
+        all_sent(world)
+    finally:
+        with world.slack.world.lock:
+            world.slack.world.revoked = False
+    assert world.calls_in(thread)[0].status is C.EXPIRED
+    world.person("ana").click(SUPPORT, card["ts"], "approve")
+    world.slack.wait(lambda: '"button"' not in words(_at(world, thread, card["ts"], SUPPORT)))
+    assert kit.did("note", "revoked") == 0
+
+
+def _at(world: World, thread: str, ts: str, channel: str = FINANCE) -> dict[str, object]:
+    return next(m for m in world.person("cleo").messages(channel, thread) if m["ts"] == ts)
