@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from bot.authority import No, Yes
 from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
-from bot.judging import Edit, Judge
+from bot.judging import Edit, Judge, pending_on
 from bot.policy import Ask
 from bot.proposals import RefusedError, find_place
 from bot.routing import Asked, put_cards
@@ -43,17 +43,17 @@ class Deciding:
         payload = body(delivery.body)
         if delivery.kind == "action":
             action = payload["actions"][0]
-            self._click(delivery, payload, str(action["action_id"]), _value(action))
+            self._click(delivery, str(action["action_id"]), _value(action))
         else:
             self._submitted(delivery, payload["view"])
 
-    def _click(self, delivery: Delivery, payload: dict[str, Any], action: str, value: str) -> None:
+    def _click(self, delivery: Delivery, action: str, value: str) -> None:
         target, _, number = value.partition(":")
         match action:
             case "approve":
                 self._vote(delivery, [(target, _int(number))], "approve")
             case "approve_all":
-                self._vote_all(delivery, target, _int(number), _card_place(payload), "approve")
+                self._vote_all(delivery, value, "approve")
             case "cancel_run":
                 self._cancel(delivery, target)
             case "retry":
@@ -79,7 +79,7 @@ class Deciding:
                 if not isinstance(reason, str):
                     self._settle(delivery, "invalid reason")
                 elif kind == "plan":
-                    self._vote_all(delivery, target, _int(number), about.get("card", ""), "reject", reason)
+                    self._vote_all(delivery, rest, "reject", reason)
                 else:
                     self._vote(delivery, [(target, _int(number))], "reject", reason)
             case "edit_call":
@@ -129,22 +129,15 @@ class Deciding:
             data={"verb": verb, "why": verdict.why},
         )  # fmt: skip
 
-    def _vote_all(
-        self, delivery: Delivery, plan_id: str, revision: int, card: str, verb: str, reason: str = ""
-    ) -> None:
+    def _vote_all(self, delivery: Delivery, value: str, verb: str, reason: str = "") -> None:
         """Vote on every pending call that the clicked card shows, if the plan has not changed since it was drawn."""
-        channel, _, ts = card.partition(":")
         with self._core.store.read() as tx:
-            plan, message = calls.plan(tx, plan_id), outbox.at(tx, channel, ts)
-            fits = plan is not None and plan.revision == revision and message is not None
-            only = outbox.body(message)["calls"] if fits and message and message.plan_id == plan_id else []
-            targets = [(c.id, c.revision) for c in decisions.plan_calls(tx, plan, only)] if plan else []
+            targets = [(call.id, call.revision) for call in pending_on(tx, value)]
         if targets:
             self._vote(delivery, targets, verb, reason)
             return
         with self._core.store.write() as tx:
-            if plan is not None:
-                outbox.redraw(tx, plan_id)
+            outbox.redraw(tx, value.partition(":")[0])
             self._tell(tx, delivery, sentences.stale_card())
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
@@ -282,8 +275,3 @@ def _value(action: dict[str, Any]) -> str:
 
 def _int(text: str) -> int:
     return int(text) if text.isdigit() and len(text) < 10 else -1
-
-
-def _card_place(payload: dict[str, Any]) -> str:
-    place = payload.get("container") or {}
-    return f"{place.get('channel_id', '')}:{place.get('message_ts', '')}"

@@ -99,6 +99,7 @@ def card_view(core: Core, tx: Connection, row: Message) -> CardView | None:
         self_approval=body["self"],
         mention=body["mention"],
         origin=body.get("origin", ""),
+        card=row.seq or 0,
         part=body["part"],
         parts=body["parts"],
     )

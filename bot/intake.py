@@ -59,6 +59,8 @@ class Intake:
             return "not a colleague"
         text = said(event, core.identity.user)
         with core.store.write() as tx:
+            if not inbox.is_new(tx, delivery):
+                return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             if run is not None and run.status is R.WAITING and not addressed:
                 inbox.settle(tx, delivery, "words change nothing while people decide")

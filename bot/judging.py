@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from bot.authority import No, Verdict
 from bot.core import Core, dump_arguments, load_arguments, load_gate
 from bot.policy import Allow, Ask, Deny
 from bot.proposals import preview
 from bot.slack import sentences
 from bot.slack.fields import Parsed
-from storage import calls
+from storage import calls, decisions, outbox
 from storage.calls import Shown
 from storage.decisions import Decided, Outcome, TooLate
 from storage.models import Call, Run
@@ -115,3 +117,13 @@ class Judge:
                 pass
         assert isinstance(now, Ask)
         return Edit(dump_arguments(args), now, preview(tool, args))
+
+
+def pending_on(tx: Connection, value: str) -> list[Call]:
+    """The pending calls a button for all of a card is about (`plan:revision:card`); none when the plan has changed."""
+    plan_id, _, rest = value.partition(":")
+    revision, _, card = rest.partition(":")
+    plan = calls.plan(tx, plan_id)
+    if plan is None or str(plan.revision) != revision or not card.isdigit() or len(card) > 18:
+        return []
+    return decisions.plan_calls(tx, plan, outbox.calls_of(tx, plan_id, int(card)))

@@ -27,6 +27,11 @@ def new(tx: Connection) -> list[Delivery]:
     return readable(tx, Delivery, col(Delivery.seq), new)
 
 
+def is_new(tx: Connection, delivery: Delivery) -> bool:
+    """Whether nobody has taken it in since it was read."""
+    return tx.scalar(select(col(Delivery.status)).where(col(Delivery.seq) == delivery.seq)) == "new"
+
+
 def held(tx: Connection, run_id: str) -> list[Delivery]:
     """Messages that wait for the run's next model turn, in order."""
     where = (col(Delivery.status) == "held", col(Delivery.run_id) == run_id)

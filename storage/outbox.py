@@ -91,14 +91,22 @@ def by_key(tx: Connection, key: str) -> Message | None:
     return first(tx, Message, select(Message).where(col(Message.key) == key))
 
 
+def knows(tx: Connection, ts: str) -> bool:
+    """Whether a message of that ts is one of ours."""
+    return first(tx, Message, select(Message).where(col(Message.ts) == ts)) is not None
+
+
 def cards(tx: Connection, plan_id: str) -> list[Message]:
     """The cards of a plan, all copies and parts."""
     return rows(tx, Message, select(Message).where(col(Message.plan_id) == plan_id, col(Message.kind) == "card"))
 
 
-def at(tx: Connection, channel: str, ts: str) -> Message | None:
-    """The message that stands there."""
-    return first(tx, Message, select(Message).where(col(Message.channel) == channel, col(Message.ts) == ts))
+def calls_of(tx: Connection, plan_id: str, card: int) -> list[str]:
+    """The ids of the calls that this card of the plan shows; none when it is not a card of that plan."""
+    where = (col(Message.seq) == card, col(Message.plan_id) == plan_id, col(Message.kind) == "card")
+    found = first(tx, Message, select(Message).where(*where))
+    ids: list[str] = body(found)["calls"] if found else []
+    return ids
 
 
 def dump(body: Mapping[str, Any]) -> str:

@@ -62,11 +62,11 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
     assert set(found) == {
         *((verb, "call-1:1") for verb in ("approve", "edit", "reject")),
         *((verb, "call-2:4") for verb in ("approve", "edit", "reject")),
-        ("approve_all", "plan-1:3"),
-        ("reject_all", "plan-1:3"),
+        ("approve_all", "plan-1:3:0"),
+        ("reject_all", "plan-1:3:0"),
         ("cancel_run", "run-1"),
     }
-    assert found["approve_all", "plan-1:3"]["text"]["text"] == "Approve all (2)"
+    assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve all (2)"
     assert found["approve", "call-1:1"]["style"] == "primary"
     assert found["reject", "call-1:1"]["style"] == "danger"
 
@@ -76,9 +76,9 @@ def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
     found = buttons(card(view(REFUND, CANCEL), NOW).blocks)
     assert "confirm" not in found["approve", "call-1:1"]
     assert found["approve", "call-2:1"]["confirm"]["text"]["text"].startswith("Cancel order 1043 for good")
-    assert "Cancel order 1043 for good" in found["approve_all", "plan-1:3"]["confirm"]["text"]["text"]
+    assert "Cancel order 1043 for good" in found["approve_all", "plan-1:3:0"]["confirm"]["text"]["text"]
     harmless = buttons(card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
-    assert "confirm" not in harmless["approve_all", "plan-1:3"]
+    assert "confirm" not in harmless["approve_all", "plan-1:3:0"]
     assert "cannot be undone" not in read(card(view(), NOW).blocks)
     assert "cannot be undone" in read(card(view(CANCEL), NOW).blocks)
 
@@ -131,8 +131,8 @@ def test_a_part_says_so_and_decides_for_itself() -> None:
     accept_message(drawn.blocks)
     assert "Part 1 of 2" in read(drawn.blocks)
     found = buttons(drawn.blocks)
-    assert found["approve_all", "plan-1:3"]["text"]["text"] == "Approve these (2)"
-    assert found["reject_all", "plan-1:3"]["text"]["text"] == "Reject these"
+    assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve these (2)"
+    assert found["reject_all", "plan-1:3:0"]["text"]["text"] == "Reject these"
 
 
 def test_a_card_elsewhere_links_to_the_request() -> None:

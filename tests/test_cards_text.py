@@ -60,7 +60,7 @@ def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: i
     short = plain(text, limit)
     assert slack_length(short) <= limit
     if short != text:
-        start, missing = re.fullmatch(r"(.*)… \((\d+) more characters\)", short, re.DOTALL).groups()  # type: ignore[union-attr]
+        start, missing = re.fullmatch(r"(.*)… \((\d+) more characters\)", short, re.DOTALL).groups()  # type: ignore[union-attr]  # the mark is there
         assert text.startswith(start)
         assert len(text) - len(start) == int(missing)
     else:

@@ -166,7 +166,7 @@ def _asked(view: CardView) -> str:
 
 def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool) -> list[Json]:
     waiting = [call for call in view.calls if is_waiting(call, now)]
-    key = f"{view.plan_id}:{view.plan_revision}"
+    key = f"{view.plan_id}:{view.plan_revision}:{view.card}"
     if not waiting:
         return [context(f"u:{key}", [mrkdwn(_asked(view))])]
     if alone:

@@ -11,7 +11,7 @@ from slack_sdk import WebClient
 from bot.authority import No, Yes
 from bot.core import Core, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
-from bot.judging import Judge
+from bot.judging import Judge, pending_on
 from bot.policy import Ask
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, edit_modal, read_submission
@@ -54,7 +54,7 @@ class Dialogs:
     def _view(self, name: str, value: str, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         target, _, number = value.partition(":")
         if name == "reject_all":
-            return self._reject_all(target, number, body)
+            return self._reject_all(value)
         now = self._core.clock.now()
         with self._core.store.read() as tx:
             found = decisions.look(tx, target, int(number) if number.isdigit() else -1, now)
@@ -79,18 +79,15 @@ class Dialogs:
                 view = edit_modal(tool, arguments, call_id=target, revision=shown.call.revision, save_and_approve=both)
         return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
 
-    def _reject_all(self, plan_id: str, number: str, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        place = body.get("container") or {}
-        channel, ts = place.get("channel_id", ""), place.get("message_ts", "")
+    def _reject_all(self, value: str) -> tuple[dict[str, Any] | None, str]:
         with self._core.store.read() as tx:
-            plan, message = calls.plan(tx, plan_id), outbox.at(tx, channel, ts)
-            run = runs.get(tx, plan.run_id) if plan else None
-            if plan is None or message is None or run is None or str(plan.revision) != number:
+            pending = pending_on(tx, value)
+            run = runs.get(tx, pending[0].run_id) if pending else None
+            if run is None:
                 return None, sentences.stale_card()
-            pending = decisions.plan_calls(tx, plan, outbox.body(message)["calls"])
             title = "\n".join(effect_of(self._core, tx, call) for call in pending)
-        view = reject_modal(f"plan:{plan_id}:{number}", count=len(pending), title=title)
-        return _with(view, thread=f"{run.channel}:{run.thread_ts}", card=f"{channel}:{ts}"), ""
+        view = reject_modal(f"plan:{value}", count=len(pending), title=title)
+        return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
 
     def check(self, body: dict[str, Any]) -> dict[str, str]:
         """The errors of a submission by block id; empty when it may be stored. Looks people up."""

@@ -27,7 +27,7 @@ def draw(core: Core, row: Message) -> tuple[Drawn, int]:
         return card(view, core.clock.now()), current.wanted
     if row.kind == "answer":
         if not body["text"]:
-            return Drawn("_(interrupted, starting again)_", []), current.wanted
+            return Drawn("_(interrupted)_", []), current.wanted
         words = with_names(core.directory, body["text"])
         text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
         return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"])), current.wanted

@@ -145,7 +145,7 @@ class Outbox:
             self._post(row)
 
     def _post(self, row: Message) -> None:
-        if row.status == "sending" and (found := self._find(row)):
+        if row.status == "sending" and (found := self._find(row, lambda message: _key(message) == row.key)):
             self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
             return
         if row.channel.startswith(("U", "W")):
@@ -191,8 +191,8 @@ class Outbox:
         except SlackApiError:
             return ""  # a link is a comfort; the card says who asked anyway
 
-    def _find(self, row: Message) -> dict[str, Any] | None:
-        """The message that a lost answer left behind, by the key in its metadata."""
+    def _find(self, row: Message, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+        """The message that a lost answer left behind, by the key in its metadata or by being an open stream."""
         arguments: dict[str, Any] = {"channel": row.channel, "include_all_metadata": True, "limit": 100}
         if row.channel.startswith(("U", "W")):
             return None  # the DM had not been opened, so nothing was posted
@@ -201,13 +201,18 @@ class Outbox:
         else:
             pages = self._client.conversations_history(**arguments)
         for page in pages:
-            for message in page["messages"]:
-                if ((message.get("metadata") or {}).get("event_payload") or {}).get("key") == row.key:
-                    found: dict[str, Any] = message
-                    return found
+            found: list[dict[str, Any]] = [message for message in page["messages"] if fits(message)]
+            if found:
+                return found[0]
             if not row.thread_ts:
                 break  # a channel's newest hundred: it was posted a moment ago
         return None
+
+    def _is_lost_stream(self, message: dict[str, Any]) -> bool:
+        if message.get("user") != self._core.identity.user or message.get("streaming_state") != "in_progress":
+            return False
+        with self._core.store.read() as tx:
+            return not outbox.knows(tx, message["ts"])
 
     def _update(self, row: Message) -> None:
         drawn, version = draw(self._core, row)
@@ -218,6 +223,8 @@ class Outbox:
         """Stop a stream with its last blocks; where it does not hold the whole text, write it over."""
         body = outbox.body(row)
         last: Mapping[str, Any] = {"blocks": [answers.feedback(row.run_id)]} if body.get("last") else {}
+        if not row.ts and (lost := self._find(row, self._is_lost_stream)):
+            row.ts = str(lost["ts"])
         if row.ts:
             try:
                 self._client.chat_stopStream(channel=row.channel, ts=row.ts, **(last if body["streamed"] else {}))
@@ -287,3 +294,7 @@ class Outbox:
             lost = row.kind == "card" and close_unseen(tx, row, code, at=self._core.clock.now())
         if lost:
             self._core.wake()
+
+
+def _key(message: dict[str, Any]) -> str:
+    return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))

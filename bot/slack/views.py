@@ -55,5 +55,6 @@ class CardView:
     self_approval: bool = False
     mention: bool = True  # name approvers so that Slack notifies them (not in their own DMs)
     origin: str = ""  # permalink of the request when the card is shown elsewhere
+    card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
     parts: int = 1

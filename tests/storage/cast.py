@@ -131,11 +131,10 @@ def make_core(store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], po
     )  # fmt: skip
 
 
-def click(
-    key: str, action: str, value: str, person: str, *, at: Any = AT, container: dict[str, str] | None = None
-) -> Delivery:
-    """A stored click on a button."""
-    body = {"actions": [{"action_id": action, "value": value}], "container": container or {}}
+def click(key: str, action: str, value: str, person: str, *, at: datetime = AT, card: str = "") -> Delivery:
+    """A stored click on a button, of the card that stands at the Slack time `card`."""
+    place = {"channel_id": "C0SUPPORT", "message_ts": card}
+    body = {"actions": [{"action_id": action, "value": value}], "container": place}
     return Delivery(
         key=key, kind="action", team=TEAM, user=person, channel="C0SUPPORT", thread_ts="1.0", body=json.dumps(body),
         received_at=at,
@@ -143,7 +142,7 @@ def click(
 
 
 def submission(
-    key: str, callback: str, about: dict[str, Any], values: dict[str, Any], person: str, *, at: Any = AT
+    key: str, callback: str, about: dict[str, Any], values: dict[str, Any], person: str, *, at: datetime = AT
 ) -> Delivery:
     """A stored dialog."""
     view = {"callback_id": callback, "private_metadata": json.dumps(about), "state": {"values": values}}

@@ -67,9 +67,7 @@ class Model:
         self.turns = 0
         self.wrong: list[str] = []
 
-    def turn(
-        self, transcript: Sequence[dict[str, Any]], tools: object, instructions: str, sink: object
-    ) -> Reply | Plan:
+    def turn(self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object) -> Reply | Plan:
         """As bot.agent.planner.Planner's."""
         self.turns += 1
         asked = [item["call_id"] for item in transcript if item.get("type") == "function_call"]

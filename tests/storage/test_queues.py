@@ -159,9 +159,9 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
     with store.write() as tx:
         outbox.sent(tx, seeded.card(), ts="1.1", shown=3)
         assert [row.key for row in outbox.cards(tx, seeded.plan_id)] == [drawing.key]
-        found = outbox.at(tx, "C0SUPPORT", "1.1")
-        assert found is not None
-        assert found.key == drawing.key
+        assert drawing.seq is not None
+        assert outbox.calls_of(tx, seeded.plan_id, drawing.seq) == outbox.body(drawing)["calls"]
+        assert outbox.calls_of(tx, "another plan", drawing.seq) == []
     assert due(store) == []
 
 

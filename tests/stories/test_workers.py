@@ -131,7 +131,7 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
     assert not showing(world, SUPPORT, thread, "The first worker's answer.")
     run = world.run_in(thread)
     assert (run.status, run.fence, run.turns) == (RunStatus.COMPLETED, 2, 1)
-    assert len(world.planner.requests[-1]["input"]) == 1, world.planner.requests[-1]["input"]
+    assert len(world.planner.requests[-1]["input"]) == 1  # the question, taken in once
 
 
 def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
