@@ -32,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "doctor" and arguments.approver and not arguments.init:
         parser.error("--approver goes with doctor --init")
+    sys.path.append(os.getcwd())  # COUNTERSIGN_TOOLS may name modules that lie in the working directory
     if arguments.command != "doctor":
         signal.signal(signal.SIGTERM, _end)
     try:

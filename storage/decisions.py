@@ -184,6 +184,8 @@ def cancel(tx: Connection, run: Run, *, at: datetime, actor: str) -> bool:
     if not runs.is_open(run):
         return False
     _end_undecided(tx, run, C.CANCELLED, at=at, actor=actor, output="CANCELLED by the requester; it was not run.")
+    if run.status is not RunStatus.RUNNING:  # handed back after a crash, and no worker has taken it up yet
+        _lose_running(tx, run, at=at)
     if not moves.run(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
     close_cancelled(tx, run, at=at)
@@ -206,12 +208,17 @@ def leave_behind(tx: Connection, run: Run, *, at: datetime) -> None:
     """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started never will be."""
     output = "SUPERSEDED: a new request was made in this thread, so it was not run."
     _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    _lose_running(tx, run, at=at)
+    close_cancelled(tx, run, at=at)
+
+
+def _lose_running(tx: Connection, run: Run, *, at: datetime) -> None:
+    """Calls whose worker is no more: nobody will write down how they ended."""
     plan = calls.open_plan(tx, run.id)
     for call in calls.of_plan(tx, plan.id) if plan else ():
         if call.status is C.RUNNING:
             said = "UNKNOWN: it was started, and its end is not known."
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
-    close_cancelled(tx, run, at=at)
 
 
 def remake(tx: Connection, run: Run, *, at: datetime) -> int:

@@ -70,6 +70,7 @@ def demo_settings(folder: Path, sandbox: Sandbox, planner: Planner | None, envir
         "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
         "COUNTERSIGN_POLICY": str(POLICY),
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
+        "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
     }
     return Settings.load(values)
 

@@ -265,6 +265,17 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
     assert outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
 
 
+def test_cancel_after_a_crash(store: Store) -> None:
+    """X06, X11: a call whose worker died, and whose run is cancelled before another one took it, ends unknown."""
+    seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
+    with store.write() as tx:
+        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
+    assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
+        (C.UNKNOWN, True), (C.CANCELLED, False)
+    ]  # fmt: skip
+    assert [call for call, _ in outputs(seeded)] == ["call_0", "call_1"]
+
+
 def test_remake(store: Store) -> None:
     """L02, B04: asking for something else supersedes what was not started; the run goes on, and its card is dead."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)

@@ -103,7 +103,7 @@ def test_pending_calls_of_one_requester(world: World, kit: Kit, limits: Callable
 
 @pytest.mark.parametrize(("who", "channel"), [("gus", SUPPORT), ("eve", PARTNERS)])
 def test_strangers_are_told_privately(world: World, who: str, channel: str) -> None:
-    """A guest and somebody of another company are told so, by themselves; no run, no model turn, nobody else sees (A04)."""
+    """A guest and somebody of another company are told so, and nobody else sees it; there is no run (A04)."""
     asked = len(world.planner.requests)
     thread = world.person(who).say(channel, "@bot refund everything")
     told(world, who, channel, thread, "full members of this workspace only")

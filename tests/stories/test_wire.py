@@ -7,7 +7,7 @@ import functools
 import sqlite3
 import subprocess
 import sys
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -20,7 +20,6 @@ from storage.states import CallStatus
 from tests.stories.kit import Kit
 from tests.stories.test_time import ask as ask_one
 from tests.stories.world import (
-    GENERAL,
     SUPPORT,
     Turn,
     World,
@@ -203,30 +202,6 @@ def test_a_delivery_that_always_breaks_is_set_aside(world: World, kit: Kit) -> N
     assert (kit.did("note", "corrupt"), kit.did("note", "not corrupt")) == (0, 1)
     with world.app.core.store.write() as tx:
         tx.execute(text("UPDATE call SET gate = :gate WHERE id = :id"), {"id": call.id, "gate": call.gate})
-
-
-@pytest.mark.parametrize("table", ["call", "run"])
-def test_an_unreadable_row_stops_nobody_else(world: World, table: Literal["call", "run"]) -> None:
-    """A row whose time cannot be read, due or lapsed, holds up neither intake nor anybody's deadline (D06, T07)."""
-    broken, _ = ask_one(world, f"unreadable {table}")
-    fine, _ = ask_one(world, f"beside the unreadable {table}")
-    world.planner.script(Turn(text="It ran out."), Turn(text="Here I am."))
-    world.settle()
-    [call], run = world.calls_in(broken), world.run_in(broken)
-    spoil = {"call": "UPDATE call SET created_at = 'x' WHERE id = :id", "run": "UPDATE run SET created_at = 'x', "
-             "status = 'running', lease_until = 1 WHERE id = :id"}[table]  # fmt: skip
-    mend = {"call": "UPDATE call SET created_at = 1 WHERE id = :id", "run": "UPDATE run SET created_at = 1, "
-            "status = 'cancelled' WHERE id = :id"}[table]  # fmt: skip
-    key = {"id": {"call": call.id, "run": run.id}[table]}
-    with world.app.core.store.write() as tx:
-        tx.execute(text(spoil), key)
-    try:
-        world.clock.advance(3601)
-        world.said(SUPPORT, fine, "It ran out.")
-        world.said(GENERAL, world.person("ben").say(GENERAL, "@bot hello"), "Here I am.")
-    finally:
-        with world.app.core.store.write() as tx:
-            tx.execute(text(mend), key)
 
 
 def test_acknowledged_while_another_process_writes(world: World, kit: Kit) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from slack_bolt.adapter.socket_mode import SocketModeHandler
+from sqlalchemy import text
 
 from bot.app import App
 from storage import decisions
@@ -14,7 +16,7 @@ from storage.models import Audit, Delivery, Run
 from storage.states import CallStatus, RunStatus
 from tests.stories.kit import Kit
 from tests.stories.test_time import ask as ask_one
-from tests.stories.world import FINANCE, SUPPORT, Turn, World, action_ids, all_sent, chat, showing, told, words
+from tests.stories.world import FINANCE, GENERAL, SUPPORT, Turn, World, action_ids, all_sent, chat, showing, told, words
 
 C = CallStatus
 LEASE = 61  # seconds: a little more than a worker's lease
@@ -121,14 +123,21 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
     thread = world.person("ben").say(SUPPORT, "@bot think hard")
     assert hold.arrived.wait(5)
     world.app.loop.pause()  # a stalled process renews no lease
-    world.planner.script(Turn(text="The second worker's answer."), Turn(text="The first worker's answer."))
+    other = world.planner.hold()
     world.clock.advance(LEASE)
-    world.said(SUPPORT, thread, "The second worker's answer.")
+    assert other.arrived.wait(5)
+    late = Turn(text="The first worker's words.", calls=[("note", {"text": "late"})])
+    world.planner.script(late, Turn(text="The second worker's answer."))
     hold.release()
+    world.app.settle()  # its late write was refused, while the run was RUNNING for the other
+    assert world.run_in(thread).status is RunStatus.RUNNING
     world.app.loop.resume()
+    other.release()
+    world.said(SUPPORT, thread, "The second worker's answer.")
     all_sent(world)
     second.settle()
-    assert not showing(world, SUPPORT, thread, "The first worker's answer.")
+    assert not showing(world, SUPPORT, thread, "The first worker's words.")
+    assert not world.calls_in(thread)
     run = world.run_in(thread)
     assert (run.status, run.fence, run.turns) == (RunStatus.COMPLETED, 2, 1)
     assert len(world.planner.requests[-1]["input"]) == 1  # the question, taken in once
@@ -168,6 +177,30 @@ def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
     hold.release()
     world.said(SUPPORT, thread, "It took a while.")
     assert world.run_in(thread).fence == 1
+
+
+@pytest.mark.parametrize("table", ["call", "run"])
+def test_an_unreadable_row_stops_nobody_else(world: World, table: Literal["call", "run"]) -> None:
+    """A row whose time cannot be read, due or lapsed, holds up neither intake nor anybody's deadline (D06, T07)."""
+    broken, _ = ask_one(world, f"unreadable {table}")
+    fine, _ = ask_one(world, f"beside the unreadable {table}")
+    world.planner.script(Turn(text="It ran out."), Turn(text="Here I am."))
+    world.settle()
+    [call], run = world.calls_in(broken), world.run_in(broken)
+    spoil = {"call": "UPDATE call SET created_at = 'x' WHERE id = :id", "run": "UPDATE run SET created_at = 'x', "
+             "status = 'running', lease_until = 1 WHERE id = :id"}[table]  # fmt: skip
+    mend = {"call": "UPDATE call SET created_at = 1 WHERE id = :id", "run": "UPDATE run SET created_at = 1, "
+            "status = 'cancelled' WHERE id = :id"}[table]  # fmt: skip
+    key = {"id": {"call": call.id, "run": run.id}[table]}
+    with world.app.core.store.write() as tx:
+        tx.execute(text(spoil), key)
+    try:
+        world.clock.advance(3601)
+        world.said(SUPPORT, fine, "It ran out.")
+        world.said(GENERAL, world.person("ben").say(GENERAL, "@bot hello"), "Here I am.")
+    finally:
+        with world.app.core.store.write() as tx:
+            tx.execute(text(mend), key)
 
 
 def test_deadlines_fall_though_the_bot_was_removed(world: World, kit: Kit) -> None:
