@@ -14,7 +14,7 @@ from bot.authority import No, Yes
 from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
 from bot.judging import Edit, Judge, pending_on
-from bot.policy import Ask
+from bot.policy import Ask, Gate
 from bot.proposals import RefusedError, find_place
 from bot.routing import Asked, put_cards
 from bot.slack import sentences
@@ -179,7 +179,7 @@ class Deciding:
         tool, gate = core.tools.tools[call.tool], dump_gate(edit.gate)
         digest = fingerprint(core, run, tool, edit.arguments, gate, call.revision + 1)
         deadline = at + timedelta(seconds=edit.gate.deadline)
-        other_people = load_gate(call.gate) != edit.gate
+        other_people = _route(load_gate(call.gate)) != _route(edit.gate)
         try:
             place = find_place(core, run, edit.gate) if other_people else None
         except RefusedError as refused:
@@ -275,3 +275,8 @@ def _value(action: dict[str, Any]) -> str:
 
 def _int(text: str) -> int:
     return int(text) if text.isdigit() and len(text) < 10 else -1
+
+
+def _route(gate: Gate) -> object:
+    """What decides who sees a card, and where."""
+    return (gate.approvers, gate.self_approval, gate.post_to) if isinstance(gate, Ask) else None

@@ -10,18 +10,20 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from bot.authority import No, Verdict
+from bot.authority import LookupFailedError, No, Verdict
 from bot.core import Core, dump_arguments, load_arguments, load_gate
 from bot.policy import Allow, Ask, Deny
 from bot.proposals import preview
 from bot.slack import sentences
 from bot.slack.fields import Parsed
-from storage import calls, decisions, outbox
+from bot.slack.text import mention
+from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Decided, Outcome, TooLate
 from storage.models import Call, Run
 from storage.states import CallStatus
 
+NAMED = 10  # people named to who may not decide
 PAST = {
     CallStatus.REJECTED: "reject",
     CallStatus.EXPIRED: "expired",
@@ -76,13 +78,18 @@ class Judge:
                 return sentences.not_an_approver(self._approvers(call))
 
     def _approvers(self, call: Call) -> str:
+        """Who could approve it now, as mentions; the policy's own list when Slack cannot be asked."""
         gate = load_gate(call.gate)
-        if not isinstance(gate, Ask):
+        with self._core.store.read() as tx:
+            run = runs.get(tx, call.run_id)
+        if not isinstance(gate, Ask) or run is None:
             return ""
-        names = [f"<@{user}>" for user in gate.approvers.users] + [f"@{handle}" for handle in gate.approvers.groups]
-        if gate.approvers.channel:
-            names.append("members of the channel where it was asked")
-        return ", ".join(names)
+        try:
+            people = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
+        except LookupFailedError:
+            return ", ".join([*(mention(user) for user in gate.approvers.users), *gate.approvers.groups])
+        named = [mention(user) for user in people[:NAMED]]
+        return ", ".join(named) + (f" and {len(people) - NAMED} more" if len(people) > NAMED else "")
 
     def lost(self, outcome: Outcome, person: str) -> str:
         """What to tell who came too late, and by what."""

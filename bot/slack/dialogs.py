@@ -16,6 +16,7 @@ from bot.policy import Ask
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, edit_modal, read_submission
 from bot.slack.modals import read_rejection, reject_modal, review_modal
+from bot.slack.names import with_names
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied
@@ -129,7 +130,11 @@ class Dialogs:
         verdict = self._judge.judge("approve", shown.call, run, person, fresh_editor=changed)
         if isinstance(verdict, Yes):
             return {}
-        return {"then": self._judge.refusal(verdict, shown.call, "approve")[:150]}
+        return {"then": self._plainly(self._judge.refusal(verdict, shown.call, "approve"))}
+
+    def _plainly(self, text: str) -> str:
+        """An error at a field is plain text: mentions and dates would show as codes."""
+        return sentences.plainly(with_names(self._core.directory, text))[:150]
 
     def _open_for(self, verb: str, call_id: str, revision: int, person: str, block: str) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
@@ -137,15 +142,10 @@ class Dialogs:
             found = decisions.look(tx, call_id, revision, self._core.clock.now())
             run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
         if not isinstance(found, Applied) or run is None:
-            return {block: _plainly(self._judge.lost(found, person))}
+            return {block: self._plainly(self._judge.lost(found, person))}
         call: Call = found.call
         verdict = self._judge.judge(verb, call, run, person)
-        return {block: _plainly(self._judge.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
-
-
-def _plainly(text: str) -> str:
-    """An error at a field is plain text: mentions and dates would show as codes."""
-    return sentences.plainly(text)[:150]
+        return {block: self._plainly(self._judge.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
 
 
 def _with(view: dict[str, Any], **more: str) -> dict[str, Any]:

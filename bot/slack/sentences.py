@@ -173,5 +173,6 @@ def not_asked(tool: str, why: str) -> str:
 def plainly(text: str) -> str:
     """One of these sentences without mrkdwn, for places that show plain text only."""
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
+    text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
     text = re.sub(r"<@[^>]+>", "somebody", text)
     return html.unescape(text.replace("*", ""))

@@ -82,47 +82,51 @@ def ticking(core: Core) -> Loop:
     return Loop(core, nothing, Deciding(core, Judge(core)), lambda _: None, lambda _: None)
 
 
-def clicked(core: Core) -> Seeded:
-    """A pending call, and a click that approves it and has not been looked at."""
-    seeded = seed(core.store)
+def clicked(core: Core, count: int) -> list[Seeded]:
+    """Pending calls, and for each a click that approves it and has not been looked at."""
+    many = [seed(core.store) for _ in range(count)]
     with core.store.write() as tx:
-        inbox.store(tx, click("c", "approve", f"{seeded.ids[0]}:1", ANA))
-    return seeded
+        for number, each in enumerate(many):
+            inbox.store(tx, click(f"c{number}", "approve", f"{each.ids[0]}:1", ANA))
+    return many
 
 
-def counts_once(core: Core, seeded: Seeded) -> None:
-    """Now that there is room again, the click counts, with one vote and one audit row."""
+def counts_once(core: Core, many: list[Seeded]) -> None:
+    """Now that there is room again, each click counts, with one vote and one audit row."""
     loop = ticking(core)
     loop.tick()
     loop.stop(5)
-    assert (seeded.call().status, [vote.person for vote in seeded.votes()]) == (C.APPROVED, [ANA])
-    assert seeded.events() == ["call.approved", "run.ready"]
+    for each in many:
+        assert (each.call().status, [vote.person for vote in each.votes()]) == (C.APPROVED, [ANA])
+        assert each.events() == ["call.approved", "run.ready"]
+    assert "action" not in kept(core)
     with core.store.read() as tx:
-        assert [each.kind for each in inbox.new(tx) if each.kind == "action"] == []
         assert audit.verify(tx) is None
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
     """D07, D03: what the last pages do not hold is not half there, and counts once when there is room again."""
-    seeded = clicked(core)
+    many = clicked(core, 30)
     full.full()
     with pytest.raises(OperationalError, match="full"):
         ticking(core).tick()
-    decided = seeded.call().status is C.APPROVED
-    assert (len(seeded.votes()), seeded.run().status) == (int(decided), R.READY if decided else R.WAITING)
-    assert seeded.events() == (["call.approved", "run.ready"] if decided else [])
+    decided = [each.call().status is C.APPROVED for each in many]
+    assert not all(decided)
+    for each, yes in zip(many, decided, strict=True):
+        assert (len(each.votes()), each.run().status) == (int(yes), R.READY if yes else R.WAITING)
+        assert each.events() == (["call.approved", "run.ready"] if yes else [])
     full.free()
-    counts_once(core, seeded)
+    counts_once(core, many)
 
 
 def test_a_read_only_database_at_the_decision(core: Core) -> None:
     """D07: a click on a database that cannot be written decides nothing while it cannot, and counts afterwards."""
-    seeded = clicked(core)
+    many = clicked(core, 1)
     with read_only(core.store), pytest.raises(OperationalError, match="readonly"):
         ticking(core).tick()
-    assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
-    assert (seeded.votes(), seeded.events()) == ([], [])
-    counts_once(core, seeded)
+    assert (many[0].call().status, many[0].run().status) == (C.PENDING, R.WAITING)
+    assert (many[0].votes(), many[0].events()) == ([], [])
+    counts_once(core, many)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Machine(RuleBasedStateMachine):
             self.crew.arrive(lambda key: click(key, "approve", f"{call.id}:{revision}", person))
             return
         about = {"target": f"call:{call.id}:{revision}"}
-        state = {"words": {"text": {"value": "no"}}, "reason": {"preset": {"selected_option": None}}}
+        state = {"words": {"text": {"value": "no"}}, "reason": {"preset": {"selected_option": {"value": "other"}}}}
         self.crew.arrive(lambda key: submission(key, "reject", about, state, person))
 
     @rule(person=people, pick=which, action=st.sampled_from(["approve", "resolve_done", "run_again"]))
@@ -245,5 +245,5 @@ def walked(row: Call | Run, told: list[Audit]) -> str:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=55, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

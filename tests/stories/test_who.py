@@ -107,7 +107,7 @@ def test_the_wrong_person_is_told_privately_who_may(world: World, kit: Kit) -> N
     card = world.card(SUPPORT, thread)
     world.person("dan").click(SUPPORT, card["ts"], "approve")
     sentence = told(world, "dan", SUPPORT, thread, "You cannot decide this one")
-    assert "@shop-leads" in sentence
+    assert "<@UANA00001>, <@UCLEO0001>" in sentence
     assert pending(world, thread)
     assert refusals(world, thread) == [("UDAN00001", "not_approver")]
     assert not [m for m in world.thread(SUPPORT, thread, "ana") if "cannot decide" in words(m)]

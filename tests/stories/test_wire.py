@@ -116,7 +116,9 @@ def test_redelivered_after_a_restart(world: World, kit: Kit) -> None:
     card = world.card(SUPPORT, thread)
     click = world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
+    arrived(world)
     world.restart()
+    world.slack.wait(lambda: world.slack.connections == 1)  # the old socket is gone
     before = len(world.thread(SUPPORT, thread)), len(world.planner.requests)
     for delivery in [*sent_for(world, thread), click]:
         assert world.slack.redeliver(delivery).wait() == "acked"
