@@ -24,7 +24,7 @@ from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied, Gone, Outcome
 from storage.models import Call, Delivery, Run
-from storage.states import RunStatus
+from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.deciding")
 RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
@@ -203,7 +203,7 @@ class Deciding:
         with self._core.store.read() as tx:
             call = calls.get(tx, call_id)
             run = runs.get(tx, call.run_id) if call else None
-        if call is None or run is None:
+        if call is None or run is None or call.status is CallStatus.REFUSED:  # that one never had a gate
             self._refuse(delivery, sentences.stale_card())
             return
         if isinstance(load_gate(call.gate), Ask):

@@ -27,6 +27,8 @@ people = st.sampled_from([ANA, CLEO, ANA, CLEO, BEN, DAN])
 which = st.integers(0, 30)
 tools = st.sampled_from(["note", "note", "wipe", "put", "free", "peek", "invented"])
 proposals = st.lists(st.tuples(tools, st.sampled_from(["a", "b", "c"])), min_size=1, max_size=3)
+outcomes = st.sampled_from(["returns", "returns", "refuses", "raises", "loses"])
+deaths = st.sampled_from(["", "", "", "before", "after"])  # before or after the effect
 steps = st.one_of(proposals, proposals, st.sampled_from(["answer", "crash", "fail"]))
 TEMPLATE = Path(tempfile.mkdtemp(prefix="machine-")) / "empty.db"
 
@@ -107,7 +109,7 @@ class Machine(RuleBasedStateMachine):
         state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
         self.crew.arrive(lambda key: submission(key, "edit_call", about, state, person))
 
-    @rule(text=st.sampled_from(["something else", "cancel"]), thread=st.sampled_from(["1.0", "1.0", "2.0"]))
+    @rule(text=st.sampled_from(["something else", "again", "cancel"]), thread=st.sampled_from(["1.0", "2.0", "2.0"]))
     def say(self, text: str, thread: str) -> None:
         """The requester writes again: the plan is remade, the run cancelled, or a new one begun."""
         self.crew.say(text, thread)
@@ -126,7 +128,7 @@ class Machine(RuleBasedStateMachine):
         """What the model will do next."""
         self.crew.model.script.extend(script)
 
-    @rule(minutes=st.sampled_from([0, 1, 59, 60, 61, 600]))
+    @rule(minutes=st.sampled_from([1, 1, 30, 60, 600]))
     def time_passes(self, minutes: int) -> None:
         """The clock goes on; nobody looks yet."""
         self.crew.clock.at += timedelta(minutes=minutes)
@@ -136,18 +138,31 @@ class Machine(RuleBasedStateMachine):
         """The loop looks; no worker has time."""
         self.crew.loop.tick()
 
-    @rule(outcome=st.sampled_from(["returns", "returns", "refuses", "raises", "loses"]))
-    def execute(self, outcome: str) -> None:
-        """The loop looks, the workers do all there is to do."""
-        self.crew.outcome = outcome
+    @rule(outcome=outcomes, die=deaths)
+    def execute(self, outcome: str, die: str) -> None:
+        """The loop looks, the workers do all there is to do; the process may die around the next effect."""
+        self.crew.outcome, self.crew.pool.die = outcome, die
         self.tick_and_work()
+        self.crew.outcome, self.crew.pool.die = "returns", ""
 
-    @rule(when=st.sampled_from(["before", "after"]))
-    def execute_and_die(self, when: str) -> None:
-        """The process dies before or after the next effect, if there is one."""
-        self.crew.pool.die = when
+    @precondition(lambda self: self.calls(C.PENDING))
+    @rule(outcome=outcomes, die=deaths, everything=st.booleans())
+    def approve_and_execute(self, outcome: str, die: str, everything: bool) -> None:
+        """A good approval of one call or of all, and work at once; the process may die around the next effect."""
+        for call in self.calls(C.PENDING)[: None if everything else 1]:
+            value = f"{call.id}:{call.revision}"
+            self.crew.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc]
+        self.crew.outcome, self.crew.pool.die = outcome, die
         self.tick_and_work()
-        self.crew.pool.die = ""
+        self.crew.outcome, self.crew.pool.die = "returns", ""
+
+    @precondition(lambda self: self.calls(C.UNKNOWN))
+    @rule(person=people, pick=which, action=st.sampled_from(["resolve_done", "resolve_not_done", "run_again"]))
+    def resolve(self, person: str, pick: int, action: str) -> None:
+        """A person says what became of a call that may or may not have happened."""
+        found = self.calls(C.UNKNOWN)
+        call = found[pick % len(found)]
+        self.crew.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
 
     @rule()
     def restart(self) -> None:
@@ -245,5 +260,5 @@ def walked(row: Call | Run, told: list[Audit]) -> str:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=55, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

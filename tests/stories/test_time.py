@@ -67,7 +67,7 @@ def test_click_stored_before_the_deadline_and_decided_after_it(world: World, kit
 
 def test_a_late_click_is_told_so(world: World, kit: Kit) -> None:
     """A click after the deadline runs nothing and is told; the card is drawn again (T03)."""
-    thread, card = ask(world, "late")
+    thread, card = ask(world, "a late click")
     world.app.loop.pause()  # the sweep is late as well
     world.clock.advance(HOUR + 1)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -77,7 +77,7 @@ def test_a_late_click_is_told_so(world: World, kit: Kit) -> None:
     world.said(SUPPORT, thread, "Too late.")
     world.settle()
     assert world.calls_in(thread)[0].status is CallStatus.EXPIRED
-    assert kit.did("note", "late") == 0
+    assert kit.did("note", "a late click") == 0
     told = [m for m in world.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")]
     assert any("Too late" in words(m) for m in told)
 

@@ -96,11 +96,12 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(world: Worl
 
 def test_a_lost_acknowledgement_brings_the_same_event_again(world: World, kit: Kit) -> None:
     """Slack did not hear the acknowledgement and delivers again, with the same event id: dealt with once (X03)."""
-    world.slack.faults.lose_ack("events_api", times=2)
+    arrived(world)
+    world.slack.faults.lose_ack("events_api")
     thread = ask(world, ("note", {"text": "acknowledged late"}))
     card = world.card(SUPPORT, thread)
     world.slack.wait(lambda: all(d.ok for d in sent_for(world, thread)))
-    assert [d.attempts for d in sent_for(world, thread)] == [2, 2]
+    assert sorted(d.attempts for d in sent_for(world, thread)) == [1, 2]
     world.slack.faults.lose_ack("interactive")
     first = world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.slack.redeliver(first)

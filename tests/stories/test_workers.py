@@ -24,10 +24,12 @@ LEASE = 61  # seconds: a little more than a worker's lease
 
 @pytest.fixture
 def second(world: World) -> Iterator[App]:
-    """Another worker on the same database, without a socket of its own."""
+    """Another worker on the same database, without a socket and an outbox of its own."""
     world.settle()
     app = world._build(exclusive=False)
     app.start(connect=False)
+    app.outbox.stop()
+    app.core.post = world.app.core.post
     yield app
     world.app.loop.resume()
     app.stop()
@@ -165,10 +167,10 @@ def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
 
 def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
     """A worker whose process is alive keeps its run however long the model takes."""
+    second.loop.pause()  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = chat(world, "It took a while.")
     assert hold.arrived.wait(5)
-    second.loop.pause()
     for _ in range(3):
         world.clock.advance(LEASE)
         world.app.loop.wake()
