@@ -195,6 +195,8 @@ class Crew:
         """The tools' effect, which also looks at the rows it runs on."""
         self._look(name, args, context.call_id)
         self.effects[context.call_id] += 1
+        if self.effects[context.call_id] > 20:
+            raise Crash  # it would go on for ever
         outcome, self.outcome = self.outcome, "returns"
         if outcome == "refuses":
             raise ToolError("no")

@@ -96,7 +96,7 @@ def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> Non
     thread, _ = ask_one(world, "picked up once")
     world.planner.script(Turn(text="Picked up."))
     world.settle()
-    second.settle()
+    world.slack.wait(second.loop.is_idle)
     for app in (world.app, second):
         app.loop.pause()
     [call], run = world.calls_in(thread), world.run_in(thread)
@@ -137,7 +137,7 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
     other.release()
     world.said(SUPPORT, thread, "The second worker's answer.")
     all_sent(world)
-    second.settle()
+    world.slack.wait(second.loop.is_idle)
     assert not showing(world, SUPPORT, thread, "The first worker's words.")
     assert not world.calls_in(thread)
     run = world.run_in(thread)
@@ -148,7 +148,7 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
 def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
     """The call is UNKNOWN to who takes over; the late result changes nothing and is kept in the audit (X06, X10)."""
     thread, card = ask_one(world, "stalled", tool="slow")
-    second.settle()
+    world.slack.wait(second.loop.is_idle)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     assert kit.entered.wait(5)
     world.app.loop.pause()
