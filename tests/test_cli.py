@@ -127,12 +127,12 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_demo() -> None:
     """The demo prints one address that serves the page and two lines what to do, and ends with 0 on Ctrl-C."""
-    port = free_port(None)
-    with command("demo", "--port", str(port)) as process:
+    with command("demo", "--port", "0") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
-        address = f"http://127.0.0.1:{port}"
-        assert lines[0] == f"Countersign demo: {address}\n"
+        start, address = lines[0].rstrip().rsplit(" ", 1)
+        assert start == "Countersign demo:"
+        assert address.startswith("http://127.0.0.1:")
         assert "http" not in lines[1] + lines[2]
         with urllib.request.urlopen(f"{address}/sandbox/people", timeout=5) as answer:
             assert b"Ana Ruiz" in answer.read()

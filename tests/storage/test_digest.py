@@ -133,7 +133,7 @@ def test_values_of_models() -> None:
         math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), Decimal("1e999999"),
         "\ud800", "a\udfffb", {"\ud800": 1}, {1: "one"}, {None: 1}, {True: 1}, {1, 2}, b"bytes", object(), 1j,
     ],
-    ids=repr,
+    ids=lambda odd: type(odd).__name__,
 )  # fmt: skip
 def test_odd_values_are_refused(odd: Any) -> None:
     """B02: what has no canonical form is refused, at the top or deep inside, never written some other way."""

@@ -141,7 +141,7 @@ def test_policy_now_asks_others(crew: Crew) -> None:
     call = worked(crew)
     assert (call.status, call.revision, crew.effects[call.id]) == (C.PENDING, 2, 0)
     for person in (ANA, CLEO):
-        crew.arrive(lambda key, person=person: click(key, "approve", f"{call.id}:2", person))  # type: ignore[misc]
+        crew.arrive(lambda key, person=person: click(key, "approve", f"{call.id}:2", person))  # type: ignore[misc] # mypy cannot tell a lambda with a default
     crew.loop.tick()
     assert (worked(crew).status, crew.effects[call.id]) == (C.SUCCEEDED, 1)
     refused = [row.actor for row in crew.all()[2] if row.event == "decision.refused"]

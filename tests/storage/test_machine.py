@@ -151,7 +151,7 @@ class Machine(RuleBasedStateMachine):
         """A good approval of one call or of all, and work at once; the process may die around the next effect."""
         for call in self.calls(C.PENDING)[: None if everything else 1]:
             value = f"{call.id}:{call.revision}"
-            self.crew.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc]
+            self.crew.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc] # mypy cannot tell a lambda with a default
         self.crew.outcome, self.crew.pool.die = outcome, die
         self.tick_and_work()
         self.crew.outcome, self.crew.pool.die = "returns", ""
