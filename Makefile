@@ -20,8 +20,8 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint  ## lint, types, then every test
-	$(BIN)/pytest
+test: lint  ## lint, types, then every test, on two cores
+	$(BIN)/pytest -n 2 --dist loadfile
 
 clean:
 	rm -rf .venv build *.egg-info

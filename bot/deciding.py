@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -14,9 +15,9 @@ from bot.authority import No, Yes
 from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
 from bot.judging import Edit, Judge, pending_on
-from bot.policy import Ask, Gate
+from bot.policy import Ask
 from bot.proposals import RefusedError, find_place
-from bot.routing import Asked, put_cards
+from bot.routing import Asked, put_cards, route
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, read_submission
 from bot.slack.modals import read_rejection
@@ -28,6 +29,15 @@ from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.deciding")
 RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """This person may not; the sentence is for them."""
+
+    call: Call
+    verdict: No
+    sentence: str
 
 
 class Deciding:
@@ -88,40 +98,47 @@ class Deciding:
                 self._settle(delivery, "unknown dialog refused")
 
     def _vote(self, delivery: Delivery, targets: list[tuple[str, int]], verb: str, reason: str = "") -> None:
-        """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread."""
+        """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread.
+
+        People are looked up first; the votes, what is told of them and the delivery's end are one transaction.
+        """
+        weighed = [self._weigh(delivery, call_id, revision, verb) for call_id, revision in targets]
         done: list[Call] = []
         told: list[str] = []
-        stale: set[str] = set()  # plans whose card was not up to date when it was clicked
-        for call_id, revision in targets:
-            outcome = self._vote_one(delivery, call_id, revision, verb, reason)
-            if isinstance(outcome, Applied):
-                done.append(outcome.call)
-            else:
-                told.append(outcome if isinstance(outcome, str) else self._judge.lost(outcome, delivery.user))
-                stale |= set() if isinstance(outcome, str | Gone) else {outcome.call.plan_id}
         with self._core.store.write() as tx:
+            for (call_id, revision), may in zip(targets, weighed, strict=True):
+                if isinstance(may, _Refused):
+                    self._record_refusal(tx, delivery, may.call, verb, may.verdict)
+                    told.append(may.sentence)
+                    continue
+                outcome = may
+                if isinstance(may, Applied):
+                    at = delivery.received_at
+                    outcome = decisions.vote(tx, call_id, revision, verb, delivery.user, at=at, reason=reason)
+                if isinstance(outcome, Applied):
+                    done.append(outcome.call)
+                    continue
+                told.append(self._judge.lost(outcome, delivery.user))
+                if not isinstance(outcome, Gone):  # its card was not up to date when it was clicked
+                    outbox.redraw(tx, outcome.call.plan_id)
             if done and (run := runs.get(tx, done[0].run_id)):
                 effects = [effect_of(self._core, tx, call) for call in done]
                 line = sentences.decision_line(verb, delivery.user, effects, reason)
                 outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
-            for plan_id in stale:
-                outbox.redraw(tx, plan_id)
             self._tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
-    def _vote_one(self, delivery: Delivery, call_id: str, revision: int, verb: str, reason: str) -> Outcome | str:
+    def _weigh(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> Outcome | _Refused:
+        """Applied: open, and this person may; else what stands in the way. Looks people up."""
         with self._core.store.read() as tx:
-            open_now = decisions.look(tx, call_id, revision, delivery.received_at)
-            run = runs.get(tx, open_now.call.run_id) if not isinstance(open_now, Gone) else None
-        if isinstance(open_now, Gone) or run is None or not isinstance(open_now, Applied):
-            return open_now
-        verdict = self._judge.judge(verb, open_now.call, run, delivery.user)
-        with self._core.store.write() as tx:
-            if isinstance(verdict, Yes):
-                at = delivery.received_at
-                return decisions.vote(tx, call_id, revision, verb, delivery.user, at=at, reason=reason)
-            self._record_refusal(tx, delivery, open_now.call, verb, verdict)
-        return self._judge.refusal(verdict, open_now.call, verb)
+            found = decisions.look(tx, call_id, revision, delivery.received_at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
+        if not isinstance(found, Applied) or run is None:
+            return found
+        verdict = self._judge.judge(verb, found.call, run, delivery.user)
+        if isinstance(verdict, Yes):
+            return found
+        return _Refused(found.call, verdict, self._judge.refusal(verdict, found.call, verb))
 
     def _record_refusal(self, tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
         audit.record(
@@ -164,22 +181,22 @@ class Deciding:
             if isinstance(edit, str):
                 self._refuse(delivery, edit)
                 return
-            if not self._store_edit(delivery, run, shown, edit):
+            if not self._store_edit(delivery, run, shown, edit, last=not parsed.approve):
                 self._settle(delivery, "the edit came too late, or nobody could approve it")
                 return  # and never approve what somebody else made of it
             revision += 1
         if parsed.approve:
             self._vote(delivery, [(call_id, revision)], "approve")
-        else:
-            self._settle(delivery, "edited" if parsed.changed else "an edit that changes nothing")
+        elif not parsed.changed:
+            self._settle(delivery, "an edit that changes nothing")
 
-    def _store_edit(self, delivery: Delivery, run: Run, shown: Shown, edit: Edit) -> bool:
-        """Whether it was stored; the editor is told when it was not."""
+    def _store_edit(self, delivery: Delivery, run: Run, shown: Shown, edit: Edit, *, last: bool) -> bool:
+        """Whether it was stored; the editor is told when it was not. `last`: then the delivery is dealt with."""
         core, call, at = self._core, shown.call, delivery.received_at
         tool, gate = core.tools.tools[call.tool], dump_gate(edit.gate)
         digest = fingerprint(core, run, tool, edit.arguments, gate, call.revision + 1)
         deadline = at + timedelta(seconds=edit.gate.deadline)
-        other_people = _route(load_gate(call.gate)) != _route(edit.gate)
+        other_people = route(load_gate(call.gate)) != route(edit.gate)
         try:
             place = find_place(core, run, edit.gate) if other_people else None
         except RefusedError as refused:
@@ -197,6 +214,8 @@ class Deciding:
                 put_cards(tx, run, call.plan_id, [Asked(outcome.call, edit.gate, place)])
             line = sentences.decision_line("edit", delivery.user, [effect_of(core, tx, outcome.call)])
             outbox.notice(tx, run, f"edited:{delivery.seq}", {"text": line})
+            if last:
+                inbox.settle(tx, delivery, "edited")
         return True
 
     def _resolve(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> None:
@@ -275,8 +294,3 @@ def _value(action: dict[str, Any]) -> str:
 
 def _int(text: str) -> int:
     return int(text) if text.isdigit() and len(text) < 10 else -1
-
-
-def _route(gate: Gate) -> object:
-    """What decides who sees a card, and where."""
-    return (gate.approvers, gate.self_approval, gate.post_to) if isinstance(gate, Ask) else None

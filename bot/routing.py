@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from bot.policy import Ask
+from bot.policy import Ask, Gate
 from bot.proposals import Place
 from bot.slack import sentences
 from storage import outbox
@@ -81,3 +81,8 @@ def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: in
         thread_ts=run.thread_ts if thread else "",
         body=json.dumps(body),
     )
+
+
+def route(gate: Gate) -> object:
+    """What decides who sees a card, and where."""
+    return (gate.approvers, gate.self_approval, gate.post_to) if isinstance(gate, Ask) else None
