@@ -19,7 +19,7 @@ class CallStatus(StrEnum):
     """Where one proposed tool call stands."""
 
     PENDING = "pending"  # shown to people, waiting for a decision or the deadline
-    APPROVED = "approved"  # may run: by votes, by a grant or by policy allow
+    APPROVED = "approved"  # may run: by votes or by policy allow
     REFUSED = "refused"  # never asked: denied by policy, invalid, unknown tool, repeat of a rejection
     REJECTED = "rejected"  # a person said no
     EXPIRED = "expired"  # the deadline said no

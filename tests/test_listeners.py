@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.slack.listeners import DIALOGS, read
+from bot.slack.thread import said
 from storage.models import Delivery
 
 TEAM = "T0SANDBOX"
@@ -52,6 +53,13 @@ def test_a_message() -> None:
     assert first.key == again.key
     others = [event(ts="100.2"), event(channel="C0GENERAL"), event(team="T0OTHERCO")]
     assert len({first.key, *(row(each).key for each in others)}) == 4
+
+
+def test_half_a_surrogate_pair() -> None:
+    """S04: text that is no valid Unicode is stored as it came, and goes on to the model without the broken half."""
+    found = row(event(text="broken \ud83d heart"))
+    assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
+    assert said(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
 
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])

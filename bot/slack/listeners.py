@@ -129,7 +129,7 @@ def _event(body: dict[str, Any]) -> Delivery:
         user=user if isinstance(user, str) else user.get("id", ""),
         channel=channel if isinstance(channel, str) else channel.get("id", ""),
         thread_ts=event.get("thread_ts") or ts,
-        body=json.dumps(body, ensure_ascii=False),
+        body=json.dumps(body),
     )
 
 
@@ -144,7 +144,7 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
         thread_ts=message.get("thread_ts") or container.get("thread_ts") or container.get("message_ts") or "",
-        body=json.dumps(body, ensure_ascii=False),
+        body=json.dumps(body),
     )
 
 
@@ -160,5 +160,5 @@ def _submission(body: dict[str, Any]) -> Delivery:
         user=body["user"]["id"],
         channel=channel,
         thread_ts=thread_ts,
-        body=json.dumps(body, ensure_ascii=False),
+        body=json.dumps(body),
     )

@@ -27,7 +27,7 @@ def said(event: dict[str, Any], bot_user: str) -> str:
     text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
     text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
     text = re.sub(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>", lambda m: m[1] or m[2], text)
-    text = html.unescape(text).strip()
+    text = html.unescape(text).encode("utf-8", "replace").decode().strip()  # half a surrogate pair cannot be sent on
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
     return "\n".join([text, *files]).strip()
 
