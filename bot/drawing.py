@@ -97,7 +97,6 @@ def card_view(core: Core, tx: Connection, row: Message) -> CardView | None:
         approver_groups=tuple(body["groups"]),
         approver_channel=body["channel"],
         self_approval=body["self"],
-        mention=body["mention"],
         origin=body.get("origin", ""),
         card=row.seq or 0,
         part=body["part"],

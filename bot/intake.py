@@ -65,10 +65,10 @@ class Intake:
             if run is not None and run.status is R.WAITING and not addressed:
                 inbox.settle(tx, delivery, "words change nothing while people decide")
             else:
-                self._act(tx, delivery, run, text, is_dm)
+                self._act(tx, delivery, run, text)
         return None
 
-    def _act(self, tx: Connection, delivery: Delivery, run: Run | None, text: str, is_dm: bool) -> None:
+    def _act(self, tx: Connection, delivery: Delivery, run: Run | None, text: str) -> None:
         now = self._core.clock.now()
         if text.lower().strip(" .!") == "help" or not text:
             self._say_help(tx, delivery)
@@ -86,7 +86,7 @@ class Intake:
                 decisions.leave_behind(tx, run, at=now)
             run = Run(
                 team=delivery.team, channel=delivery.channel, thread_ts=delivery.thread_ts, requester=delivery.user,
-                created_at=now, updated_at=now, is_dm=is_dm,
+                created_at=now, updated_at=now,
             )  # fmt: skip
             moves.started(tx, run, at=now)
             self._greet(tx, delivery)

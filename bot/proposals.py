@@ -34,7 +34,6 @@ class Place:
 
     kind: str  # thread | channel | people
     targets: tuple[str, ...]  # channel id, or user ids
-    asked_for: str = ""  # what policy wanted, when its approvers cannot see that place
     groups: tuple[str, ...] = ()  # ids of the user groups among the approvers, to name them
 
 
@@ -180,11 +179,11 @@ def _place(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
     if gate.post_to == "thread":
         if core.directory.members(run.channel) & set(eligible):
             return Place("thread", (run.channel,))
-        return Place("people", people.targets, asked_for="thread")
+        return people
     channel = core.directory.channel(gate.post_to)
     if channel and core.directory.members(channel) & set(eligible):
         return Place("channel", (channel,))
-    return Place("people", people.targets, asked_for=gate.post_to)
+    return people
 
 
 def preview(tool: Tool[Any], args: BaseModel) -> str:

@@ -67,7 +67,6 @@ def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: in
         "groups": first.place.groups,
         "channel": run.channel if approvers.channel else "",
         "self": first.gate.self_approval,
-        "mention": first.place.kind != "people",
         "elsewhere": not thread,
         "part": number,
         "parts": parts,

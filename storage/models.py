@@ -118,7 +118,6 @@ class Run(SQLModel, table=True):
     cards: int = 0
     tokens: int = 0
     error: str = ""
-    is_dm: bool = False
 
 
 class Item(SQLModel, table=True):

@@ -29,7 +29,6 @@ SAID = {
     "too_late": (AT,),
     "waits_for": ("UBEN00001",),
     "card_elsewhere": ("C0FINANCE", "https://a.example/|x"),
-    "nobody_can_approve": ([EVIL],),
     "effect_list": ([EVIL] * 5,),
     "decision_line": ("reject", "UANA00001", [EVIL], EVIL),
     "expired_line": ([EVIL], AT),

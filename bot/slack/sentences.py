@@ -99,12 +99,6 @@ def card_elsewhere(place: str, link: str = "") -> str:
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
 
 
-def nobody_can_approve(effects: Sequence[str] = ()) -> str:
-    """For the requester, when no approver can be reached."""
-    what = f": {effect_list(effects)}" if effects else ""
-    return f"This needs an approval, and none of its approvers can be reached, so it was refused{what}."
-
-
 def effect_list(effects: Sequence[str]) -> str:
     """Effect sentences on one line, the first three in words and the number of the others."""
     named = [said(each, 160) for each in effects[:3]]

@@ -53,7 +53,6 @@ class CardView:
     approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
     approver_channel: str = ""  # channel id whose members may decide
     self_approval: bool = False
-    mention: bool = True  # name approvers so that Slack notifies them (not in their own DMs)
     origin: str = ""  # permalink of the request when the card is shown elsewhere
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1

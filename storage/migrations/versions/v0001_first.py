@@ -36,7 +36,6 @@ def _run() -> None:
         sa.Column("cards", sa.Integer(), nullable=False),
         sa.Column("tokens", sa.Integer(), nullable=False),
         sa.Column("error", sa.String(), nullable=False),
-        sa.Column("is_dm", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_run_status", "run", ["status"], unique=False)
