@@ -40,6 +40,14 @@ def events_of(world: World, run: Run, event: str) -> int:
     return len(world.all(Audit, Audit.run_id == run.id, Audit.event == event))
 
 
+def stall(world: World, second: App) -> None:
+    """The first worker stands still until its leases have lapsed; the second one goes to work."""
+    world.app.loop.pause()
+    world.slack.wait(lambda: not world.app.loop.busy)  # a pass under way could still renew a lease
+    world.clock.advance(LEASE)
+    second.loop.resume()
+
+
 def test_threads_run_side_by_side(world: World) -> None:
     """While the model thinks about one thread, another is answered."""
     hold = world.planner.hold()
@@ -121,12 +129,12 @@ def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> Non
 
 def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
     """Its lease lapses, another worker takes over and answers; what the first one brings late is refused (X10)."""
+    second.loop.pause()  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = world.person("ben").say(SUPPORT, "@bot think hard")
     assert hold.arrived.wait(5)
-    world.app.loop.pause()  # a stalled process renews no lease
     other = world.planner.hold()
-    world.clock.advance(LEASE)
+    stall(world, second)
     assert other.arrived.wait(5)
     late = Turn(text="The first worker's words.", calls=[("note", {"text": "late"})])
     world.planner.script(late, Turn(text="The second worker's answer."))
@@ -147,12 +155,11 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
 
 def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
     """The call is UNKNOWN to who takes over; the late result changes nothing and is kept in the audit (X06, X10)."""
+    second.loop.pause()  # else it may be the one to claim the run
     thread, card = ask_one(world, "stalled", tool="slow")
-    world.slack.wait(second.loop.is_idle)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     assert kit.entered.wait(5)
-    world.app.loop.pause()
-    world.clock.advance(LEASE)
+    stall(world, second)
     asking = world.card(SUPPORT, thread, having="resolve_done")
     kit.go_on.set()
     world.slack.wait(lambda: "call.late" in world.audit_of(world.calls_in(thread)[0]))
