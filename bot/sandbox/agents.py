@@ -1,4 +1,4 @@
-"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts and the state of an agent's session.
+"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts, titles and the state of an agent's session.
 
 Called with the world's lock held.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.sandbox import messages
+from bot.sandbox.objects import array, record, text
 from bot.sandbox.people import Channel
 from bot.sandbox.records import Status
 from bot.sandbox.state import World
@@ -15,26 +16,35 @@ from bot.sandbox.wire import Args, Json, SlackError, invalid
 
 STATUS_SECONDS = 120  # an answer that never comes does not "think" for ever
 SESSION_STATES = ("active", "processing", "suspended", "closed")
+TITLE_LIMIT = 200  # characters
+_LOADING = array(text(), 10)
+_PROMPTS = array(record({"title": text(), "message": text()}), 4)
 
 
 def _channel(world: World, args: Args) -> Channel:
     return world.seen_by_bot(args.required("channel_id"))
 
 
-def set_status(world: World, args: Args) -> Json:
-    """assistant.threads.setStatus; an empty status clears it."""
-    channel, thread_ts = _channel(world, args), args.required("thread_ts")
-    if not args.has("status"):
-        raise invalid(["missing required field: status"])
-    loading = args.json("loading_messages")
-    if loading is not None and (not isinstance(loading, list) or len(loading) > 10):
-        raise invalid(["must be a list of at most 10 [json-pointer:/loading_messages]"])
-    root = messages.root_of(world, channel.id, thread_ts)
+def _thread(world: World, args: Args, channel: Channel) -> str:
+    """The root of the thread that the call names; SlackError(invalid_thread_ts) where there is none."""
+    root = messages.root_of(world, channel.id, args.required("thread_ts"))
     if root is None:
         raise SlackError("invalid_thread_ts")
-    key = (channel.id, root.ts)
-    if status := args.text("status"):
-        world.statuses[key] = Status(channel.id, root.ts, status, world.now() + STATUS_SECONDS)
+    return root.ts
+
+
+def set_status(world: World, args: Args) -> Json:
+    """assistant.threads.setStatus; an empty status clears it, and so does the bot's next message there."""
+    channel = _channel(world, args)
+    args.required("thread_ts")
+    if not args.has("status"):
+        raise invalid(["missing required field: status"])
+    status, loading = args.text("status"), args.json("loading_messages")
+    if loading is not None and (problems := list(_LOADING(loading, "/loading_messages"))):
+        raise invalid(problems)
+    key = (channel.id, _thread(world, args, channel))
+    if status:
+        world.statuses[key] = Status(*key, status, world.now() + STATUS_SECONDS, loading or [])
     else:
         world.statuses.pop(key, None)
     world.touch(messages.audience(channel))
@@ -52,16 +62,26 @@ def set_prompts(world: World, args: Args) -> Json:
     """assistant.threads.setSuggestedPrompts; with a thread_ts it says ok and does nothing, as agent_view does."""
     channel = _channel(world, args)
     prompts: Any = args.json("prompts")
-    if not isinstance(prompts, list) or not 1 <= len(prompts) <= 4:
-        raise invalid(["must be a list of 1 to 4 prompts [json-pointer:/prompts]"])
-    for prompt in prompts:
-        if not isinstance(prompt, dict) or not all(isinstance(prompt.get(k), str) for k in ("title", "message")):
-            raise invalid(["each needs a title and a message [json-pointer:/prompts]"])
+    if prompts is None:
+        raise invalid(["missing required field: prompts"])
+    if problems := list(_PROMPTS(prompts, "/prompts")):
+        raise invalid(problems)
+    args.text("title")
     if world.agent_view is None:
         raise SlackError("not_agent_app")
     if not args.has("thread_ts"):
-        world.prompts[channel.id] = [{"title": p["title"], "message": p["message"]} for p in prompts]
+        world.prompts[channel.id] = [dict(prompt) for prompt in prompts]
         world.touch(channel.members)
+    return {}
+
+
+def set_title(world: World, args: Args) -> Json:
+    """assistant.threads.setTitle: the title of a thread in the person's list of conversations."""
+    channel = _channel(world, args)
+    title = args.required("title")
+    root = _thread(world, args, channel)
+    world.sessions.setdefault((channel.id, root), {"status": "active"})["title"] = title
+    world.touch(messages.audience(channel))
     return {}
 
 
@@ -73,47 +93,64 @@ def prompts_of(world: World, channel: Channel) -> list[Json]:
     return world.prompts.get(channel.id, default)
 
 
+# Sessions: one per thread.
+
+
 def _session_key(world: World, args: Args) -> tuple[str, str]:
     channel = _channel(world, args)
     if world.agent_view is None:
         raise SlackError("feature_disabled")
-    thread_ts = args.text("thread_ts")
-    if not thread_ts and channel.kind != "im":
+    if not args.text("thread_ts"):
         raise SlackError("thread_ts_required")
-    return channel.id, thread_ts
+    return channel.id, args.text("thread_ts")
+
+
+def _title(args: Args) -> str:
+    title = args.text("title")
+    if len(title) > TITLE_LIMIT:
+        raise invalid([f"must be less than {TITLE_LIMIT + 1} characters [json-pointer:/title]"])
+    return title
+
+
+def note_session(world: World, key: tuple[str, str], status: str, title: str = "") -> Json:
+    """The session of that thread with its new status, made where there is none; `title` is only for a new one."""
+    session = world.sessions.setdefault(key, {"title": title})
+    session["status"] = status
+    world.touch(messages.audience(world.channels[key[0]]))
+    return session
 
 
 def set_session(world: World, args: Args) -> Json:
-    """agents.sessions.setStatus."""
+    """agents.sessions.setStatus; title and initiator count when it makes the session."""
     key = _session_key(world, args)
-    status = args.required("status")
+    status, title = args.required("status"), _title(args)
     if status not in SESSION_STATES:
         raise SlackError("invalid_status")
     initiator = args.text("initiator_user_id")
-    if initiator and initiator not in world.by_id:
+    if initiator and initiator not in world.channels[key[0]].members:
         raise SlackError("user_not_found")
-    session = world.sessions.setdefault(key, {"title": ""})
-    session["status"] = status
-    if args.has("title"):
-        session["title"] = args.text("title")
-    world.touch(messages.audience(world.channels[key[0]]))
-    return {}
+    session = note_session(world, key, status, title)
+    return {"status": status, "title": session["title"]}
 
 
 def rename_session(world: World, args: Args) -> Json:
     """agents.sessions.rename."""
     key = _session_key(world, args)
-    title = args.required("title")
+    args.required("title")
+    title = _title(args)
+    if world.channels[key[0]].is_archived:
+        raise SlackError("is_archived")
     if key not in world.sessions:
         raise SlackError("session_not_found")
     world.sessions[key]["title"] = title
     world.touch(messages.audience(world.channels[key[0]]))
-    return {}
+    return {"title": title}
 
 
 METHODS = {
     "assistant.threads.setStatus": set_status,
     "assistant.threads.setSuggestedPrompts": set_prompts,
+    "assistant.threads.setTitle": set_title,
     "agents.sessions.setStatus": set_session,
     "agents.sessions.rename": rename_session,
 }

@@ -19,9 +19,13 @@ UPDATE_TEXT_LIMIT = 4_000  # characters of chat.update's text
 MESSAGE_SIZE_LIMIT, BLOCK_SIZE = 13_200, 100
 
 
-def check_blocks(blocks: object, surface: Surface) -> list[str]:
-    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; [] when sound."""
-    return _check(blocks, surface, "/blocks")
+def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[str]:
+    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; [] when sound.
+
+    `at` is where the call has them, for the JSON pointers.
+    """
+    found = list(BLOCKS[surface](blocks, at))
+    return found or [*_misplaced(blocks, surface, at), *(each for rule in RULES for each in rule(blocks, at))]
 
 
 def check_view(view: object) -> list[str]:
@@ -29,7 +33,7 @@ def check_view(view: object) -> list[str]:
     found = list(_VIEW(view, "/view"))
     if found or not isinstance(view, dict):
         return found
-    found = _check(view["blocks"], view["type"], "/view/blocks")
+    found = check_blocks(view["blocks"], view["type"], "/view/blocks")
     if not found and view["type"] == "modal" and "submit" not in view:
         asks = any(block["type"] == "input" for block in view["blocks"])
         found = [problem("missing required field: submit", "/view")] if asks else []
@@ -78,11 +82,6 @@ _VIEW: Check = union(
 )
 
 # Payloads as a whole.
-
-
-def _check(blocks: object, surface: Surface, at: str) -> list[str]:
-    found = list(BLOCKS[surface](blocks, at))
-    return found or [*_misplaced(blocks, surface, at), *(each for rule in RULES for each in rule(blocks, at))]
 
 
 def _blocks(blocks: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:

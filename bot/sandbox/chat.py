@@ -147,7 +147,7 @@ def update(world: World, args: Args) -> Json:
     if text is not None and len(text) > UPDATE_LIMIT:
         raise SlackError("msg_too_long")
     message = own(world, args, "cant_update_message")
-    if message.stream and message.stream.state == "in_progress":
+    if message.stream and message.stream.state_at(world.now()) == "in_progress":
         raise SlackError("streaming_state_conflict")
     if text is None and found is None and metadata is None:
         raise SlackError("no_text")
