@@ -1,4 +1,4 @@
-"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts, titles and the state of an agent's session.
+"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts, titles and the state of a session.
 
 Called with the world's lock held.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox import messages
+from bot.sandbox import events, messages
 from bot.sandbox.objects import array, record, text
-from bot.sandbox.people import Channel
-from bot.sandbox.records import Status
+from bot.sandbox.people import TEAM, Channel
+from bot.sandbox.records import Delivery, Status
 from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError, invalid
 
 STATUS_SECONDS = 120  # an answer that never comes does not "think" for ever
 SESSION_STATES = ("active", "processing", "suspended", "closed")
+PROCESSING_SECONDS = 3600  # a session that says nothing for so long is active again
 TITLE_LIMIT = 200  # characters
 _LOADING = array(text(), 10)
 _PROMPTS = array(record({"title": text(), "message": text()}), 4)
@@ -76,11 +77,11 @@ def set_prompts(world: World, args: Args) -> Json:
 
 
 def set_title(world: World, args: Args) -> Json:
-    """assistant.threads.setTitle: the title of a thread in the person's list of conversations."""
+    """assistant.threads.setTitle: the older way to give a thread's session a title."""
     channel = _channel(world, args)
     title = args.required("title")
-    root = _thread(world, args, channel)
-    world.sessions.setdefault((channel.id, root), {"status": "active"})["title"] = title
+    key = (channel.id, _thread(world, args, channel))
+    (world.sessions.get(key) or _new_session(world, key))["title"] = title
     world.touch(messages.audience(channel))
     return {}
 
@@ -93,7 +94,7 @@ def prompts_of(world: World, channel: Channel) -> list[Json]:
     return world.prompts.get(channel.id, default)
 
 
-# Sessions: one per thread.
+# Sessions: one per thread, of apps with an agent_view only.
 
 
 def _session_key(world: World, args: Args) -> tuple[str, str]:
@@ -112,16 +113,29 @@ def _title(args: Args) -> str:
     return title
 
 
-def note_session(world: World, key: tuple[str, str], status: str, title: str = "") -> Json:
-    """The session of that thread with its new status, made where there is none; `title` is only for a new one."""
-    session = world.sessions.setdefault(key, {"title": title})
-    session["status"] = status
+def _new_session(world: World, key: tuple[str, str]) -> Json:
+    session = {"status": "active", "title": "", "initiator": "", "until": 0.0}
+    return world.sessions.setdefault(key, session)
+
+
+def note_session(world: World, key: tuple[str, str], status: str, seconds: float = PROCESSING_SECONDS) -> Json:
+    """Give a thread's session (made where there is none) a status, of which *processing* lasts so many seconds."""
+    session = world.sessions.get(key) or _new_session(world, key)
+    session |= {"status": status, "until": world.now() + seconds}
     world.touch(messages.audience(world.channels[key[0]]))
     return session
 
 
+def session_of(world: World, key: tuple[str, str]) -> Json | None:
+    """The session of a thread as it is now, or None; one that was *processing* for too long is active again."""
+    session = world.sessions.get(key)
+    if session and session["status"] == "processing" and session["until"] <= world.now():
+        session["status"] = "active"
+    return session
+
+
 def set_session(world: World, args: Args) -> Json:
-    """agents.sessions.setStatus; title and initiator count when it makes the session."""
+    """agents.sessions.setStatus; title and initiator count only when it makes the session."""
     key = _session_key(world, args)
     status, title = args.required("status"), _title(args)
     if status not in SESSION_STATES:
@@ -129,8 +143,15 @@ def set_session(world: World, args: Args) -> Json:
     initiator = args.text("initiator_user_id")
     if initiator and initiator not in world.channels[key[0]].members:
         raise SlackError("user_not_found")
-    session = note_session(world, key, status, title)
-    return {"status": status, "title": session["title"]}
+    new = key not in world.sessions
+    session = note_session(world, key, status)
+    if new:
+        session |= {"title": title, "initiator": initiator}
+    answer: Json = {"status": status, "title": session["title"]}
+    if "agent_session_stopped" not in world.subscriptions:
+        warning = "missing_agent_session_stopped_event_subscription"
+        answer |= {"warning": warning, "response_metadata": {"warnings": [warning]}}
+    return answer
 
 
 def rename_session(world: World, args: Args) -> Json:
@@ -145,6 +166,15 @@ def rename_session(world: World, args: Args) -> Json:
     world.sessions[key]["title"] = title
     world.touch(messages.audience(world.channels[key[0]]))
     return {"title": title}
+
+
+def retitled(world: World, user: str, key: tuple[str, str], title: str) -> Delivery | None:
+    """A person gives the session of a thread (channel id, root ts) another title; the app is told. KeyError: none."""
+    before, world.sessions[key]["title"] = world.sessions[key]["title"], title
+    world.touch(messages.audience(world.channels[key[0]]))
+    event = {"type": "agent_session_title_changed", "user": user, "team_id": TEAM, "title": title}
+    event |= {"channel": key[0], "thread_ts": key[1]} | ({"previous_title": before} if before else {})
+    return events.emit(world, event, world.channels[key[0]])
 
 
 METHODS = {

@@ -16,7 +16,7 @@ from bot.sandbox.elements import element
 from bot.sandbox.messages import Draft
 from bot.sandbox.objects import anything, array, one_of, record, text, union
 from bot.sandbox.people import BOT_USER, TEAM_NAMES
-from bot.sandbox.records import Message, Stream
+from bot.sandbox.records import ABANDONED, Message, Stream
 from bot.sandbox.state import World
 from bot.sandbox.text import completed, new_block_id
 from bot.sandbox.wire import Args, Json, SlackError, invalid
@@ -25,12 +25,13 @@ from bot.sandbox.wire import Args, Json, SlackError, invalid
 MARKDOWN_LIMIT = 12_000
 CHUNK_LIMIT, BLOCK_LIMIT = 256, 50
 _SHORT = text(CHUNK_LIMIT, low=0)
+_MORE = {"details": _SHORT, "output": _SHORT, "sources": array(element("url"), low=0)}
 _TASK = {"id": text(), "title": text(CHUNK_LIMIT), "status": one_of("pending", "in_progress", "complete", "error")}
 _CHUNKS = array(
     union(
         {
             "markdown_text": record({"text": text(low=0)}),
-            "task_update": record(_TASK, {"details": _SHORT, "output": _SHORT, "sources": array(element("url"), low=0)}),
+            "task_update": record(_TASK, _MORE),
             "plan_update": record({"title": text(CHUNK_LIMIT)}),
             "blocks": record({"blocks": anything}),
         }
@@ -159,12 +160,20 @@ def start(world: World, args: Args) -> Json:
         raise invalid(["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"])
     stream = Stream("in_progress", world.now(), display)
     _take(stream, _chunks(args))
-    message = messages.add(
-        world, Draft(channel, BOT_USER, stream.text, _drawn(stream), root.ts if root else "")
-    )
+    message = messages.add(world, Draft(channel, BOT_USER, stream.text, _drawn(stream), root.ts if root else ""))
     message.stream = stream
+    _processing(world, message)
     world.touch(messages.audience(channel))
     return {"channel": channel.id, "ts": message.ts}
+
+
+def _processing(world: World, message: Message) -> None:
+    """A stream keeps its thread's session processing for as long as somebody adds to it."""
+    if world.agent_view is not None:
+        new = (key := (message.channel, message.root)) not in world.sessions
+        session = agents.note_session(world, key, "processing", ABANDONED)
+        if new and (root := messages.root_of(world, *key)):
+            session["initiator"] = root.body.get("user", "")
 
 
 def _streaming(world: World, args: Args, *, stopping: bool = False) -> tuple[Message, Stream]:
@@ -175,7 +184,7 @@ def _streaming(world: World, args: Args, *, stopping: bool = False) -> tuple[Mes
     state = stream.state_at(world.now()) if stream else ""
     if state == "stopped_by_user" and not stopping:
         raise SlackError("stopped_by_user")
-    if stream is None or state != "in_progress":
+    if stream is None or state not in ("in_progress", "stopped_by_user"):
         raise SlackError("message_not_in_streaming_state")
     return message, stream
 
@@ -198,22 +207,26 @@ def append(world: World, args: Args) -> Json:
     if not chunks:
         raise SlackError("no_text")
     _grow(world, message, stream, chunks)
+    _processing(world, message)
     return {"channel": message.channel, "ts": message.ts}
 
 
 def stop(world: World, args: Args) -> Json:
-    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like any other."""
+    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like any other.
+
+    Also the app's answer to a person's Stop: its last words, and the session's next status.
+    """
     chunks = _chunks(args)
     if found := chat.checked_blocks(args):
         chunks.append({"type": "blocks", "blocks": found})
     metadata = chat.checked_metadata(args)
-    session = args.text("session_status")
-    if session and session not in agents.SESSION_STATES:
+    session = args.text("session_status", "active")
+    if session not in agents.SESSION_STATES:
         raise SlackError("invalid_status")
     message, stream = _streaming(world, args, stopping=True)
     _grow(world, message, stream, chunks).state = "completed"
     message.metadata = metadata or message.metadata
-    if session:
+    if world.agent_view is not None:
         agents.note_session(world, (message.channel, message.root), session)
     messages.announce_change(world, message)
     return {"channel": message.channel, "ts": message.ts, "message": copy.deepcopy(message.body)}
