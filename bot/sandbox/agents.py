@@ -18,12 +18,13 @@ STATUS_SECONDS = 120  # an answer that never comes does not "think" for ever
 SESSION_STATES = ("active", "processing", "suspended", "closed")
 PROCESSING_SECONDS = 3600  # a session that says nothing for so long is active again
 TITLE_LIMIT = 200  # characters
+SessionKey = tuple[str, str, str]  # app id, channel id, ts of the thread's root
 _LOADING = array(text(), 10)
 _PROMPTS = array(record({"title": text(), "message": text()}), 4)
 
 
 def _channel(world: World, args: Args) -> Channel:
-    return world.seen_by_bot(args.required("channel_id"))
+    return world.seen_by(args.app, args.required("channel_id"))
 
 
 def _thread(world: World, args: Args, channel: Channel) -> str:
@@ -45,7 +46,7 @@ def set_status(world: World, args: Args) -> Json:
         raise invalid(problems)
     key = (channel.id, _thread(world, args, channel))
     if status:
-        world.statuses[key] = Status(*key, status, world.now() + STATUS_SECONDS, loading or [])
+        world.statuses[key] = Status(*key, status, world.now() + STATUS_SECONDS, args.app.id, loading or [])
     else:
         world.statuses.pop(key, None)
     world.touch(messages.audience(channel))
@@ -68,7 +69,7 @@ def set_prompts(world: World, args: Args) -> Json:
     if problems := list(_PROMPTS(prompts, "/prompts")):
         raise invalid(problems)
     args.text("title")
-    if world.agent_view is None:
+    if args.app.agent_view is None:
         raise SlackError("not_agent_app")
     if not args.has("thread_ts"):
         world.prompts[channel.id] = [dict(prompt) for prompt in prompts]
@@ -80,30 +81,30 @@ def set_title(world: World, args: Args) -> Json:
     """assistant.threads.setTitle: the older way to give a thread's session a title."""
     channel = _channel(world, args)
     title = args.required("title")
-    key = (channel.id, _thread(world, args, channel))
+    key = (args.app.id, channel.id, _thread(world, args, channel))
     (world.sessions.get(key) or _new_session(world, key))["title"] = title
     world.touch(messages.audience(channel))
     return {}
 
 
 def prompts_of(world: World, channel: Channel) -> list[Json]:
-    """What a person is offered in their DM with the bot: what the app set, else what the manifest says."""
+    """What a person is offered in their DM with an app: what the app set, else what the manifest says."""
     if channel.kind != "im":
         return []
-    default: list[Json] = (world.agent_view or {}).get("suggested_prompts", [])
+    default: list[Json] = (world.app_of_dm(channel).agent_view or {}).get("suggested_prompts", [])
     return world.prompts.get(channel.id, default)
 
 
-# Sessions: one per thread, of apps with an agent_view only.
+# Sessions: one per thread and app, of apps with an agent_view only.
 
 
-def _session_key(world: World, args: Args) -> tuple[str, str]:
+def _session_key(world: World, args: Args) -> SessionKey:
     channel = _channel(world, args)
-    if world.agent_view is None:
+    if args.app.agent_view is None:
         raise SlackError("feature_disabled")
     if not args.text("thread_ts"):
         raise SlackError("thread_ts_required")
-    return channel.id, args.text("thread_ts")
+    return args.app.id, channel.id, args.text("thread_ts")
 
 
 def _title(args: Args) -> str:
@@ -113,20 +114,20 @@ def _title(args: Args) -> str:
     return title
 
 
-def _new_session(world: World, key: tuple[str, str]) -> Json:
+def _new_session(world: World, key: SessionKey) -> Json:
     session = {"status": "active", "title": "", "initiator": "", "until": 0.0}
     return world.sessions.setdefault(key, session)
 
 
-def note_session(world: World, key: tuple[str, str], status: str, seconds: float = PROCESSING_SECONDS) -> Json:
+def note_session(world: World, key: SessionKey, status: str, seconds: float = PROCESSING_SECONDS) -> Json:
     """Give a thread's session (made where there is none) a status, of which *processing* lasts so many seconds."""
     session = world.sessions.get(key) or _new_session(world, key)
     session |= {"status": status, "until": world.now() + seconds}
-    world.touch(messages.audience(world.channels[key[0]]))
+    world.touch(messages.audience(world.channels[key[1]]))
     return session
 
 
-def session_of(world: World, key: tuple[str, str]) -> Json | None:
+def session_of(world: World, key: SessionKey) -> Json | None:
     """The session of a thread as it is now, or None; one that was *processing* for too long is active again."""
     session = world.sessions.get(key)
     if session and session["status"] == "processing" and session["until"] <= world.now():
@@ -141,14 +142,14 @@ def set_session(world: World, args: Args) -> Json:
     if status not in SESSION_STATES:
         raise SlackError("invalid_status")
     initiator = args.text("initiator_user_id")
-    if initiator and initiator not in world.channels[key[0]].members:
+    if initiator and initiator not in world.channels[key[1]].members:
         raise SlackError("user_not_found")
     new = key not in world.sessions
     session = note_session(world, key, status)
     if new:
         session |= {"title": title, "initiator": initiator}
     answer: Json = {"status": status, "title": session["title"]}
-    if "agent_session_stopped" not in world.subscriptions:
+    if "agent_session_stopped" not in args.app.subscriptions:
         warning = "missing_agent_session_stopped_event_subscription"
         answer |= {"warning": warning, "response_metadata": {"warnings": [warning]}}
     return answer
@@ -159,22 +160,22 @@ def rename_session(world: World, args: Args) -> Json:
     key = _session_key(world, args)
     args.required("title")
     title = _title(args)
-    if world.channels[key[0]].is_archived:
+    if world.channels[key[1]].is_archived:
         raise SlackError("is_archived")
     if key not in world.sessions:
         raise SlackError("session_not_found")
     world.sessions[key]["title"] = title
-    world.touch(messages.audience(world.channels[key[0]]))
+    world.touch(messages.audience(world.channels[key[1]]))
     return {"title": title}
 
 
-def retitled(world: World, user: str, key: tuple[str, str], title: str) -> Delivery | None:
-    """A person gives the session of a thread (channel id, root ts) another title; the app is told. KeyError: none."""
+def retitled(world: World, user: str, key: SessionKey, title: str) -> Delivery | None:
+    """A person gives the session of a thread another title; the app is told. KeyError: none."""
     before, world.sessions[key]["title"] = world.sessions[key]["title"], title
-    world.touch(messages.audience(world.channels[key[0]]))
+    world.touch(messages.audience(world.channels[key[1]]))
     event = {"type": "agent_session_title_changed", "user": user, "team_id": TEAM, "title": title}
-    event |= {"channel": key[0], "thread_ts": key[1]} | ({"previous_title": before} if before else {})
-    return events.emit(world, event, world.channels[key[0]])
+    event |= {"channel": key[1], "thread_ts": key[2]} | ({"previous_title": before} if before else {})
+    return events.emit(world, world.apps[key[0]], event, world.channels[key[1]])
 
 
 METHODS = {

@@ -15,7 +15,7 @@ from bot.sandbox import blocks as checker
 from bot.sandbox.elements import element
 from bot.sandbox.messages import Draft
 from bot.sandbox.objects import anything, array, one_of, record, text, union
-from bot.sandbox.people import BOT_USER, TEAM_NAMES
+from bot.sandbox.people import TEAM_NAMES
 from bot.sandbox.records import ABANDONED, Message, Stream
 from bot.sandbox.state import World
 from bot.sandbox.text import completed, new_block_id
@@ -160,19 +160,21 @@ def start(world: World, args: Args) -> Json:
         raise invalid(["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"])
     stream = Stream("in_progress", world.now(), display)
     _take(stream, _chunks(args))
-    message = messages.add(world, Draft(channel, BOT_USER, stream.text, _drawn(stream), root.ts if root else ""))
+    message = messages.add(
+        world, Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
+    )
     message.stream = stream
-    _processing(world, message)
+    _processing(world, args, message)
     world.touch(messages.audience(channel))
     return {"channel": channel.id, "ts": message.ts}
 
 
-def _processing(world: World, message: Message) -> None:
+def _processing(world: World, args: Args, message: Message) -> None:
     """A stream keeps its thread's session processing for as long as somebody adds to it."""
-    if world.agent_view is not None:
-        new = (key := (message.channel, message.root)) not in world.sessions
+    if args.app.agent_view is not None:
+        new = (key := (args.app.id, message.channel, message.root)) not in world.sessions
         session = agents.note_session(world, key, "processing", ABANDONED)
-        if new and (root := messages.root_of(world, *key)):
+        if new and (root := messages.root_of(world, *key[1:])):
             session["initiator"] = root.body.get("user", "")
 
 
@@ -207,7 +209,7 @@ def append(world: World, args: Args) -> Json:
     if not chunks:
         raise SlackError("no_text")
     _grow(world, message, stream, chunks)
-    _processing(world, message)
+    _processing(world, args, message)
     return {"channel": message.channel, "ts": message.ts}
 
 
@@ -226,8 +228,8 @@ def stop(world: World, args: Args) -> Json:
     message, stream = _streaming(world, args, stopping=True)
     _grow(world, message, stream, chunks).state = "completed"
     message.metadata = metadata or message.metadata
-    if world.agent_view is not None:
-        agents.note_session(world, (message.channel, message.root), session)
+    if args.app.agent_view is not None:
+        agents.note_session(world, (args.app.id, message.channel, message.root), session)
     messages.announce_change(world, message)
     return {"channel": message.channel, "ts": message.ts, "message": copy.deepcopy(message.body)}
 

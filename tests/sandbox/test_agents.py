@@ -86,7 +86,7 @@ def test_prompts(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
 
 def session(sandbox: Sandbox, thread: str) -> tuple[str, str, str]:
     """Status, title and initiator of the thread's session."""
-    found = agents.session_of(sandbox.world, (SUPPORT, thread))
+    found = agents.session_of(sandbox.world, (sandbox.world.app.id, SUPPORT, thread))
     assert found is not None
     return found["status"], found["title"], found["initiator"]
 
@@ -170,7 +170,10 @@ def test_a_person_retitles(sandbox: Sandbox, client: WebClient, thread: str) -> 
     """When a person renames a session, the app hears the new title and the one before, if there was one."""
     client.api_call("agents.sessions.setStatus", json={"channel_id": SUPPORT, "thread_ts": thread, "status": "active"})
     with sandbox.world.lock:
-        heard = [agents.retitled(sandbox.world, "UBEN00001", (SUPPORT, thread), title) for title in ("One", "Two")]
+        heard = [
+            agents.retitled(sandbox.world, "UBEN00001", (sandbox.world.app.id, SUPPORT, thread), title)
+            for title in ("One", "Two")
+        ]
     events = [delivery.event for delivery in heard if delivery]
     assert [(e["title"], e.get("previous_title"), e["thread_ts"]) for e in events] == [
         ("One", None, thread),
