@@ -177,6 +177,17 @@ BOX: Json = {
         {"type": "actions", "elements": [button("Pay back", "refund")]},
     ],
 }
+MENU = ELEMENTS["overflow"]
+AUTH: Json = {
+    "type": "auth_provider",
+    "value": "shop",
+    "name": plain("Shop"),
+    "is_connected": False,
+    "description": plain("Orders and refunds"),
+    "icon_url": CAT,
+    "auth_url": "https://shop.example/connect",
+    "disconnect_url": "https://shop.example/disconnect",
+}
 BLOCKS: dict[str, tuple[str, list[Json]]] = {
     "section": ("message", [{"type": "section", "text": mrkdwn(LETTER)}]),
     "section plain": ("message", [{"type": "section", "text": plain("As it *stands* :wave:")}]),
@@ -240,6 +251,11 @@ BLOCKS: dict[str, tuple[str, list[Json]]] = {
         ],
     ),
     "video": ("message", [VIDEO]),
+    "auth_provider": ("message", [AUTH]),
+    "auth_provider connected": (
+        "home",
+        [{**AUTH, "is_connected": True, "connected_identity": plain("ana@shop.example"), "accessory": MENU}],
+    ),
     "everything of a card that asks": (
         "message",
         [

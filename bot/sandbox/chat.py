@@ -30,8 +30,9 @@ def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
         return None
     if not isinstance(value, list):
         raise SlackError("invalid_blocks_format")
-    if problems := checker.check_blocks(value, "message"):
-        raise invalid(problems, "invalid_blocks")
+    problems = checker.check_blocks(value, "message")
+    if problems := problems or checker.check_leave(value, args.app.scopes, args.app.manifest):
+        raise invalid(problems, checker.error_of(problems))
     if error := checker.check_message_size(value):
         raise SlackError(error)
     return value

@@ -56,7 +56,7 @@ def _chunks(args: Args) -> list[Json]:
 
 def _check_blocks(found: object, at: str) -> None:
     if problems := checker.check_blocks(found, "message", at):
-        raise invalid(problems, "invalid_blocks")
+        raise invalid(problems, checker.error_of(problems))
 
 
 # What a stream holds, and how it looks.

@@ -226,7 +226,7 @@ def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str
     assert refused_append(client, ts, chunks=[task(1), words("y" * 1001)]) == "msg_too_long"
     table = {"type": "table", "rows": [[{"type": "raw_text", "text": "x"}]]}
     twice = [{"type": "blocks", "blocks": [table]}] * 2
-    assert refused_append(client, ts, chunks=twice) == "invalid_blocks"
+    assert refused_append(client, ts, chunks=twice) == "invalid_attachments"
     assert refused_append(client, ts) == "no_text"
     assert seen(sandbox, thread) == before
     client.chat_appendStream(channel="C0SUPPORT", ts=ts, markdown_text="y" * 1000, chunks=[task(n) for n in range(49)])
