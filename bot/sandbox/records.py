@@ -72,6 +72,9 @@ class ApiCall:
     app_id: str = ""  # the caller, where the token was one of an app's
 
 
+ABANDONED = 600  # seconds without an append, after which a stream is over
+
+
 @dataclass(slots=True)
 class Stream:
     """A message that is being streamed."""
@@ -79,10 +82,14 @@ class Stream:
     state: str  # in_progress | completed | stopped_by_user | abandoned
     touched: float  # sandbox seconds of the last append
     display: str = "timeline"
-    text: str = ""
-    title: str = ""
-    tasks: dict[str, Json] = field(default_factory=dict)
-    blocks: list[Json] = field(default_factory=list)
+    text: str = ""  # all its words
+    title: str = ""  # of the plan
+    tasks: dict[str, Json] = field(default_factory=dict)  # what the updates of a task came to, by its id
+    parts: list[Json] = field(default_factory=list)  # in their order: blocks, and where tasks and the plan stand
+
+    def state_at(self, now: float) -> str:
+        """The state at a moment of the sandbox's time: one that nobody adds to is abandoned."""
+        return "abandoned" if self.state == "in_progress" and now - self.touched > ABANDONED else self.state
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +123,7 @@ class Status:
     status: str
     until: float  # sandbox seconds
     app_id: str
+    loading: list[str] = field(default_factory=list)  # what is shown in turn meanwhile
 
 
 @dataclass(slots=True)
