@@ -20,9 +20,14 @@ def api_test(_: World, args: Args) -> Json:
     return sent
 
 
-def no_execution(_: World, args: Args) -> Json:
-    """functions.completeSuccess and functions.completeError: no workflow of the sandbox runs a step."""
-    if args.has("outputs") and not isinstance(args.json("outputs", "parameter_validation_failed"), dict):
+def complete_error(_: World, __: Args) -> Json:
+    """functions.completeError: no workflow of the sandbox runs a step."""
+    raise SlackError("function_execution_not_found")
+
+
+def complete_success(_: World, args: Args) -> Json:
+    """functions.completeSuccess: no workflow of the sandbox runs a step."""
+    if not isinstance(args.json("outputs", "parameter_validation_failed"), dict):
         raise SlackError("parameter_validation_failed")
     raise SlackError("function_execution_not_found")
 
@@ -46,8 +51,8 @@ def comment_action(_: World, args: Args) -> Json:
 
 METHODS = {
     "api.test": api_test,
-    "functions.completeSuccess": no_execution,
-    "functions.completeError": no_execution,
+    "functions.completeSuccess": complete_success,
+    "functions.completeError": complete_error,
     "entity.presentDetails": no_entity,
     "entity.presentComments": no_entity,
     "entity.acknowledgeCommentAction": comment_action,

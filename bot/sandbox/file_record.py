@@ -9,9 +9,9 @@ from urllib.parse import quote
 from bot.sandbox.people import TEAM
 from bot.sandbox.wire import Json
 
-TEXTS = frozenset(
-    ["csv", "json", "md", "text", "log", "py", "js", "html", "xml", "yaml", "yml", "sql", "sh"]
-)  # filetypes that are shown as text
+TEXTS = frozenset(  # filetypes that are shown as text
+    ("csv", "json", "md", "text", "log", "py", "js", "html", "xml", "yaml", "yml", "sql", "sh")
+)
 _SHORT = {"txt": "text", "markdown": "md", "jpeg": "jpg"}
 
 

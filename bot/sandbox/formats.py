@@ -12,7 +12,6 @@ from typing import Any
 from bot.sandbox.methods import FACTS
 from bot.sandbox.wire import Json, SlackError
 
-VERBS = ("GET", "POST")  # every method takes both
 _TYPES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 _CHARSETS = ("utf-8", "utf8", "iso-8859-1")
 _NAME = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)

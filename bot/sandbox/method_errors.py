@@ -51,18 +51,19 @@ _CHAT: dict[str, str] = {
     "chat.delete": "channel_not_found message_not_found cant_delete_message",
     "chat.deleteScheduledMessage": "channel_not_found invalid_scheduled_message_id bad_token",
     "chat.getPermalink": "channel_not_found message_not_found",
-    "chat.meMessage": "channel_not_found not_in_channel is_archived no_text msg_too_long rate_limited",
-    "chat.postEphemeral": _POST + "msg_too_long messages_tab_disabled user_not_in_channel cannot_reply_to_message",
+    "chat.meMessage": "messages_tab_disabled channel_not_found not_in_channel is_archived no_text msg_too_long rate_limited",
+    "chat.postEphemeral": _POST + "msg_too_long messages_tab_disabled user_not_in_channel cannot_reply_to_message "
+    "invalid_thread_ts",
     "chat.postMessage": _POST
     + _METADATA
-    + "cannot_reply_to_message invalid_thread_ts messages_tab_disabled rate_limited",
+    + "cannot_reply_to_message invalid_thread_ts messages_tab_disabled msg_too_long rate_limited",
     "chat.scheduleMessage": _POST
     + _METADATA
-    + "msg_too_long rate_limited invalid_time time_in_past time_too_far restricted_too_many",
+    + "msg_too_long rate_limited invalid_thread_ts messages_tab_disabled invalid_time time_in_past time_too_far restricted_too_many",
     "chat.scheduledMessages.list": "invalid_channel invalid_cursor invalid_token",
     "chat.startStream": _STREAM + "missing_recipient_team_id missing_recipient_user_id user_not_found team_not_found "
     "invalid_thread_ts",
-    "chat.stopStream": _RUNNING_STREAM + "stopped_by_user invalid_blocks_format",
+    "chat.stopStream": _RUNNING_STREAM + "stopped_by_user invalid_blocks_format invalid_status",
     "chat.unfurl": "cannot_find_channel cannot_find_message cannot_unfurl_message cannot_unfurl_url "
     "cannot_parse_attachment cannot_prompt invalid_source invalid_unfurl_id invalid_unfurls_format missing_channel "
     "missing_ts missing_unfurl_id missing_source missing_unfurls",
@@ -106,7 +107,7 @@ _THINGS: dict[str, str] = {
     "bookmarks.remove": _BOOKMARK + "not_found",
     "emoji.list": "",
     "files.completeUploadExternal": "channel_not_found not_in_channel posting_to_channel_denied file_not_found "
-    "channels_limit_exceeded invalid_channel invalid_blocks file_type_not_allowed file_update_failed",
+    "channels_limit_exceeded invalid_channel invalid_blocks invalid_blocks_format msg_blocks_too_long file_type_not_allowed file_update_failed",
     "files.delete": "file_not_found file_deleted cant_delete_file delete_not_allowed file_deleting_disabled",
     "files.getUploadURLExternal": "missing_argument alt_txt_too_large snippet_too_large file_upload_size_restricted "
     "storage_limit_reached file_uploads_disabled file_type_not_allowed unknown_snippet_type",
@@ -118,7 +119,7 @@ _THINGS: dict[str, str] = {
     "reactions.add": _REACTION + "invalid_name already_reacted too_many_emoji too_many_reactions is_archived no_access "
     "not_reactable thread_locked",
     "reactions.get": _REACTION + "file_not_found",
-    "reactions.list": "user_not_found",
+    "reactions.list": "user_not_found invalid_cursor",
     "reactions.remove": _REACTION + "invalid_name no_reaction no_access file_not_found thread_locked",
 }
 
@@ -132,14 +133,14 @@ _PEOPLE: dict[str, str] = {
     "usergroups.enable": _GROUP + "no_such_subteam",
     "usergroups.list": "plan_upgrade_required",
     "usergroups.update": _GROUP + "paid_teams_only no_such_subteam name_already_exists handle_already_exists "
-    "bad_handle name_too_long description_too_long invalid_channel_provided",
+    "bad_handle forbidden_handle name_too_long description_too_long invalid_channel_provided",
     "usergroups.users.list": "no_such_subteam plan_upgrade_required",
     "usergroups.users.update": _GROUP + "no_users_provided invalid_users no_such_subteam plan_upgrade_required "
     "subteam_max_users_exceeded",
-    "users.conversations": _PAGES + " user_not_found",
+    "users.conversations": _PAGES,
     "users.getPresence": "user_not_found",
     "users.info": "user_not_found user_not_visible",
-    "users.list": "invalid_cursor invalid_limit limit_required",
+    "users.list": "invalid_cursor limit_required",
     "users.lookupByEmail": "users_not_found",
     "users.profile.get": "user_not_found",
     "users.setPresence": "invalid_presence",

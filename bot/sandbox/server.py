@@ -108,7 +108,8 @@ class Sandbox(Admin):
 
     async def _serve(self) -> web.AppRunner:
         app = web.Application(client_max_size=8 * 1024 * 1024)
-        app.router.add_route("*", "/api/{method}", self._web.handle)
+        app.router.add_get("/api/{method}", self._web.handle, allow_head=False)
+        app.router.add_post("/api/{method}", self._web.handle)
         app.router.add_get("/link/", self._transports.link)
         app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
         self._control.add_routes(app.router)
