@@ -12,13 +12,14 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints, ValidationError
 
-from bot.sandbox.events import KNOWN
+from bot.sandbox import events
 from bot.sandbox.methods import SCOPES
 from bot.sandbox.wire import Json
 
 FILE = Path(__file__).parents[2] / "manifest.yml"
-# Scopes that no single method needs: they let events, commands, addresses or another name and face through.
-_OTHER_SCOPES = {"app_mentions:read", "commands", "users:read.email", "chat:write.customize", "incoming-webhook"}
+# Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or by another name.
+_MORE = {"chat:write.public", "chat:write.customize", "commands", "incoming-webhook", "users:read.email"}
+KNOWN_SCOPES = events.SCOPES | {scope for needed in SCOPES.values() for scope in needed} | _MORE
 
 _Url = Annotated[StrictStr, StringConstraints(pattern=r"^https?://\S+$")]
 
@@ -128,14 +129,13 @@ def first_problem(error: ValidationError) -> str:
 
 def unknown(manifest: Json) -> list[str]:
     """What a manifest asks for that the sandbox never gives, a line for each."""
-    known = {scope for scopes in SCOPES.values() for scope in scopes} | _OTHER_SCOPES
     parsed = _Manifest.model_validate(manifest)
-    scopes = [scope for scope in parsed.oauth_config.scopes.bot if scope not in known]
+    scopes = [scope for scope in parsed.oauth_config.scopes.bot if scope not in KNOWN_SCOPES]
     subscriptions = parsed.settings.event_subscriptions
-    events = [event for event in subscriptions.bot_events if event not in KNOWN] if subscriptions else []
+    odd = [event for event in subscriptions.bot_events if event not in events.KNOWN] if subscriptions else []
     return [
         *(f"the sandbox has no use for the scope {scope}" for scope in scopes),
-        *(f"the sandbox never sends the event {event}" for event in events),
+        *(f"the sandbox never sends the event {event}" for event in odd),
     ]
 
 
@@ -143,9 +143,8 @@ def load_manifest(path: Path = FILE) -> Json:
     """The app manifest at `path`; where there is none, one that allows all that the sandbox knows."""
     if path.is_file():
         return read_manifest(path)
-    scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"})
     return {
         "features": {"bot_user": {"display_name": "countersign"}, "agent_view": {"suggested_prompts": []}},
-        "oauth_config": {"scopes": {"bot": [*scopes, "app_mentions:read", "users:read.email"]}},
-        "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
+        "oauth_config": {"scopes": {"bot": sorted(KNOWN_SCOPES - {"connections:write"})}},
+        "settings": {"event_subscriptions": {"bot_events": sorted(events.KNOWN)}},
     }

@@ -71,9 +71,9 @@ def test_two_apps(tmp_path: Path) -> None:
         assert (first.auth_test()["user"], second.auth_test()["user"]) == ("countersign", "tiny")
         assert second.chat_postMessage(channel="C0RANDOM", text="in every public channel")["ok"]
         assert first.apps_connections_open(app_token=apps[0]["SLACK_APP_TOKEN"])["ok"]
+        many = (second.chat_postMessage(channel="C0RANDOM", text=f"number {number}") for number in range(10))
         with pytest.raises(SlackApiError) as refused:
-            for number in range(10):
-                second.chat_postMessage(channel="C0RANDOM", text=f"number {number}")
+            list(many)
         assert refused.value.response.status_code == 429
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)

@@ -58,7 +58,7 @@ def test_apps_at_request_urls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[people]\n", "Expected ']]' at the end of an array declaration (at line 1, column 10)"),
+        ("[[people]\n", "Expected ']]' at the end of an array declaration (at line 1, column 9)"),
         ("people = []", "people: List should have at least 1 item"),
         ('[[people]]\nname = "Ida"', "people[1].name: String should match pattern"),
         ('[[people]]\nname = "ida"\nage = 7', "people[1].age: Extra inputs are not permitted"),
@@ -97,5 +97,5 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
 
 def test_no_file(tmp_path: Path) -> None:
     """A seed file that is not there is named."""
-    with pytest.raises(SeedError, match="none.toml: No such file or directory"):
+    with pytest.raises(SeedError, match=r"none\.toml: No such file or directory"):
         read_seed(tmp_path / "none.toml")
