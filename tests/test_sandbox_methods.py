@@ -47,7 +47,9 @@ ERROR_DIFFERENCES = {
     r"^chat\.(postMessage|startStream) invalid_thread_ts$": "measured: a thread_ts that is no timestamp",
     r"^chat\.scheduleMessage (invalid_thread_ts|messages_tab_disabled|msg_blocks_too_long)$": "as a post",
     r"^chat\.postEphemeral (invalid_thread_ts|msg_blocks_too_long)$": "as a post",
-    r"^chat\.postMessage msg_too_long$": "markdown_text has a limit, and is not cut",
+    r"^(chat\.(postMessage|scheduleMessage|\w+Stream)|files\.completeUploadExternal) invalid_attachments$": "as "
+    "chat.postEphemeral and chat.update; Slack's word for a second table, too",
+    r"^chat\.(postMessage|\w+Stream) msg_too_long$": "markdown_text has a limit, and is not cut",
     r"^chat\.stopStream invalid_status$": "its session_status is the status of agents.sessions.setStatus",
     r"^chat\.meMessage messages_tab_disabled$": "as a post",
     r"^chat\.update msg_blocks_too_long$": "the same limit as in a post",
@@ -59,6 +61,16 @@ ERROR_DIFFERENCES = {
     r"name_too_long|description_too_long|invalid_channel_provided)$": "what usergroups.create refuses, an update does",
     r"^users\.getPresence user_not_found$": "an unknown user; the reference lists no error of the method's own",
     r"^usergroups\.users\.update no_such_subteam$": "as usergroups.users.list",
+}
+
+# Codes that the code of a method comes by, and turns into another one.
+CAUGHT = {
+    "chat.unfurl": {  # all of them are cannot_parse_attachment
+        "invalid_attachments",
+        "invalid_blocks",
+        "msg_blocks_too_long",
+        "too_many_attachments",
+    },
 }
 
 
@@ -135,7 +147,7 @@ def test_error_codes_are_slacks() -> None:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_what_the_code_raises_is_listed(method: str) -> None:
     """Every error code in the code that answers a method is one of the method's codes."""
-    assert raised_by(METHODS[method]) - ERRORS[method] == set()
+    assert raised_by(METHODS[method]) - ERRORS[method] == CAUGHT.get(method, set())
 
 
 @pytest.mark.parametrize(("method", "argument"), sorted(WORDS_FOR_MISSING))
