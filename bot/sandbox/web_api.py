@@ -108,7 +108,7 @@ class WebApi:
 
     def _dispatch(self, call: _Request) -> Json:
         world, facts = self.world, FACTS.get(call.method)
-        if facts is None:
+        if facts is None or (facts.caller in ("bot", "anyone") and call.method not in METHODS):
             raise SlackError("unknown_method", req_method=call.method)
         if facts.caller == "anyone":
             return METHODS[call.method](world, Args(call.args, world.app))
