@@ -1,7 +1,7 @@
 """One SQL statement: read by two lexers and a parser, and refused unless every part of it is known to be harmless.
 
 The text runs exactly as written, so it has to mean the same to the parser as to the database. It may therefore only
-use the plain part of SQL's spelling, in which sqlglot, SQLite and PostgreSQL agree (docs/decisions/0010). It opens no
+use the plain part of SQL's spelling, in which sqlglot, SQLite and PostgreSQL agree (docs/decisions/0011). It opens no
 database and knows no table.
 """
 
@@ -20,7 +20,7 @@ from bot.tools import ToolError
 from bot.tools.database_config import Dialect
 from bot.tools.database_words import CHANGES, FUNCTIONS, READS, SESSION_WORDS, SYNTAX, TYPE_WORDS, TYPES, VOLATILE
 
-MAX_LENGTH = 4_000  # characters
+MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
 logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it would log the text of what it cannot parse
 
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 _OPERATORS = {"=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "->", "->>"}
 _THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}  # a=-1: two operators to all
 # Controls, line separators, and marks that reverse or hide what a person reads.
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 _VERBS = {"select": exp.Query, "insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
 
 
