@@ -1,4 +1,4 @@
-"""The database tools: what is there, one query, one change, in databases that the settings name. Off until one is named.
+"""The database tools: what is there, one query, one change, in databases the settings name. Off until one is named.
 
 The rules are elsewhere: what a statement may be in database_statement, what stays secret in database_secrets, how it
 runs in database_sqlite and database_postgres.
@@ -39,10 +39,11 @@ class Sql(str):
             words = [each.text.strip('"') for each in lex(self) if each.depth == 0]
         except StatementError:
             return "Change rows"
+        deeds = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
         for at, word in enumerate(words):
-            if word.lower() in ("insert", "update", "delete"):
+            if word.lower() in deeds:
                 rest = [each for each in words[at + 1 :] if each.lower() not in ("into", "from")]
-                return f"{word.capitalize()}{' into' if word.lower() == 'insert' else ''} {' '.join(rest[:1])}"
+                return " ".join([deeds[word.lower()], *rest[:1]])
         return "Change rows"
 
 
@@ -113,13 +114,17 @@ def _query(sources: Sources) -> Tool[Any]:
         """Arguments of query."""
 
         @model_validator(mode="after")
-        def _parsed(self) -> Query:
-            _parse(sources, self, changes=False)
+        def _parses(self) -> Query:
+            self.parsed()
             return self
+
+        def parsed(self) -> Statement:
+            """The statement; raises StatementError, a ValueError, where it is refused."""
+            return _parse(sources, self, changes=False)
 
     def preview(args: Query) -> Preview:
         source = _source(sources, args.database)
-        statement = _parse(sources, args, changes=False)
+        statement = Query.parsed(args)
         try:
             with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
                 masks = check(statement, mark(session.catalog(), source.database)).masks
@@ -139,7 +144,7 @@ def _query(sources: Sources) -> Tool[Any]:
     def query(args: Query, _context: ToolContext) -> Table:
         """Run one SELECT in a database. Secret columns come back masked and may not stand in conditions."""
         source = _source(sources, args.database)
-        statement = _parse(sources, args, changes=False)
+        statement = Query.parsed(args)
         with source.open(writes=False) as session:
             catalog = mark(session.catalog(), source.database)
             checked = check(statement, catalog)
@@ -154,13 +159,17 @@ def _change(sources: Sources) -> Tool[Any]:
         """Arguments of change."""
 
         @model_validator(mode="after")
-        def _parsed(self) -> Change:
-            _parse(sources, self, changes=True)
+        def _parses(self) -> Change:
+            self.parsed()
             return self
+
+        def parsed(self) -> Statement:
+            """The statement; raises StatementError, a ValueError, where it is refused."""
+            return _parse(sources, self, changes=True)
 
     def preview(args: Change) -> Preview:
         source = _source(sources, args.database)
-        statement = _parse(sources, args, changes=True)
+        statement = Change.parsed(args)
         try:
             with source.open(writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT) as session:
                 return preview_change(session, mark(session.catalog(), source.database), statement)
@@ -177,16 +186,15 @@ def _change(sources: Sources) -> Tool[Any]:
     def change(args: Change, context: ToolContext) -> dict[str, Any]:
         """Run one INSERT, UPDATE or DELETE in a database. People see beforehand which rows it would touch."""
         source = _source(sources, args.database)
-        statement = _parse(sources, args, changes=True)
+        statement = Change.parsed(args)
         with source.open(writes=True) as session:
-            table = _run(session, statement, context.expects)
-        return table
+            return _run(session, statement, context.expects)
 
     return change
 
 
 def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]:
-    """Run a change and commit it, or raise: ToolError when nothing was changed, ConnectionError when that is unknown."""
+    """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when that is unknown."""
     catalog = mark(session.catalog(), session.database)
     checked, table = check(statement, catalog), target(statement, catalog)
     count = session.change(statement, checked.secrets)
@@ -235,9 +243,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, list):
         return [_plain(each) for each in value[:100]]
-    text = value if isinstance(value, str) else None
-    if text is not None and len(text) > MAX_CELL:
-        return f"{text[:MAX_CELL]}… ({len(text) - MAX_CELL:,} more characters)"
+    if isinstance(value, str) and len(value) > MAX_CELL:
+        return f"{value[:MAX_CELL]}… ({len(value) - MAX_CELL:,} more characters)"
     return value
 
 

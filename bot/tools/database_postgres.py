@@ -1,4 +1,4 @@
-"""PostgreSQL as the database tools use it: a role with few rights, one prepared statement, and limits on time and locks.
+"""PostgreSQL as the database tools use it: a role with few rights, one prepared statement, limits on time and locks.
 
 Statements go by the extended protocol, which takes exactly one. A query runs in a READ ONLY transaction.
 """
@@ -47,8 +47,8 @@ _OBSTACLES = """
     UNION ALL SELECT 'other tables inherit from it' FROM pg_catalog.pg_inherits WHERE inhparent = %(table)s::regclass
     UNION ALL SELECT DISTINCT 'rows of ' || conrelid::regclass || ' change with it (foreign key)'
         FROM pg_catalog.pg_constraint
-        WHERE contype = 'f' AND confrelid = %(table)s::regclass
-            AND CASE %(verb)s WHEN 'delete' THEN confdeltype WHEN 'update' THEN confupdtype ELSE 'a' END NOT IN ('a', 'r')
+        WHERE contype = 'f' AND confrelid = %(table)s::regclass AND NOT
+            CASE %(verb)s WHEN 'delete' THEN confdeltype WHEN 'update' THEN confupdtype ELSE 'a' END IN ('a', 'r')
     """
 
 

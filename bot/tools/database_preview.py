@@ -98,7 +98,7 @@ def _try(session: Session, statement: Statement, shape: Shape, checked: Checked)
     text = f"{ahead} SELECT {shape.listed()} FROM {where_from} {what}{order} LIMIT {MAX_ROWS}"
     before = session.rows(text, checked.secrets)
     count = session.change(statement, checked.secrets)
-    rest = [f"… and {count - len(before):,} more rows"] if count > len(before) else []
+    rest = _rest(count - len(before))
     if statement.verb == "delete":
         return count, [*_rows(shape, before), *rest]
     set_here = {each.name.lower() for each in set_columns(statement)}
@@ -114,8 +114,7 @@ def _try(session: Session, statement: Statement, shape: Shape, checked: Checked)
 
 def _try_insert(session: Session, statement: Statement, shape: Shape, checked: Checked) -> tuple[int, list[str]]:
     added = session.insert(statement, checked.secrets, shape.listed())
-    rest = [f"… and {len(added) - MAX_ROWS:,} more rows"] if len(added) > MAX_ROWS else []
-    return len(added), [*_rows(shape, added[:MAX_ROWS]), *rest]
+    return len(added), [*_rows(shape, added[:MAX_ROWS]), *_rest(len(added) - MAX_ROWS)]
 
 
 def _again(session: Session, shape: Shape, key: list[str], row: Row) -> Row | None:
@@ -125,12 +124,18 @@ def _again(session: Session, shape: Shape, key: list[str], row: Row) -> Row | No
     return found[0] if found else None
 
 
+def _rest(count: int) -> list[str]:
+    return [f"… and {count:,} more row{'' if count == 1 else 's'}"] if count > 0 else []
+
+
 def _touches(statement: Statement, table: Table, count: int) -> str:
     verb = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}[statement.verb]
     return f"{verb} {count:,} row{'' if count == 1 else 's'} of {table.name}" + ("." if count else ": nothing matches.")
 
 
-def _difference(number: int, shape: Shape, key: list[str], set_here: set[str], pair: tuple[Row, Row | None]) -> list[str]:
+def _difference(
+    number: int, shape: Shape, key: list[str], set_here: set[str], pair: tuple[Row, Row | None]
+) -> list[str]:
     """One row: its key, then each column that is set, old and new."""
     before, after = pair
     names = ", ".join(f"{each} {show(before[shape.open.index(each)])}" for each in key)
@@ -150,7 +155,7 @@ def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
     line = f"   {name}  {old} → {new}"
     if len(line) <= WIDTH:
         return [line]
-    return [f"   {name}", clip(f"   − {old}", WIDTH), clip(f"   + {new}", WIDTH)]
+    return [f"   {name.rstrip()}", clip(f"   − {old}", WIDTH), clip(f"   + {new}", WIDTH)]
 
 
 def _rows(shape: Shape, rows: list[Row]) -> list[str]:
@@ -161,7 +166,7 @@ def _rows(shape: Shape, rows: list[Row]) -> list[str]:
     more = len(shape.open) + len(shape.hidden) - len(names)
     cells = [[show(value) for value in row[: len(names)]] for row in rows]
     widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
-    note = [f"(and {more} more columns)"] if more else []
+    note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
     if sum(widths) + 2 * len(widths) <= WIDTH and names:
         table = [names, *cells]
         return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table] + note

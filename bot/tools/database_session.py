@@ -112,7 +112,7 @@ def reflect(connection: Connection, schema: str | None, kinds: dict[str, str], *
     tables = []
     for (_, name), found in columns.items():
         if name in kinds:
-            key = keys.get((schema, name)) or {}
+            key: Any = keys.get((schema, name)) or {}
             more = {field: values[name] for field, values in facts.items() if name in values}
             made = tuple(map(_column, found))
             tables.append(Table(name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more))

@@ -85,7 +85,8 @@ class SqliteSource:
 
 
 def _prepare(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
-    raw.enable_load_extension(False)
+    if hasattr(raw, "enable_load_extension"):  # some builds of Python cannot load extensions at all
+        raw.enable_load_extension(False)
     raw.text_factory = lambda value: value.decode("utf-8", "replace")
     for limit, value in _LIMITS.items():
         raw.setlimit(limit, value)
@@ -185,8 +186,10 @@ class SqliteSession(Session):
         self._raw.set_authorizer(guard)
         try:
             yield
-        except sqlite3.Error as error:
-            raise ToolError(f"SQLite would {guard.refused}") from None if guard.refused else error
+        except sqlite3.Error:
+            if guard.refused:
+                raise ToolError(f"SQLite was about to {guard.refused}; it was stopped") from None
+            raise
         finally:
             self._raw.set_authorizer(None)
 
@@ -212,7 +215,7 @@ class Guard:
             return sqlite3.SQLITE_OK
         if action in _CHANGES and self._may_change(_CHANGES[action], str(first).lower(), place):
             return sqlite3.SQLITE_OK
-        self.refused = f"do what no statement here may (action {action}: {first} {second})"
+        self.refused = f"do what this statement may not (action {action}: {first} {second})"
         return sqlite3.SQLITE_DENY
 
     def _may_read(self, table: str, column: str, inner: Any) -> bool:
@@ -227,6 +230,7 @@ class Guard:
         if self._verb == "select" or place != "main" or table not in self._catalog.tables:
             return False
         return table != self._target or verb == self._verb or self._acts
+
 
 def _reason(error: Any, seconds: float) -> str:
     text = next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -18,7 +18,17 @@ from sqlglot.errors import SqlglotError
 
 from bot.tools import ToolError
 from bot.tools.database_config import Dialect
-from bot.tools.database_words import CHANGES, FUNCTIONS, READS, SESSION_WORDS, SYNTAX, TYPE_WORDS, TYPES, VOLATILE
+from bot.tools.database_words import (
+    CHANGES,
+    FUNCTIONS,
+    READS,
+    SESSION_WORDS,
+    SYNTAX,
+    TYPE_WORDS,
+    TYPES,
+    VOLATILE,
+    VOLATILE_TEXTS,
+)
 
 MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
@@ -37,7 +47,9 @@ _TOKEN = re.compile(
 _OPERATORS = {"=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "->", "->>"}
 _THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}  # a=-1: two operators to all
 # Controls, line separators, and marks that reverse or hide what a person reads.
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+)
 _VERBS = {"select": exp.Query, "insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
 
 
@@ -79,7 +91,9 @@ class Statement:
     @cached_property
     def volatile(self) -> tuple[str, ...]:
         """The functions in it that give another value each time."""
-        return tuple(sorted({each.word for each in self.tokens} & VOLATILE & self._called()))
+        called = {each.word for each in self.tokens} & VOLATILE & self._called()
+        texts = {each.text for each in self.tokens if each.text[1:-1].strip().lower() in VOLATILE_TEXTS}
+        return tuple(sorted(called | (texts if self.dialect == "postgres" else set())))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -248,15 +262,14 @@ def _change(statement: Statement) -> None:
                 raise StatementError("SET takes column = value, one column at a time")
     if statement.verb == "insert" and not isinstance(tree.this, exp.Schema):
         raise StatementError("name the columns: INSERT INTO table (column, …) …")
-    ahead, where, what = statement.pieces
+    _, where, what = statement.pieces
     if not (what if statement.verb == "insert" else where).strip():
         raise StatementError("it is not complete")
 
 
 def _called(node: exp.Expr) -> str:
     names = {"Lock": "FOR UPDATE", "Into": "SELECT INTO", "Insert": "INSERT inside a query", "Command": "this command"}
-    words = names.get(type(node).__name__) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
-    return words
+    return names.get(type(node).__name__) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def _why_not(rest: str) -> str:
