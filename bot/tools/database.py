@@ -174,7 +174,7 @@ def _change(sources: Sources) -> Tool[Any]:
             with source.open(writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT) as session:
                 return preview_change(session, mark(session.catalog(), source.database), statement)
         except ToolError as error:
-            return Preview(f"⚠ Not tried out: {error}")
+            return Preview(f"⚠ Trying it out failed: {error}")
 
     @tool(
         title="Change a database",

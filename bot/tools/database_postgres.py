@@ -158,7 +158,8 @@ class PostgresSession(Session):
     def change(self, statement: Statement, secrets: Secrets) -> int:
         """See Session."""
         self._own_functions(statement)
-        self._described(statement.text)
+        if self._described(statement.text).nfields:
+            raise ToolError("the database says that it returns rows, which no change does")
         cursor = self._raw.execute(statement.text.encode(), prepare=True)
         done = (cursor.statusmessage or "").lower()
         if not done.startswith(statement.verb):

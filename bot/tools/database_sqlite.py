@@ -40,6 +40,7 @@ _CHANGES = {
     sqlite3.SQLITE_UPDATE: "update",
     sqlite3.SQLITE_DELETE: "delete",
 }
+_INERT = {"NO ACTION", "RESTRICT"}  # what a foreign key may do that changes no other row
 _UNTOUCHED = {"SQLITE_BUSY", "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_LOCKED"}
 
 
@@ -152,13 +153,11 @@ class SqliteSession(Session):
         names = [name for (name,) in found]
         told = [f"{table.name} has the trigger {', '.join(sorted(names))}"] if names else []
         set_here = {each.name.lower() for each in set_columns(statement)}
-        for other in self._tables():
-            for key in self._raw.execute("SELECT * FROM pragma_foreign_key_list(?)", (other,)):
-                _, _, parent, _, to, on_update, on_delete, *_ = key
-                renamed = statement.verb == "update" and (to or (table.key or ("",))[0]).lower() in set_here
-                action = on_delete if statement.verb == "delete" else on_update if renamed else "NO ACTION"
-                if parent.lower() == table.name.lower() and action not in ("NO ACTION", "RESTRICT"):
-                    told.append(f"rows of {other} change with it (foreign key, {action})")
+        for child, parent, to, on_update, on_delete in self._references():
+            renamed = statement.verb == "update" and (to or (table.key or ("",))[0]).lower() in set_here
+            action = on_delete if statement.verb == "delete" else on_update if renamed else "NO ACTION"
+            if parent.lower() == table.name.lower() and action not in _INERT:
+                told.append(f"rows of {child} change with it (foreign key, {action})")
         return sorted(set(told))
 
     def version(self) -> str:
@@ -175,14 +174,26 @@ class SqliteSession(Session):
                 raise ConnectionError(f"the change was made, but writing it down failed: {code}") from None
             raise
 
-    def _tables(self) -> list[str]:
-        found = self._raw.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table' ORDER BY name")
-        return [name for (name,) in found]
+    def _references(self) -> list[tuple[str, str, str | None, str, str]]:
+        """All foreign keys: child table, parent table, parent's column, what an update and a delete there do."""
+        return self._raw.execute(
+            'SELECT t.name, k."table", k."to", k.on_update, k.on_delete FROM main.sqlite_schema AS t, '
+            "pragma_foreign_key_list(t.name) AS k WHERE t.type = 'table'"
+        ).fetchall()
+
+    def _reached(self, target: str) -> set[str]:
+        """The tables whose rows change with those of `target`, by foreign keys."""
+        found, known = {target}, -1
+        acting = [each for each in self._references() if not {each[3], each[4]} <= _INERT]
+        while known != len(found):
+            known = len(found)
+            found |= {child.lower() for child, parent, *_ in acting if parent.lower() in found}
+        return found - {target}
 
     @contextmanager
     def _guarded(self, verb: str, target: str, secrets: Secrets) -> Iterator[None]:
         """Whatever runs inside may only do this, to this table."""
-        guard = Guard(verb, target, mark(self.catalog(), self.database), secrets)
+        guard = Guard(verb, target, mark(self.catalog(), self.database), secrets, self._reached(target))
         self._raw.set_authorizer(guard)
         try:
             yield
@@ -197,23 +208,22 @@ class SqliteSession(Session):
 class Guard:
     """The authorizer: says of each step of one statement whether it may be (https://sqlite.org/c3ref/set_authorizer)."""
 
-    def __init__(self, verb: str, target: str, catalog: Catalog, secrets: Secrets) -> None:
-        """`secrets`: the secret columns that the statement was found to mention, and may read."""
+    def __init__(self, verb: str, target: str, catalog: Catalog, secrets: Secrets, reached: set[str]) -> None:
+        """`secrets`: the secret columns it was found to mention; `reached`: tables that foreign keys take it to."""
         self._verb, self._target, self._catalog, self._secrets = verb, target, catalog, secrets
+        self._reached = reached
         self._functions = FUNCTIONS["sqlite"] | _OPERATORS
-        self._acts = False  # a trigger has begun to act
         self.refused = ""
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
         """SQLITE_OK or SQLITE_DENY; `inner` is the view or trigger that does it, None for the statement itself."""
-        self._acts = self._acts or inner is not None
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ and self._may_read(str(first), str(second), inner):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION and (inner is not None or str(second).lower() in self._functions):
             return sqlite3.SQLITE_OK
-        if action in _CHANGES and self._may_change(_CHANGES[action], str(first).lower(), place):
+        if action in _CHANGES and self._may_change(_CHANGES[action], str(first).lower(), place, inner):
             return sqlite3.SQLITE_OK
         self.refused = f"do what this statement may not (action {action}: {first} {second})"
         return sqlite3.SQLITE_DENY
@@ -225,11 +235,11 @@ class Guard:
         key = (table.lower(), column.lower())
         return inner is not None or key[1] not in found.secret or key in self._secrets
 
-    def _may_change(self, verb: str, table: str, place: Any) -> bool:
+    def _may_change(self, verb: str, table: str, place: Any, inner: Any) -> bool:
         """The statement's own table, by its own verb; elsewhere only what triggers and foreign keys do with it."""
         if self._verb == "select" or place != "main" or table not in self._catalog.tables:
             return False
-        return table != self._target or verb == self._verb or self._acts
+        return inner is not None or table in self._reached or (table == self._target and verb == self._verb)
 
 
 def _reason(error: Any, seconds: float) -> str:

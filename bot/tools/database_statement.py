@@ -212,6 +212,8 @@ def _nodes(statement: Statement) -> None:
             continue
         if not isinstance(node, (*READS, exp.Func)) or isinstance(node, exp.Command):
             raise StatementError(f"{_called(node)} is not allowed here")
+        if isinstance(node, exp.Select) and not node.expressions:
+            raise StatementError("it selects nothing")
         if isinstance(node, exp.Join) and node.args.get("method"):
             raise StatementError("NATURAL JOIN is not allowed; name the columns with ON or USING")
         if isinstance(node, exp.Table):
