@@ -11,7 +11,6 @@ from bot.tools import ToolError
 from bot.tools.database import sources_of
 from bot.tools.database_catalog import Catalog
 from bot.tools.database_config import Database
-from bot.tools.database_secrets import mark
 
 
 def check_databases(settings: Settings) -> Iterator[Check]:
@@ -21,7 +20,7 @@ def check_databases(settings: Settings) -> Iterator[Check]:
         about = f"database {database.name}"
         try:
             with source.open(writes=not database.read_only) as session:
-                catalog, version = mark(session.catalog(), database), session.version()
+                catalog, version = session.catalog, session.version()
         except ToolError as error:
             remedy = "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
             yield Check("fail", about, str(error), remedy)

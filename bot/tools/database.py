@@ -17,7 +17,7 @@ from bot.tools.database_catalog import Catalog
 from bot.tools.database_config import Database
 from bot.tools.database_postgres import CONNECT_TIMEOUT, PostgresSource
 from bot.tools.database_preview import EXPECTS, MASK, preview_change, too_many
-from bot.tools.database_secrets import Checked, check, mark, target
+from bot.tools.database_secrets import Checked, check, target
 from bot.tools.database_session import PREVIEW_TIMEOUT, Rows, Session, Source
 from bot.tools.database_sqlite import SqliteSource
 from bot.tools.database_statement import MAX_LENGTH, Statement, StatementError, lex, parse
@@ -127,7 +127,7 @@ def _query(sources: Sources) -> Tool[Any]:
         statement = Query.parsed(args)
         try:
             with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
-                masks = check(statement, mark(session.catalog(), source.database)).masks
+                masks = check(statement, session.catalog).masks
         except ToolError as error:
             return Preview(f"⚠ It would be refused: {error}")
         masked = f"; {sum(masks)} secret column{'s' * (sum(masks) != 1)} masked" if any(masks) else ""
@@ -146,7 +146,7 @@ def _query(sources: Sources) -> Tool[Any]:
         source = _source(sources, args.database)
         statement = Query.parsed(args)
         with source.open(writes=False) as session:
-            catalog = mark(session.catalog(), source.database)
+            catalog = session.catalog
             checked = check(statement, catalog)
             rows = session.query(statement, source.database.max_rows, checked.secrets)
         return _masked(args.database, rows, checked, catalog)
@@ -172,7 +172,7 @@ def _change(sources: Sources) -> Tool[Any]:
         statement = Change.parsed(args)
         try:
             with source.open(writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT) as session:
-                return preview_change(session, mark(session.catalog(), source.database), statement)
+                return preview_change(session, statement)
         except ToolError as error:
             return Preview(f"⚠ Trying it out failed: {error}")
 
@@ -195,7 +195,7 @@ def _change(sources: Sources) -> Tool[Any]:
 
 def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]:
     """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when that is unknown."""
-    catalog = mark(session.catalog(), session.database)
+    catalog = session.catalog
     checked, table = check(statement, catalog), target(statement, catalog)
     count = session.change(statement, checked.secrets)
     too_many(session, count)
@@ -254,7 +254,7 @@ def _listing(source: Source, named: str) -> str:
     head = f"{database.name} ({kind}{', read-only' if database.read_only else ''}): {database.about}"
     try:
         with source.open(writes=False) as session:
-            catalog = mark(session.catalog(), database)
+            catalog = session.catalog
     except ToolError as error:
         return f"{head}\n  cannot be used now: {error}"
     found = sorted((each for each in catalog.tables.values() if named in each.name.lower()), key=lambda each: each.name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
@@ -46,8 +45,8 @@ class Flow:
                 query, schema=schema, dialect=catalog.dialect, quote_identifiers=False, identify=False
             )
             self._scopes = {id(scope.expression): scope for scope in traverse_scope(self._query)}
-        except (SqlglotError, RecursionError) as error:
-            reason = str(error).splitlines()[0] if str(error) else "too deeply nested"
+        except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over, it cannot tell the columns
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
             raise StatementError(f"its columns cannot be told: {reason[:200]}") from None
         selects = list(self._query.find_all(exp.Select))
         if any(id(each) not in self._scopes for each in selects):

@@ -34,12 +34,12 @@ class Shape:
         return ", ".join(map(quoted, self.open)) or "NULL"
 
 
-def preview_change(session: Session, catalog: Catalog, statement: Statement) -> Preview:
+def preview_change(session: Session, statement: Statement) -> Preview:
     """Try the change out. Raises ToolError where it is refused or fails; the session is left to be rolled back."""
-    checked = check(statement, catalog)
-    table = target(statement, catalog)
+    checked = check(statement, session.catalog)
+    table = target(statement, session.catalog)
     told = obstacles(session, table, statement)
-    shape = _shape(table, catalog)
+    shape = _shape(table, session.catalog)
     if told:
         count = _count(session, statement, table, checked)
         known = "How many rows it touches is not known." if count is None else _touches(statement, table, count)

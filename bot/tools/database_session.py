@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from sqlalchemy.engine.reflection import ObjectKind
 from bot.tools import ToolError
 from bot.tools.database_catalog import Catalog, Column, Table
 from bot.tools.database_config import Database
+from bot.tools.database_secrets import mark
 from bot.tools.database_statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
@@ -52,9 +54,17 @@ class Session(ABC):
         self.database = database
         self.connection = connection
 
-    @abstractmethod
+    @cached_property
     def catalog(self) -> Catalog:
-        """What is there, as far as the role sees it, without marks for secrets."""
+        """What is there, as far as the role sees it, with the secret columns marked; read once."""
+        found = self._reflected()
+        if found.own():
+            raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
+        return mark(found, self.database)
+
+    @abstractmethod
+    def _reflected(self) -> Catalog:
+        """The same without marks."""
 
     @abstractmethod
     def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:

@@ -20,8 +20,8 @@ from sqlalchemy.pool import NullPool
 from bot.tools import ToolError
 from bot.tools.database_catalog import Catalog, Table
 from bot.tools.database_config import Database
-from bot.tools.database_secrets import mark, set_columns
-from bot.tools.database_session import HERE, OwnDatabaseError, Rows, Secrets, Session, close, reflect, refuse_own
+from bot.tools.database_secrets import set_columns
+from bot.tools.database_session import HERE, Rows, Secrets, Session, close, reflect, refuse_own
 from bot.tools.database_statement import Statement
 from bot.tools.database_words import FUNCTIONS
 
@@ -104,7 +104,7 @@ class SqliteSession(Session):
         super().__init__(database, connection)
         self._raw = raw
 
-    def catalog(self) -> Catalog:
+    def _reflected(self) -> Catalog:
         """Tables, views and virtual tables of the main database; SQLite's own are left out."""
         listed = self._raw.execute("PRAGMA main.table_list").fetchall()
         kinds = {
@@ -114,10 +114,7 @@ class SqliteSession(Session):
         }
         views = dict(self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'"))
         tables = reflect(self.connection, None, kinds, definition=views)
-        catalog = Catalog("sqlite", "main", {each.name.lower(): each for each in tables})
-        if catalog.own():
-            raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
-        return catalog
+        return Catalog("sqlite", "main", {each.name.lower(): each for each in tables})
 
     def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
         """See Session."""
@@ -193,7 +190,7 @@ class SqliteSession(Session):
     @contextmanager
     def _guarded(self, verb: str, target: str, secrets: Secrets) -> Iterator[None]:
         """Whatever runs inside may only do this, to this table."""
-        guard = Guard(verb, target, mark(self.catalog(), self.database), secrets, self._reached(target))
+        guard = Guard(verb, target, self.catalog, secrets, self._reached(target))
         self._raw.set_authorizer(guard)
         try:
             yield
