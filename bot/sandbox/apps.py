@@ -72,6 +72,11 @@ class App:
         """The manifest's shortcuts: name, type (global or message), callback_id, description."""
         return list(self._at("features", "shortcuts") or ())
 
+    @property
+    def redirect_urls(self) -> list[str]:
+        """Where people may be sent back to after an install, or below."""
+        return list(self._at("oauth_config", "redirect_urls") or ())
+
     # request URLs, "" where the manifest has none
 
     @property

@@ -32,6 +32,7 @@ class World:
         self.people: dict[str, Person] = {person.name: person for person in seed.people}
         self.by_id: dict[str, Person] = {person.id: person for person in seed.people}
         self.channels: dict[str, Channel] = {channel.id: channel for channel in seed.channels}
+        self.teams = seed.teams  # id -> name and domain
         self.groups: dict[str, Group] = {group.handle: group for group in seed.groups}
         self.messages: dict[str, dict[str, Message]] = {}
         self.deliveries: list[Delivery] = []
