@@ -27,6 +27,7 @@ def world(shared: tuple[World, Kit]) -> Iterator[World]:
     world, kit = shared
     kit.entered.clear()
     kit.go_on.clear()
+    kit.shelf = 3
     yield world
     kit.go_on.set()
     world.reset()
