@@ -54,17 +54,19 @@ class WebApi:
     async def _with_fault(self, http: web.Request, call: _Request, fault: Fault) -> web.StreamResponse:
         if fault.kind == "fail":
             return self._answer(call, {"ok": False, "error": fault.error})
-        if fault.kind == "status":
-            self._log(call, None, fault.number)
-            return web.Response(status=fault.number, text="the server had a fault on demand")
         if fault.kind == "rate_limit":
             return self._slow_down(call, fault.number)
         answer = self._run(call) if fault.when == "after" else None
+        if fault.kind == "status":
+            self._log(call, None, fault.number)
+            return web.Response(status=fault.number, text="the server had a fault on demand")
         if fault.hold is not None:
             await fault.hold.wait()
             if fault.hold.effect:
                 return self._answer(call, answer or self._run(call))
         self._log(call, None, 0)
+        if fault.kind == "hang":
+            await self.faults.until_cleared()
         if http.transport is not None:
             http.transport.abort()
         raise asyncio.CancelledError
