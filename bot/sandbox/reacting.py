@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from bot.sandbox import events, messages
-from bot.sandbox.people import BOT_USER
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json, SlackError
@@ -68,6 +67,7 @@ def _tell(world: World, kind: str, message: Message, user: str, name: str) -> No
         "item_user": message.body.get("user", ""),
         "item": {"type": "message", "channel": channel.id, "ts": message.ts},
     }
-    if BOT_USER in channel.members:
-        events.emit(world, event, channel)
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            events.emit(world, app, event, channel)
     world.touch(messages.audience(channel))
