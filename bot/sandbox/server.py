@@ -44,8 +44,12 @@ def load_manifest(path: Path = MANIFEST) -> Json:
         return manifest
     scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"})
     return {
-        "features": {"bot_user": {"display_name": "countersign"}, "agent_view": {"suggested_prompts": []}},
-        "oauth_config": {"scopes": {"bot": [*scopes, "app_mentions:read", "users:read.email"]}},
+        "features": {
+            "bot_user": {"display_name": "countersign"},
+            "agent_view": {"suggested_prompts": []},
+            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True},
+        },
+        "oauth_config": {"scopes": {"bot": [*scopes, "app_mentions:read", "commands", "users:read.email"]}},
         "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
     }
 
