@@ -179,9 +179,9 @@ def update(world: World, args: Args) -> Json:
         raise invalid(["missing required field: view_id"])
     key, wanted = ("id", view_id) if view_id else ("external_id", external_id)
     shown = next((v for v in every(world, args.app) if v.body[key] == wanted), None)
-    view = _given(args, shown.body["type"] if shown else "modal")
     if shown is None:
         raise SlackError("not_found")
+    view = _given(args, shown.body["type"])
     if args.has("hash") and args.text("hash") != shown.body["hash"]:
         raise SlackError("hash_conflict")
     _free_external_id(world, args.app, view, shown)

@@ -36,12 +36,18 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Workshop]:
+def running() -> Iterator[Workshop]:
     """A workspace with the commands."""
     names = ("/quiet", "/plain", "/loud", "/drawn", "/broken", "/later", "/deaf")
     commands = [*map(command, names), command("/escaped", should_escape=True)]
-    with workshop(listen, slash_commands=commands) as running:
-        yield running
+    with workshop(listen, slash_commands=commands) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(running: Workshop) -> Workshop:
+    """The same, with nothing heard yet."""
+    return running.fresh()
 
 
 def sent(shop: Workshop, line: str, channel: str = "support") -> Delivery:

@@ -25,10 +25,16 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Workshop]:
+def running() -> Iterator[Workshop]:
     """A workspace with the shortcuts."""
-    with workshop(listen, shortcuts=[TICKET, DEAF]) as running:
-        yield running
+    with workshop(listen, shortcuts=[TICKET, DEAF]) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(running: Workshop) -> Workshop:
+    """The same, with nothing heard yet."""
+    return running.fresh()
 
 
 def without_grid(found: list[str]) -> list[str]:

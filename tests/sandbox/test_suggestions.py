@@ -56,10 +56,16 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[Workshop]:
+def running() -> Iterator[Workshop]:
     """A workspace with that app."""
-    with workshop(listen) as running:
-        yield running
+    with workshop(listen) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(running: Workshop) -> Workshop:
+    """The same, with nothing heard yet."""
+    return running.fresh()
 
 
 def values(options: list[Json]) -> list[str]:

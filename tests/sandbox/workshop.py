@@ -34,6 +34,12 @@ class Workshop:
         """A member of every channel but #random."""
         return self.sandbox.person("ana")
 
+    def fresh(self) -> Workshop:
+        """Forget what was heard so far."""
+        while not self.bodies.empty():
+            self.bodies.get()
+        return self
+
     def heard(self, kind: str) -> Json:
         """The next body of that type (of a payload or an event) or command, within five seconds; others are skipped."""
         while True:
