@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from bot.sandbox import changes, events, interact, messages, usergroups
+from bot.sandbox import changes, events, interact, messages, oauth, usergroups
 from bot.sandbox.apps import App
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
@@ -94,10 +94,7 @@ class Admin:
     def uninstall(self, app: App | None = None) -> None:
         """Remove the app (None: the first one): its bot token is revoked, and it is told so."""
         with self.world.lock:
-            app = app or self.world.app
-            app.revoked = True
-            events.emit(self.world, app, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [app.bot_user]}})
-            events.emit(self.world, app, {"type": "app_uninstalled"})
+            oauth.remove(self.world, app or self.world.app)
 
     def redeliver(self, delivery: Delivery) -> Delivery:
         """Send the same payload once more, as a delivery of its own that counts on from the attempts so far."""

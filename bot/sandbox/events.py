@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 
 from bot.sandbox.apps import App
-from bot.sandbox.people import OTHER_TEAM, TEAM, Channel, user_json
+from bot.sandbox.people import TEAM, Channel, user_json
 from bot.sandbox.records import Delivery, Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -49,6 +49,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "tokens_revoked": (),
 }
 KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
+SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
 
 
 def emit(
@@ -204,6 +205,6 @@ def group_changed(world: World, group: Json, added: list[str], removed: list[str
     emit_all(world, {"type": "subteam_updated", "subteam": group})
 
 
-def team_domain(team: str) -> Json:
+def team_domain(world: World, team: str) -> Json:
     """The `team` object of an interaction payload."""
-    return {"id": team, "domain": "otherco" if team == OTHER_TEAM else "sandbox"}
+    return {"id": team, "domain": world.teams[team][1]}

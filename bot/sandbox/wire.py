@@ -123,6 +123,15 @@ def read_args(content_type: str, body: bytes, query: Mapping[str, str], form: Ma
     return values
 
 
+def basic(header: str) -> Json:
+    """Client id and secret of a Basic Authorization header (what follows the word Basic), {} for a broken one."""
+    try:
+        name, _, secret = base64.b64decode(header.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return {}
+    return {"client_id": name, "client_secret": secret}
+
+
 def page(
     items: list[Any], args: Args, default: int = 100, most: int = 1000, limit_error: str = "invalid_arguments"
 ) -> tuple[list[Any], str]:
