@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -28,6 +29,7 @@ class _Request:
     token: str
     args: Json
     warning: str = ""
+    began: float = field(default_factory=time.monotonic)
 
 
 class WebApi:
@@ -153,5 +155,6 @@ class WebApi:
             app = self.world.app_of_token(call.token)
             entry = ApiCall(call.method, call.args, copy.deepcopy(body), status, self.world.clock.now())
             entry.app_id = app.id if app else ""
+            entry.ms = (time.monotonic() - call.began) * 1000
             self.world.requests.append(entry)
             self.world.touch([])
