@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -100,6 +101,17 @@ def test_hang(sandbox: Sandbox, when: Any, there: list[str]) -> None:
     assert [r.status for r in sandbox.requests] == [0]
     sandbox.faults.clear()
     hasty.chat_postMessage(channel="C0SUPPORT", text="y")
+
+
+def test_what_hangs_is_cut_when_faults_are_cleared(sandbox: Sandbox, client: WebClient) -> None:
+    """A caller that waits patiently loses its connection as the faults are cleared."""
+    sandbox.faults.hang("auth.test", times=2)
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(client.auth_test) for _ in range(2)]
+        sandbox.wait(lambda: len(sandbox.requests) == 2)
+        assert not any(call.done() for call in waiting)
+        sandbox.faults.clear()
+        assert all(isinstance(call.exception(timeout=5), ConnectionError) for call in waiting)
 
 
 def test_a_server_error_after_the_effect(sandbox: Sandbox, client: WebClient) -> None:
