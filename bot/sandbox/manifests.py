@@ -144,7 +144,11 @@ def load_manifest(path: Path = FILE) -> Json:
     if path.is_file():
         return read_manifest(path)
     return {
-        "features": {"bot_user": {"display_name": "countersign"}, "agent_view": {"suggested_prompts": []}},
+        "features": {
+            "bot_user": {"display_name": "countersign"},
+            "agent_view": {"suggested_prompts": []},
+            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True},
+        },
         "oauth_config": {"scopes": {"bot": sorted(KNOWN_SCOPES - {"connections:write"})}},
         "settings": {"event_subscriptions": {"bot_events": sorted(events.KNOWN)}},
     }

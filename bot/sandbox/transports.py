@@ -64,12 +64,15 @@ class Transports:
         """End what is under way over HTTP."""
         await self.http.close()
 
-    def disconnect(self, reason: str) -> None:
-        """Tell every socket that it will be closed, and close it after the grace period of that reason."""
-        for hub in list(self._hubs.values()):
+    def _of(self, app: App | None) -> list[Hub]:
+        return list(self._hubs.values()) if app is None else [self.hub(app)]
+
+    def disconnect(self, reason: str, app: App | None = None) -> None:
+        """Tell every socket (of that app) that it will be closed, and close it after the reason's grace period."""
+        for hub in self._of(app):
             hub.disconnect(reason)
 
-    def cut(self) -> None:
-        """Drop every connection without a word."""
-        for hub in list(self._hubs.values()):
+    def cut(self, app: App | None = None) -> None:
+        """Drop every socket (of that app) without a word."""
+        for hub in self._of(app):
             hub.cut()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -28,6 +29,7 @@ class _Request:
     token: str
     args: Json
     warning: str = ""
+    began: float = field(default_factory=time.monotonic)
 
 
 class WebApi:
@@ -54,17 +56,19 @@ class WebApi:
     async def _with_fault(self, http: web.Request, call: _Request, fault: Fault) -> web.StreamResponse:
         if fault.kind == "fail":
             return self._answer(call, {"ok": False, "error": fault.error})
-        if fault.kind == "status":
-            self._log(call, None, fault.number)
-            return web.Response(status=fault.number, text="the server had a fault on demand")
         if fault.kind == "rate_limit":
             return self._slow_down(call, fault.number)
         answer = self._run(call) if fault.when == "after" else None
+        if fault.kind == "status":
+            self._log(call, None, fault.number)
+            return web.Response(status=fault.number, text="the server had a fault on demand")
         if fault.hold is not None:
             await fault.hold.wait()
             if fault.hold.effect:
                 return self._answer(call, answer or self._run(call))
         self._log(call, None, 0)
+        if fault.kind == "hang":
+            await self.faults.until_cleared()
         if http.transport is not None:
             http.transport.abort()
         raise asyncio.CancelledError
@@ -151,5 +155,6 @@ class WebApi:
             app = self.world.app_of_token(call.token)
             entry = ApiCall(call.method, call.args, copy.deepcopy(body), status, self.world.clock.now())
             entry.app_id = app.id if app else ""
+            entry.ms = (time.monotonic() - call.began) * 1000
             self.world.requests.append(entry)
             self.world.touch([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -109,8 +109,9 @@ def serving() -> Iterator[HttpApp]:
             for name, value in said.headers:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(ConnectionError):  # who asked may have stopped waiting
+                self.end_headers()
+                self.wfile.write(body)
 
         do_GET = do_POST = handle_one  # the names that http.server looks for
 

@@ -77,6 +77,13 @@ def test_each_hears_what_it_asked_for(sandbox: Sandbox, other: App) -> None:
     assert events_of(sandbox, other) == []
 
 
+def test_who_came_is_told_where_the_bot_is(sandbox: Sandbox, other: App) -> None:
+    """Somebody who joins a channel is news for the apps in it, and for no other."""
+    sandbox.join("gus", "random")
+    joined = [d.app for d in sandbox.deliveries if d.event["type"] == "member_joined_channel"]
+    assert joined == [other]
+
+
 def test_another_bot_speaks(sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App) -> None:
     """A bot's message is another bot's to the others: its ids are in it, it can be answered, not changed."""
     ts = client.chat_postMessage(channel="C0SUPPORT", text=f"<@{other.bot_user}> rain?")["ts"]

@@ -1,0 +1,219 @@
+"""Faults that hit what concerns one person, calls that hang, and all faults over the HTTP interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.sandbox.apps import App
+from bot.sandbox.server import Sandbox
+from tests.sandbox.support import HandApp, Json, buttons, code, modal
+
+ANA, BEN = "UANA00001", "UBEN00001"
+
+
+def opened(sandbox: Sandbox, client: WebClient, who: str, **extra: Any) -> Json:
+    """A modal that is open for somebody."""
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    trigger = sandbox.person(who).click("support", ts, "go").payload["trigger_id"]
+    view: Json = client.views_open(trigger_id=trigger, view=modal(**extra))["view"]
+    return view
+
+
+def trigger_of(sandbox: Sandbox, client: WebClient, who: str) -> str:
+    """A trigger from somebody's click."""
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    return str(sandbox.person(who).click("support", ts, "go").payload["trigger_id"])
+
+
+Call = Callable[[Sandbox, WebClient, str], Any]
+CALLS: list[tuple[str, Call]] = [
+    ("users.info", lambda s, c, who: c.users_info(user=s.people[who].id)),
+    ("chat.postEphemeral", lambda s, c, who: c.chat_postEphemeral(
+        channel="C0SUPPORT", user=s.people[who].id, text="x")),
+    ("conversations.open", lambda s, c, who: c.conversations_open(users=[s.people[who].id])),
+    ("chat.postMessage", lambda s, c, who: c.chat_postMessage(channel=s.person(who).dm_channel, text="x")),
+    ("chat.postMessage", lambda s, c, who: c.chat_postMessage(channel=s.people[who].id, text="x")),
+    ("assistant.threads.setSuggestedPrompts", lambda s, c, who: c.assistant_threads_setSuggestedPrompts(
+        channel_id=s.person(who).dm_channel, thread_ts="", prompts=[{"title": "a", "message": "b"}])),
+    ("views.open", lambda s, c, who: c.views_open(trigger_id=trigger_of(s, c, who), view=modal())),
+    ("views.update", lambda s, c, who: c.views_update(view_id=opened(s, c, who)["id"], view=modal())),
+    ("views.update", lambda s, c, who: c.views_update(
+        external_id=opened(s, c, who, external_id=str(len(s.requests)))["external_id"], view=modal())),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "call"), CALLS)
+def test_only_theirs(sandbox: Sandbox, client: WebClient, method: str, call: Call) -> None:
+    """A fault for Ana leaves Ben's call alone, hits hers, and is used up."""
+    sandbox.faults.fail(method, "fatal_error", person="ana")
+    call(sandbox, client, "ben")
+    with pytest.raises(SlackApiError) as refused:
+        call(sandbox, client, "ana")
+    assert code(refused) == "fatal_error"
+    call(sandbox, client, "ana")
+
+
+def test_nobody_of_that_name(sandbox: Sandbox) -> None:
+    """A fault for somebody who is not there is a mistake, and none is made."""
+    with pytest.raises(KeyError):
+        sandbox.faults.drop("*", person="nobody")
+    with pytest.raises(KeyError):
+        sandbox.faults.lose_ack("interactive", person="nobody")
+    assert sandbox.faults.waiting == []
+
+
+def test_lost_acknowledgements_of_one_person(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+    """The acknowledgement of Ana's click and message is lost, Ben's arrive."""
+    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
+    app.take()
+    sandbox.faults.lose_ack("interactive", person="ana")
+    sandbox.faults.lose_ack("events_api", person="ana")
+    outcomes = []
+    for who in ("ben", "ana"):
+        click = sandbox.person(who).click("support", ts, "go")
+        app.take()
+        outcomes.append(click.wait())
+    assert outcomes == ["acked", "timeout"]
+    sandbox.person("ben").say("support", "ben's")
+    assert app.take()["retry_attempt"] == 0
+    sandbox.person("ana").say("support", "ana's")
+    assert [app.take()["retry_attempt"] for _ in range(2)] == [0, 1]
+    assert sandbox.faults.waiting == []
+
+
+@pytest.mark.parametrize(("when", "there"), [("before", []), ("after", ["x"])])
+def test_hang(sandbox: Sandbox, when: Any, there: list[str]) -> None:
+    """A call that hangs is not answered, with or without its effect; clearing the faults ends it."""
+    hasty = WebClient(sandbox.bot_token, base_url=sandbox.api_url, timeout=1, retry_handlers=[])
+    sandbox.faults.hang("chat.postMessage", when=when)
+    with pytest.raises(TimeoutError):
+        hasty.chat_postMessage(channel="C0SUPPORT", text="x")
+    assert [m["text"] for m in sandbox.person("ana").messages("support")] == there
+    assert [r.status for r in sandbox.requests] == [0]
+    sandbox.faults.clear()
+    hasty.chat_postMessage(channel="C0SUPPORT", text="y")
+
+
+def test_what_hangs_is_cut_when_faults_are_cleared(sandbox: Sandbox, client: WebClient) -> None:
+    """A caller that waits patiently loses its connection as the faults are cleared."""
+    sandbox.faults.hang("auth.test", times=2)
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(client.auth_test) for _ in range(2)]
+        sandbox.wait(lambda: len(sandbox.requests) == 2)
+        assert not any(call.done() for call in waiting)
+        sandbox.faults.clear()
+        assert all(isinstance(call.exception(timeout=5), ConnectionError) for call in waiting)
+
+
+def test_a_server_error_after_the_effect(sandbox: Sandbox, client: WebClient) -> None:
+    """A 5xx may come although the message was posted."""
+    sandbox.faults.status("chat.postMessage", 502, when="after")
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_postMessage(channel="C0SUPPORT", text="posted all the same")
+    assert refused.value.response.status_code == 502
+    assert [m["text"] for m in sandbox.person("ana").messages("support")] == ["posted all the same"]
+
+
+def over_http(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple[int, Json]:
+    """Status and body of a request to /sandbox/faults."""
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with urlopen(Request(f"{sandbox.url}/sandbox/faults", data, method=method)) as answer:
+            return answer.status, json.loads(answer.read())
+    except HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+@pytest.mark.parametrize(
+    ("body", "happens"),
+    [
+        ({"kind": "fail", "error": "fatal_error"}, (200, "fatal_error")),
+        ({"kind": "status", "status": 503}, (503, None)),
+        ({"kind": "rate_limit", "retry_after": 9}, (429, "ratelimited")),
+        ({"kind": "drop", "when": "after"}, (0, None)),
+    ],
+)
+def test_calls_over_http(sandbox: Sandbox, client: WebClient, body: Json, happens: tuple[int, str | None]) -> None:
+    """A fault switched on over HTTP hits that method and person, as often as asked, and is listed until then."""
+    limits = {"method": "users.info", "person": "ana", "times": 2}
+    assert over_http(sandbox, body | limits) == (200, {"ok": True})
+    [listed] = over_http(sandbox, method="GET")[1]["faults"]
+    assert listed.items() >= (body | limits).items()
+    client.users_info(user=BEN)
+    for _ in range(2):
+        with pytest.raises((SlackApiError, ConnectionError)):
+            client.users_info(user=ANA)
+        last = sandbox.requests[-1]
+        assert (last.status, (last.response or {}).get("error")) == happens
+    assert client.users_info(user=ANA)["ok"]
+    assert over_http(sandbox, method="GET")[1]["faults"] == []
+
+
+def test_cleared_over_http(sandbox: Sandbox, client: WebClient) -> None:
+    """DELETE forgets what has not happened yet."""
+    for body in ({"kind": "hang"}, {"kind": "lose_ack", "of": "interactive", "person": "ana"}):
+        over_http(sandbox, body)
+    kinds = [fault["kind"] for fault in over_http(sandbox, method="GET")[1]["faults"]]
+    assert kinds == ["hang", "lose_ack"]
+    assert over_http(sandbox, method="DELETE") == (200, {"ok": True})
+    assert client.auth_test()["ok"]
+
+
+def test_sockets_over_http(sandbox: Sandbox, manifest: Json, app: HandApp) -> None:
+    """disconnect, refresh and cut reach the sockets of the app that is named, or of all."""
+    other: App = sandbox.install(manifest)
+    theirs = HandApp(sandbox, other)
+    over_http(sandbox, {"kind": "disconnect", "reason": "link_disabled", "app": other.id})
+    assert theirs.frame()["reason"] == "link_disabled"
+    sandbox.wait(lambda: sandbox.connections == 1)
+    over_http(sandbox, {"kind": "refresh"})
+    assert app.frame()["reason"] == "refresh_requested"
+    over_http(sandbox, {"kind": "cut"})
+    sandbox.wait(lambda: sandbox.connections == 0)
+    theirs.close()
+
+
+def test_a_lost_acknowledgement_over_http(sandbox: Sandbox, app: HandApp) -> None:
+    """lose_ack has an event come twice."""
+    over_http(sandbox, {"kind": "lose_ack", "of": "events_api"})
+    sandbox.person("ana").say("support", "hello")
+    assert [app.take()["retry_attempt"] for _ in range(2)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([], "Input should be a valid dictionary"),
+        ({}, "Unable to extract tag using discriminator 'kind'"),
+        ({"kind": "explode"}, "Input tag 'explode' found using 'kind' does not match"),
+        ({"kind": "fail", "method": "chat.postmessage"}, "there is no method 'chat.postmessage'"),
+        ({"kind": "fail", "person": "nobody"}, "there is no person 'nobody'"),
+        ({"kind": "fail", "times": 0}, "fail.times: Input should be greater than or equal to 1"),
+        ({"kind": "fail", "when": "after"}, "fail.when: Extra inputs are not permitted"),
+        ({"kind": "status", "status": 200}, "status.status: Input should be greater than or equal to 400"),
+        ({"kind": "drop", "when": "later"}, "drop.when: Input should be 'before' or 'after'"),
+        ({"kind": "lose_ack"}, "lose_ack.of: Field required"),
+        ({"kind": "cut", "app": "nobody's"}, "there is no app"),
+    ],
+)
+def test_what_is_no_fault(sandbox: Sandbox, body: Any, said: str) -> None:
+    """A body that names nothing there is is refused with the reason."""
+    status, answer = over_http(sandbox, body)
+    assert (status, answer["ok"]) == (400, False)
+    assert said in answer["message"]
+    assert sandbox.faults.waiting == []
+
+
+def test_a_broken_body(sandbox: Sandbox) -> None:
+    """A body that is no JSON is refused."""
+    with pytest.raises(HTTPError, match="400"):
+        urlopen(Request(f"{sandbox.url}/sandbox/faults", b"{", method="POST"))
