@@ -21,6 +21,7 @@ from bot.sandbox.admin import Admin
 from bot.sandbox.apps import App
 from bot.sandbox.consent import Consent
 from bot.sandbox.control import Control
+from bot.sandbox.control_faults import ControlFaults
 from bot.sandbox.faults import Faults
 from bot.sandbox.files_http import FilesHttp
 from bot.sandbox.manifests import load_manifest
@@ -99,6 +100,7 @@ class Sandbox(Admin):
         app.router.add_get("/link/", self._transports.link)
         app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
         self._control.add_routes(app.router)
+        ControlFaults(self.world, self.faults, self.rates).add_routes(app.router)
         app.on_cleanup.append(self._transports.close)
         FilesHttp(self.world).add_routes(app.router)
         Consent(self.world).add_routes(app.router)

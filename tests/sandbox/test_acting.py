@@ -1,4 +1,4 @@
-"""Inputs in messages and modals: what is typed and chosen there, when the app hears of it, and what cannot be chosen."""
+"""Inputs in messages and modals: what is typed and chosen there, when the app hears of it, what cannot be chosen."""
 
 from __future__ import annotations
 
