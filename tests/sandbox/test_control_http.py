@@ -171,6 +171,18 @@ def test_members(shop: Workshop) -> None:
     assert "C0PARTNER" not in [c["id"] for c in state(shop, "dan")["channels"]]
 
 
+def test_rename(shop: Workshop) -> None:
+    """A person renames an agent's session, and the app hears of it; without a session there is nothing to rename."""
+    ts = do(shop, "say", channel="support", text="work on this")["ts"]
+    place = {"channel": "support", "thread_ts": ts, "title": "The printer"}
+    assert do(shop, "rename", **place)["ok"] is False
+    session = {"channel_id": "C0SUPPORT", "thread_ts": ts, "status": "active"}
+    shop.client.api_call("agents.sessions.setStatus", json=session)
+    assert do(shop, "rename", **place) == {"ok": True}
+    event = shop.heard("agent_session_title_changed")["event"]
+    assert (event["title"], event["user"], event["thread_ts"]) == ("The printer", "UANA00001", ts)
+
+
 # reading
 
 
