@@ -41,6 +41,7 @@ HEARD = {
     "user_change": {"users:read"},
 }
 BEYOND_METHODS = {"chat:write.public"}  # chat.postMessage in a public channel without joining it
+UPLOAD = {"files.getUploadURLExternal", "files.completeUploadExternal"}  # behind WebClient.files_upload_v2
 STREAM = {"chat.startStream", "chat.appendStream", "chat.stopStream"}  # behind WebClient.chat_stream
 
 
@@ -71,6 +72,7 @@ def called(methods: dict[str, Any]) -> set[str]:
         found |= {name for name in re.findall(r"""["']([\w.]+)["']""", source) if name in methods}
         found |= {named[name] for name in re.findall(r"""["'](\w+)["']""", source) if name in named}
         found |= STREAM if ".chat_stream(" in source else set()
+        found |= UPLOAD if ".files_upload_v2(" in source else set()
     return found
 
 
