@@ -17,9 +17,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from bot.sandbox.manifests import ManifestError, first_problem, read_manifest
-from bot.sandbox.people import OTHER_TEAM, TEAM, Channel, Group, Person, Seed
+from bot.sandbox.people import OTHER_TEAM, TEAM, TEAM_NAMES, Channel, Group, Person, Seed
 from bot.sandbox.wire import Json
 
+_HOME = TEAM_NAMES[TEAM]
 _NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
 
@@ -70,7 +71,7 @@ class _Channel(_Row):
     name: str = Field(pattern=r"^[a-z0-9_-]{1,80}$")
     id: str = Field("", pattern=r"^[CG][A-Z0-9]{4,}$")
     private: bool = False
-    connect: bool = False  # shared with the other workspaces by Slack Connect
+    connect: bool = False  # shared with the second workspace by Slack Connect
     archived: bool = False
     topic: str = Field("", max_length=250)
     members: list[str] = []
@@ -95,7 +96,7 @@ class _App(_Row):
 
 
 class _File(_Row):
-    workspaces: list[_Workspace] = [_Workspace(name="Sandbox Coffee", domain="sandbox")]
+    workspaces: list[_Workspace] = Field([_Workspace(name=_HOME[0], domain=_HOME[1])], min_length=1, max_length=2)
     people: list[_Person] = Field(min_length=1)
     channels: list[_Channel] = []
     groups: list[_Group] = []
@@ -115,6 +116,8 @@ class _File(_Row):
             _known(f"people, {person.name}", "workspace", [person.workspace or domains[0]], domains)
         for channel in self.channels:
             _known(f"channels, {channel.name}", "person", channel.members, names)
+            if channel.connect and len(domains) == 1:
+                raise ValueError(f"channels, {channel.name}: connect takes a second workspace to share it with")
         for group in self.groups:
             _known(f"groups, {group.handle}", "person", group.members, names)
         for app in self.apps:
@@ -148,8 +151,7 @@ def read_seed(path: Path) -> tuple[Seed, list[SeedApp]]:
 
 
 def _seed(file: _File) -> Seed:
-    ids = [TEAM, OTHER_TEAM, *(f"T0OTHER{number:03}" for number in range(2, len(file.workspaces)))]
-    of_domain = {workspace.domain: team for team, workspace in zip(ids, file.workspaces, strict=False)}
+    of_domain = {w.domain: team for w, team in zip(file.workspaces, (TEAM, OTHER_TEAM), strict=False)}
     teams = {of_domain[workspace.domain]: (workspace.name, workspace.domain) for workspace in file.workspaces}
     people = [_person(row, number, of_domain) for number, row in enumerate(file.people, 1)]
     user = {person.name: person.id for person in people}

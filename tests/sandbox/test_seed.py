@@ -71,6 +71,7 @@ def test_apps_at_request_urls(tmp_path: Path) -> None:
             '[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nmembers = ["jo"]',
             "channels, a: there is no person 'jo'",
         ),
+        ('[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nconnect = true', "channels, a: connect takes a second"),
         ('[[people]]\nname = "ida"\n[[groups]]\nhandle = "a"\nmembers = ["jo"]', "groups, a: there is no person 'jo'"),
         ('[[people]]\nname = "ida"\n[[channels]]\nname = "a b"', "channels[1].name: String should match pattern"),
         ('[[people]]\nname = "ida"\n[[apps]]\nmanifest = "gone.yml"', "gone.yml: No such file or directory"),
