@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox import choosing, commands, events, inputs, interact, messages, places, shortcuts, suggestions, views
+from bot.sandbox import (
+    agents,
+    choosing,
+    commands,
+    events,
+    inputs,
+    interact,
+    messages,
+    places,
+    shortcuts,
+    suggestions,
+    views,
+)
 from bot.sandbox.apps import App
 from bot.sandbox.member import Member
 from bot.sandbox.places import Place
@@ -237,3 +249,15 @@ class Actor(Member):
     def stop_agent(self, channel: str, thread_ts: str) -> Delivery | None:
         """Press Slack's Stop in a thread; None when the app does not subscribe to agent_session_stopped."""
         return interact.stop_agent(self._world, self.id, self._world.channel(channel).id, thread_ts)
+
+    def rename_session(self, channel: str, thread_ts: str, title: str) -> Delivery | None:
+        """Give the agent's session in a thread another title; None when the app does not ask for that event.
+
+        ValueError where there is no session.
+        """
+        with self._world.lock:
+            place = self._channel(channel)
+            for key in self._world.sessions:
+                if key[1:] == (place.id, thread_ts):
+                    return agents.retitled(self._world, self.id, key, title)
+            raise ValueError(f"there is no session in {channel} at {thread_ts}")

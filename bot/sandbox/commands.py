@@ -99,9 +99,11 @@ def _settled(world: World, delivery: Delivery, user: str, channel: Channel) -> N
 
 def _answer(world: World, delivery: Delivery, user: str, channel: Channel) -> None:
     """Post the message that came with the acknowledgement: for this person, unless it is for the channel."""
-    body = delivery.ack or {}
-    text, blocks = chat.content(Args(body, delivery.app))
-    if not text and not blocks:
+    args = Args(delivery.ack or {}, delivery.app)
+    text, blocks = chat.content(args)
+    extra = chat.extras(args, blocks)
+    if not text and not blocks and not extra:
         return
-    only_for = "" if body.get("response_type") == "in_channel" else user
-    messages.add(world, Draft(channel, delivery.app.bot_user, text or "", blocks or [], only_for=only_for))
+    draft = Draft(channel, delivery.app.bot_user, text or "", blocks or [], extra=extra)
+    draft.only_for = "" if args.values.get("response_type") == "in_channel" else user
+    messages.add(world, draft)

@@ -167,6 +167,11 @@ async def _stop(_world: World, actor: Actor, body: Json) -> Json:
     return {}
 
 
+async def _rename(_world: World, actor: Actor, body: Json) -> Json:
+    actor.rename_session(body["channel"], body["thread_ts"], body["title"])
+    return {}
+
+
 _CHANNEL: Fields = {"channel": str}
 _VIEW: Fields = {"view_id?": str}
 _APP: Fields = {"app?": str}
@@ -190,5 +195,6 @@ ACTIONS: Mapping[str, tuple[Fields, Action]] = {
     "command": ({**_CHANNEL, "text": str, "thread_ts?": str}, _command),
     "shortcut": ({**_APP, "callback_id": str, "channel?": str}, _shortcut),
     "message_shortcut": ({**_APP, **MESSAGE, "callback_id": str}, _message_shortcut),
+    "rename": ({**_CHANNEL, "thread_ts": str, "title": str}, _rename),
     "stop": ({**_CHANNEL, "thread_ts": str}, _stop),
 }

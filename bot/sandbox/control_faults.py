@@ -1,4 +1,8 @@
-"""Faults over HTTP: POST /sandbox/faults switches one on, GET lists those still to come, DELETE forgets them all."""
+"""Faults and rate limits over HTTP, for tests of apps in any language.
+
+POST /sandbox/faults switches one on, GET lists those still to come, DELETE forgets them all. POST /sandbox/rates
+switches rate limits.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bot.sandbox.apps import App
+from bot.sandbox.control import body_of
 from bot.sandbox.faults import Fault, Faults, LostAck, When
 from bot.sandbox.manifests import first_problem
 from bot.sandbox.methods import FACTS
+from bot.sandbox.rates import Rates
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
 
@@ -130,16 +136,21 @@ def _person(world: World, name: str) -> str:
 
 
 class ControlFaults:
-    """Serves /sandbox/faults."""
+    """Serves /sandbox/faults and /sandbox/rates."""
 
-    def __init__(self, world: World, faults: Faults) -> None:
-        self.world, self.faults = world, faults
+    def __init__(self, world: World, faults: Faults, rates: Rates) -> None:
+        self.world, self.faults, self.rates = world, faults, rates
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """Put the routes into the server."""
         router.add_post("/sandbox/faults", self._add)
         router.add_get("/sandbox/faults", self._list)
         router.add_delete("/sandbox/faults", self._clear)
+        router.add_post("/sandbox/rates", self._limit)
+
+    async def _limit(self, request: web.Request) -> web.Response:
+        self.rates.enabled = (await body_of(request, {"enabled": bool}))["enabled"]
+        return web.json_response({"ok": True})
 
     async def _add(self, request: web.Request) -> web.Response:
         try:

@@ -12,7 +12,7 @@ from bot.sandbox.wire import Json
 
 Fields = Mapping[str, type]  # name (with "?" when it may be left out) -> the type of its JSON value
 
-_WORDS = {str: "a string", bool: "true or false", dict: "an object", float: "a number"}
+_WORDS = {str: "a string", bool: "true or false", dict: "an object", float: "a number", int: "a whole number"}
 ELEMENT: Fields = {"action_id": str, "block_id?": str}
 CHOSEN: Fields = {"value?": str, "selected_option?": object, "state?": dict}
 MESSAGE: Fields = {"channel": str, "ts": str}
@@ -36,7 +36,15 @@ def read(body: Any, fields: Fields) -> Json:
     return given
 
 
+def read_kind(body: Any, kinds: Mapping[str, Fields]) -> Json:
+    """The same for bodies whose field `kind` says which fields there are."""
+    kind = body.get("kind") if isinstance(body, dict) else None
+    if isinstance(body, dict) and kind not in kinds:
+        raise ValueError(f"kind must be one of {', '.join(kinds)}")
+    return read(body, {"kind": str, **kinds.get(str(kind), {})})
+
+
 def _fits(value: Any, kind: type) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in (float, int):
+        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     return isinstance(value, kind)

@@ -56,8 +56,10 @@ class ResponseUrls:
             elif original:
                 messages.remove(world, original)
             return
-        text, blocks = chat.content(Args(body, app))
-        if not text and not blocks:
+        args = Args(body, app)
+        text, blocks = chat.content(args)
+        extra = chat.extras(args, blocks)
+        if not text and not blocks and not extra:
             raise SlackError("no_text")
         if body.get("replace_original") and original is not None:
             messages.edit(world, original, text=text or "", blocks=blocks or [], by=app.bot_user, marked=False)
@@ -65,6 +67,7 @@ class ResponseUrls:
         draft = Draft(
             world.channels[link.channel], app.bot_user, text or "", blocks or [], str(body.get("thread_ts") or "")
         )
+        draft.extra = extra
         draft.only_for = "" if body.get("response_type") == "in_channel" else link.user
         messages.add(world, draft)
 

@@ -26,6 +26,7 @@ def listen(bolt: App) -> None:
     bolt.command("/plain")(lambda ack: ack("only you"))
     bolt.command("/loud")(lambda ack: ack(text="all of you", response_type="in_channel"))
     bolt.command("/drawn")(lambda ack: ack(blocks=[section("*drawn*")], text="drawn"))
+    bolt.command("/attached")(lambda ack: ack(attachments=[{"text": "an attachment", "color": "#ff0000"}]))
     bolt.command("/broken")(lambda ack: ack(blocks=[{"type": "nonsense"}]))
     bolt.command("/escaped")(lambda ack: ack())
 
@@ -38,7 +39,7 @@ def listen(bolt: App) -> None:
 @pytest.fixture(scope="module")
 def running() -> Iterator[Workshop]:
     """A workspace with the commands."""
-    names = ("/quiet", "/plain", "/loud", "/drawn", "/broken", "/later", "/deaf")
+    names = ("/quiet", "/plain", "/loud", "/drawn", "/attached", "/broken", "/later", "/deaf")
     commands = [*map(command, names), command("/escaped", should_escape=True)]
     with workshop(listen, slash_commands=commands) as made:
         yield made
@@ -102,6 +103,8 @@ def test_answers_in_the_acknowledgement(shop: Workshop) -> None:
     assert latest(shop, "ben")["text"] == "all of you"
     sent(shop, "/drawn").wait()
     assert latest(shop)["blocks"][0]["text"]["text"] == "*drawn*"
+    sent(shop, "/attached").wait()
+    assert latest(shop)["attachments"][0]["text"] == "an attachment"
 
 
 def test_answer_later(shop: Workshop) -> None:
