@@ -15,12 +15,17 @@ from dataclasses import dataclass, field
 
 from aiohttp import WSMsgType, web
 
-from bot.sandbox.people import APP_ID
+from bot.sandbox.apps import App
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
+from bot.sandbox.timers import Timers
 from bot.sandbox.wire import Json
 
-RETRY_DELAYS = (0.0, 60.0, 300.0)  # seconds after an attempt ran out of time; then Slack gives up
+RETRY_DELAYS = (
+    0.0,
+    60.0,
+    300.0,
+)  # seconds of the sandbox's clock after an attempt failed; then Slack gives up
 MOST_SOCKETS = 10
 GRACE = {"warning": 10.0, "refresh_requested": 1.0}  # seconds between the notice and the close
 _HOST = "applink-sandbox"
@@ -28,7 +33,7 @@ _HOST = "applink-sandbox"
 
 @dataclass(eq=False)
 class Socket:
-    """One connection of the app."""
+    """One connection of an app."""
 
     number: int
     ws: web.WebSocketResponse
@@ -36,19 +41,16 @@ class Socket:
 
 
 class Hub:
-    """All connections of the app, and what is on its way to it."""
+    """All connections of one app, and what is on its way to it."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, world: World, app: App, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
+        self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
-        self.lost_acks: dict[str, int] = {}  # kind -> how many acknowledgements are still to be lost
         self._tickets: set[str] = set()
         self._waiting: list[Delivery] = []  # events that no socket was there for
         self._by_envelope: dict[str, Delivery] = {}
         self._numbers = 0
         self._turn = 0
-        world.send = self.send
 
     # sending
 
@@ -56,26 +58,22 @@ class Hub:
         """A WebSocket address that works once."""
         ticket = secrets.token_urlsafe(12)
         self._tickets.add(ticket)
-        return f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={APP_ID}"
+        return f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={self.app.id}"
 
     def send(self, delivery: Delivery) -> None:
         """Hand a payload to any one socket; without one an event waits and an interaction fails at once."""
         with self.world.lock:
-            self.world.deliveries.append(delivery)
-            if not self.sockets and delivery.kind == "interactive":
+            if not self.sockets and delivery.kind != "events_api":
                 self._settle(delivery, "no_socket")
                 return
-        if self.loop is not None:
-            self.loop.call_soon_threadsafe(self._attempt, delivery)
-        else:
-            self._waiting.append(delivery)
+        self.loop.call_soon_threadsafe(self._attempt, delivery)
 
     def _attempt(self, delivery: Delivery) -> None:
         with self.world.lock:
             if delivery.outcome == "acked":
                 return
             if not self.sockets:
-                if delivery.kind == "interactive":
+                if delivery.kind != "events_api":
                     self._settle(delivery, "no_socket")
                 else:
                     self._waiting.append(delivery)
@@ -88,8 +86,8 @@ class Hub:
             delivery.socket_id = socket.number
             delivery.sent_at = time.monotonic()
             delivery.attempts += 1
+            delivery.next_at = None
             socket.frames.put_nowait(json.dumps(self._envelope(delivery)))
-            assert self.loop is not None
             self.loop.call_later(self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id)
             self.world.touch([])
 
@@ -102,8 +100,7 @@ class Hub:
             "accepts_response_payload": delivery.accepts_response_payload,
         }
         if delivery.kind == "events_api":
-            again = delivery.attempts - 1
-            frame |= {"retry_attempt": again, "retry_reason": "timeout" if again else ""}
+            frame |= {"retry_attempt": delivery.attempts - 1, "retry_reason": delivery.retry_reason}
         return frame
 
     def _overdue(self, delivery: Delivery, envelope_id: str) -> None:
@@ -111,23 +108,21 @@ class Hub:
         with self.world.lock:
             if delivery.outcome != "pending" or delivery.envelope_id != envelope_id:
                 return
-            if delivery.kind == "interactive" or delivery.attempts > len(RETRY_DELAYS):
+            if delivery.kind != "events_api" or delivery.attempts > len(RETRY_DELAYS):
                 self._settle(delivery, "timeout")
                 return
-            assert self.loop is not None
-            self.loop.call_later(RETRY_DELAYS[delivery.attempts - 1], self._attempt, delivery)
+            delivery.retry_reason = "timeout"
+            delivery.next_at = self.timers.after(RETRY_DELAYS[delivery.attempts - 1], lambda: self._attempt(delivery))
+            self.world.touch([])
 
     def _settle(self, delivery: Delivery, outcome: str) -> None:
-        delivery.outcome = outcome
-        if delivery.on_settled:
-            delivery.on_settled(delivery)
-        delivery.settled.set()
+        delivery.settle(outcome)
         self.world.touch([])
 
     # receiving
 
     async def link(self, request: web.Request) -> web.StreamResponse:
-        """GET /link/?ticket=…: the WebSocket."""
+        """The WebSocket of a ticket."""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets:
             return web.Response(status=403, text="this ticket is used up or was never issued")
@@ -170,7 +165,7 @@ class Hub:
             "type": "hello",
             "num_connections": len(self.sockets) + 1,
             "debug_info": {"host": _HOST, "build_number": 1, "approximate_connection_time": 18060},
-            "connection_info": {"app_id": APP_ID},
+            "connection_info": {"app_id": self.app.id},
         }
 
     def _disconnect_frame(self, reason: str) -> Json:
@@ -179,7 +174,7 @@ class Hub:
             "reason": reason,
             "num_connections": len(self.sockets),
             "debug_info": {"host": _HOST},
-            "connection_info": {"app_id": APP_ID},
+            "connection_info": {"app_id": self.app.id},
         }
 
     def _received(self, text: str) -> None:
@@ -193,8 +188,7 @@ class Hub:
             delivery = self._by_envelope.get(str(frame.get("envelope_id")))
             if delivery is None or delivery.outcome != "pending":
                 return
-            if self.lost_acks.get(delivery.kind, 0) > 0:
-                self.lost_acks[delivery.kind] -= 1
+            if self.world.loses_ack(delivery):
                 self._overdue(delivery, delivery.envelope_id)  # as if the three seconds were over
                 return
             delivery.acked_at = time.monotonic()
@@ -206,18 +200,15 @@ class Hub:
 
     def disconnect(self, reason: str) -> None:
         """Tell every socket that it will be closed, and close it after the grace period of that reason."""
-        assert self.loop is not None
         self.loop.call_soon_threadsafe(self._say_goodbye, reason)
 
     def _say_goodbye(self, reason: str) -> None:
-        assert self.loop is not None
         for socket in list(self.sockets):
             socket.frames.put_nowait(json.dumps(self._disconnect_frame(reason)))
             self.loop.call_later(GRACE.get(reason, 0.0), socket.frames.put_nowait, None)
 
     def cut(self) -> None:
         """Drop every connection without a word."""
-        assert self.loop is not None
 
         def drop() -> None:
             for socket in list(self.sockets):
