@@ -135,7 +135,7 @@ def checked(world: World, user: str, element: Json, wanted: Any, offered: list[J
         if wanted is not None and not isinstance(wanted, str):
             raise ValueError(f"{element['action_id']} takes a text")
         return wanted
-    if kind != "file_input" and (found := list(ELEMENTS[kind]({"type": kind, "action_id": "a", initial: wanted}, ""))):
+    if kind != "file_input" and (found := list(ELEMENTS[kind]({"action_id": "a", initial: wanted}, ""))):
         raise ValueError(f"{element['action_id']}: {found[0]}")
     return wanted
 
