@@ -66,7 +66,7 @@ def seen_by(world: World, me: Person) -> Json:
         "joinable": [_channel(world, c, me) for c in joinable if choosing.sees(world, me.id, c)],
         "messages": {c.id: [messages.seen(world, m) for m in world.visible(me.id, c)] for c in mine},
         "statuses": [
-            {"channel": s.channel, "thread_ts": s.thread_ts, "status": s.status}
+            {"channel": s.channel, "thread_ts": s.thread_ts, "status": s.status, "app": s.app_id}
             for s in agents.current_statuses(world)
             if s.channel in ids
         ],
@@ -76,6 +76,7 @@ def seen_by(world: World, me: Person) -> Json:
         "apps": [_app(world, me, app) for app in world.apps.values()],
         "notifications": world.notes.get(me.id, []),
         "bot": {"id": world.app.bot_user, "name": world.app.name},
+        "guide": world.guide(world) if world.guide else None,
         "now": world.now(),
         "seq": world.seq,
     }
@@ -87,6 +88,7 @@ def _channel(world: World, channel: Channel, me: Person) -> Json:
         "id": channel.id,
         "name": name,
         "is_im": channel.kind == "im",
+        "is_mpim": channel.kind == "mpim",
         "is_private": channel.kind != "channel",
         "is_ext_shared": channel.is_ext_shared,
         "is_archived": channel.is_archived,
