@@ -84,7 +84,7 @@ def gallery(driver: webdriver.Chrome) -> Iterator[Gallery]:
     manifest = load_manifest(Path("no such file"))
     manifest["features"] |= {"unfurl_domains": ["shop.example"], "user_connections": {"auth_hosts": ["shop.example"]}}
     manifest["features"] |= {"app_home": {"home_tab_enabled": True, "messages_tab_enabled": True}}
-    manifest["oauth_config"]["scopes"]["bot"] += ["links.embed:write"]
+    manifest["oauth_config"]["scopes"]["bot"] += ["links.embed:write", "files:read"]
     with Sandbox(manifest) as running:
         desk = Desk(running)
         desk.start()

@@ -36,7 +36,7 @@ class Gallery:
         if payload["type"] == "block_suggestion":
             self.asked.append(payload)
             return {"options": [o for o in OFFERED if payload["value"] in o["text"]["text"].lower()]}
-        if self._view is not None and payload["actions"][0]["action_id"] == "open-it":
+        if self._view is not None and [a["action_id"] for a in payload.get("actions", [])] == ["open-it"]:
             self.desk.client.views_open(trigger_id=payload["trigger_id"], view=self._view)
         return None
 
@@ -82,6 +82,11 @@ class Gallery:
         """The one action sent since `mark`, without ids and time."""
         (action,) = self.sent(1)["actions"]
         return {key: action[key] for key in action if key not in ("action_ts", "action_id", "block_id")}
+
+    def takes_files(self) -> bool:
+        """Whether people of this sandbox can upload files."""
+        script = "fetch('/sandbox/upload', {method: 'POST'}).then((r) => arguments[0](r.status))"
+        return self.page.driver.execute_async_script(script) != 404
 
     def _clicks(self) -> list[Json]:
         return [p for p in self.desk.seen if p["type"] != "block_suggestion"]

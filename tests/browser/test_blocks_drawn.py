@@ -47,7 +47,7 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
     for name, (css, blocks) in drawn.items():
         nodes = gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{css} .content > [data-block-type]")
         assert [n.get_attribute("data-block-type") for n in nodes] == [b["type"] for b in blocks], name
-        assert all(n.get_attribute("innerHTML") for n in nodes) or name == "actions: button for some", name
+        assert all(n.get_attribute("innerHTML") for n in nodes) or name.endswith("for some"), name
     assert gallery.page.driver.find_elements(By.CSS_SELECTOR, "[data-testid=unknown]") == []
     assert gallery.page.complaints() == []
 
@@ -368,7 +368,7 @@ def test_hostile_text_stays_text(gallery: Gallery) -> None:
     assert gallery.page.driver.execute_script("return window.pwned ?? null") is None
     assert gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{MAIN} img, {MAIN} script, [onerror]") == []
     wide = gallery.page.driver.execute_script(
-        f"return [...document.querySelectorAll('{MAIN} .content')].filter(c => c.scrollWidth > c.clientWidth + 1).length"
+        f"return [...document.querySelectorAll('{MAIN} .content')].filter(c => c.scrollWidth > c.clientWidth + 1)"
     )
-    assert (wide, gallery.page.driver.execute_script(SCROLLS)) == (0, False)
+    assert ([c.text for c in wide], gallery.page.driver.execute_script(SCROLLS)) == ([], False)
     assert gallery.page.complaints() == []

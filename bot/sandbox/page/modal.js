@@ -79,14 +79,14 @@ function form(view, place) {
   return h(
     "form",
     { class: "modal-form", novalidate: true, onsubmit: (event) => (event.preventDefault(), submit()) },
-    h("header", { class: "modal-head" },
+    h("div", { class: "modal-head" },
       h("span", { class: "avatar app small", "aria-hidden": "true" }, sign()),
       h("h2", { id: "modal-title", "data-testid": "modal-title" }, plainText(view.title)),
       h("button", { type: "button", class: "quiet", "data-testid": "modal-close", "aria-label": deeper ? "Close all" : "Close", onclick: () => close(true) }, icon(ICONS.close))),
     h("div", { class: "modal-body" },
       h("div", { class: "modal-alert", "data-testid": "modal-alert", role: "alert", hidden: true }),
       blocks(view.blocks, place)),
-    h("footer", { class: "dialog-foot" },
+    h("div", { class: "dialog-foot" },
       h("button", { type: "button", class: "button", "data-testid": "modal-cancel", onclick: () => close(false) }, leave),
       view.submit ? h("button", { type: "submit", class: "button primary", "data-testid": "modal-submit" }, plainText(view.submit)) : null),
   );
