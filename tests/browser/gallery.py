@@ -74,6 +74,14 @@ class Gallery:
         assert len(self._clicks()) == self._marked + count, self._clicks()[self._marked :]
         return self._clicks()[-1]
 
+    def focus(self, css: str) -> None:
+        """Give the keyboard to what is displayed for that selector."""
+        self.page.driver.execute_script("arguments[0].focus()", self.page.one(css))
+
+    def keys(self, *keys: str) -> None:
+        """Press keys where the keyboard is."""
+        self.page.driver.switch_to.active_element.send_keys(*keys)
+
     def mark(self) -> None:
         """Count what is sent from here on."""
         self._marked = len(self._clicks())

@@ -25,7 +25,8 @@ if (!box) {
   box = Object.assign(document.createElement("div"), {id: "home-here"});
   document.querySelector("main").prepend(box);
 }
-Promise.all([import("/page/home.js"), fetch(`/sandbox/state?as=${me}`).then((r) => r.json())]).then(([{drawHome}, state]) => {
+const seen = fetch(`/sandbox/state?as=${me}`).then((answer) => answer.json());
+Promise.all([import("/page/home.js"), seen]).then(([{drawHome}, state]) => {
   drawHome(box, Object.values(state.home)[0]);
   done(true);
 });"""
