@@ -23,7 +23,8 @@ SCROLLS = "return document.documentElement.scrollWidth > innerWidth"
 DRAW_UNKNOWN = """const done = arguments[arguments.length - 1];
 import("/page/blocks.js").then(({blocks}) => {
   const place = {surface: "message", key: "x", state: {}, ui: new Map()};
-  const list = [{type: "hologram"}, {type: "actions", elements: [{type: "lever", action_id: "a"}]}, {type: "constructor"}];
+  const lever = {type: "actions", elements: [{type: "lever", action_id: "a"}]};
+  const list = [{type: "hologram"}, lever, {type: "constructor"}];
   done(blocks(list, place).map((node) => node.textContent));
 });"""
 
@@ -35,8 +36,7 @@ def _look(gallery: Gallery) -> None:
 
 
 def _of(surface: str) -> dict[str, list[Json]]:
-    found = {n: copy.deepcopy(s["blocks"]) for n, s in all_samples().items() if s["surface"] == surface}
-    return found
+    return {n: copy.deepcopy(s["blocks"]) for n, s in all_samples().items() if s["surface"] == surface}
 
 
 def test_every_sample_is_drawn(gallery: Gallery) -> None:

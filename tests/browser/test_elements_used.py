@@ -155,7 +155,7 @@ def test_a_no_to_the_question_changes_nothing(gallery: Gallery) -> None:
 
 
 def test_links_and_buttons_for_some(gallery: Gallery) -> None:
-    """A link button leads there and tells the app; a javascript: one is refused by Slack; others' buttons are not drawn."""
+    """A link button is a link that gives nothing away to where it leads; a button for others is not drawn."""
     css = gallery.shown(samples.actions(ELEMENTS["button link"], ELEMENTS["button for some"]))
     links = gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{css} .button")
     assert [(a.tag_name, a.get_attribute("href"), a.get_attribute("rel")) for a in links] == [
