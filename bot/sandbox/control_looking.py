@@ -10,9 +10,9 @@ import re
 import time
 from typing import Any
 
-from bot.sandbox import agents, choosing, commands, messages, shortcuts, views
+from bot.sandbox import agents, choosing, commands, marks, messages, shortcuts, views
 from bot.sandbox.apps import App
-from bot.sandbox.people import TEAM, TEAM_NAMES, Channel, Person
+from bot.sandbox.people import TEAM, Channel, Person
 from bot.sandbox.records import ApiCall, Delivery
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -34,7 +34,7 @@ def people(world: World) -> list[Json]:
             "name": p.name,
             "real_name": p.real_name,
             "team_id": p.team_id,
-            "team": TEAM_NAMES[p.team_id][0],
+            "team": world.teams[p.team_id][0],
             "is_restricted": p.is_restricted,
             "deleted": p.deleted,
             "is_bot": False,
@@ -43,7 +43,7 @@ def people(world: World) -> list[Json]:
         }
         for p in world.people.values()
     ]
-    of_bots: Json = {"team_id": TEAM, "team": TEAM_NAMES[TEAM][0], "deleted": False, "is_restricted": False}
+    of_bots: Json = {"team_id": TEAM, "team": world.teams[TEAM][0], "deleted": False, "is_restricted": False}
     of_bots |= {"is_bot": True, "tz": "America/Los_Angeles", "tz_offset": -28800}
     bots = [{"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots} for a in world.apps.values()]
     return [*humans, *bots]
@@ -51,7 +51,7 @@ def people(world: World) -> list[Json]:
 
 def seen_by(world: World, me: Person) -> Json:
     """All that one person has on their screen."""
-    if me.team_id in TEAM_NAMES and not me.deleted:
+    if not me.deleted:
         for app in world.apps.values():
             world.dm(me.id, app)
     mine = [c for c in world.channels.values() if me.id in c.members]
@@ -95,6 +95,7 @@ def _channel(world: World, channel: Channel, me: Person) -> Json:
         "topic": channel.topic,
         "members": list(channel.members),
         "unread": world.unread(me.id, channel),
+        **marks.channel_extras(world, channel),
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 
 from bot.sandbox.apps import App
-from bot.sandbox.people import OTHER_TEAM, TEAM, Channel, user_json
+from bot.sandbox.people import TEAM, Channel, user_json
 from bot.sandbox.records import Delivery, Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -28,9 +28,18 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_created": ("channels:read",),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
+    "user_change": ("users:read",),
+    "channel_rename": ("channels:read",),
+    "channel_unarchive": ("channels:read",),
+    "group_rename": ("groups:read",),
+    "group_unarchive": ("groups:read",),
+    "file_shared": ("files:read",),
+    "file_deleted": ("files:read",),
+    "pin_added": ("pins:read",),
+    "pin_removed": ("pins:read",),
     "reaction_added": ("reactions:read",),
     "reaction_removed": ("reactions:read",),
-    "user_change": ("users:read",),
+    "subteam_created": ("usergroups:read",),
     "subteam_members_changed": ("usergroups:read",),
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
@@ -40,6 +49,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "tokens_revoked": (),
 }
 KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
+SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
 
 
 def emit(
@@ -77,6 +87,13 @@ def emit_all(world: World, event: Json, channel: Channel | None = None, subscrip
     for app in world.apps.values():
         if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
             emit(world, app, event, channel, subscription)
+
+
+def emit_members(world: World, event: Json, channel: Channel) -> None:
+    """Send an event to every app that is in the channel, asked for it and may have it."""
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            emit(world, app, event, channel)
 
 
 def _in_channel(world: World, message: Message) -> Json:
@@ -188,6 +205,6 @@ def group_changed(world: World, group: Json, added: list[str], removed: list[str
     emit_all(world, {"type": "subteam_updated", "subteam": group})
 
 
-def team_domain(team: str) -> Json:
+def team_domain(world: World, team: str) -> Json:
     """The `team` object of an interaction payload."""
-    return {"id": team, "domain": "otherco" if team == OTHER_TEAM else "sandbox"}
+    return {"id": team, "domain": world.teams[team][1]}
