@@ -112,3 +112,25 @@ class Admin:
     def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
         """Send the app (None: the first one) an interactive payload that no real client would send."""
         return interact.deliver(self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts)
+
+    def rate_limit(self, app: App | None = None) -> Delivery:
+        """Tell the app (None: the first one) that its events are being held back."""
+        with self.world.lock:
+            return events.rate_limited(self.world, app or self.world.app)
+
+    def change_id(self, channel: str) -> str:
+        """Give a channel another id, as may happen when it is shared with another company; returns the new one."""
+        with self.world.lock:
+            place = self.world.channel(channel)
+            old, place.id = place.id, self.world.new_id(place.id[0])
+            self.world.channels[place.id] = self.world.channels.pop(old)
+            moved = self.world.messages.pop(old, {})
+            for message in moved.values():
+                message.channel = place.id
+            self.world.messages[place.id] = moved
+            read = {user: self.world.last_read.pop((user, old)) for user, at in list(self.world.last_read) if at == old}
+            self.world.last_read |= {(user, place.id): ts for user, ts in read.items()}
+            event = {"type": "channel_id_changed", "old_channel_id": old, "new_channel_id": place.id}
+            events.emit_all(self.world, event, place)
+            self.world.touch()
+            return place.id

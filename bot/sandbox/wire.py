@@ -31,9 +31,12 @@ class SlackError(Exception):
         return {"ok": False, "error": self.code, **self.extra}
 
 
+_SAID_TWICE = ("invalid_blocks",)  # its messages stand in `errors`, too
+
+
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
     """An error that lists what is wrong with which argument; `messages` without the [ERROR] mark."""
-    more = {"errors": messages} if code == "invalid_blocks" else {}
+    more = {"errors": messages} if code in _SAID_TWICE else {}
     return SlackError(code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
 
 
