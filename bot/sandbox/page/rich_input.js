@@ -11,7 +11,7 @@ const TOOLS = [
   ["italic", "Italic", "I", (edit) => edit("italic")],
   ["strike", "Strikethrough", "S", (edit) => edit("strikeThrough")],
   ["code", "Code", "</>", (edit, editor) => toggleCode(editor)],
-  ["link", "Link", ICONS.link, (edit, editor) => addLink(edit, editor)],
+  ["link", "Link", ICONS.chain, (edit, editor) => addLink(edit, editor)],
   ["bullet", "Bulleted list", ICONS.bullets, (edit) => edit("insertUnorderedList")],
   ["ordered", "Numbered list", ICONS.numbers, (edit) => edit("insertOrderedList")],
 ];
