@@ -46,18 +46,22 @@ function context(block) {
 
 const row = (block, id, place) => (block.elements ?? []).map((item) => element(item, id, place));
 
+const GROUPS = ["checkboxes", "radio_buttons", "rich_text_input", "file_input"]; // no single field that a <label> could be for
+
 function input(block, id, place) {
   const item = block.element ?? {};
   const base = unique("input");
   const hint = block.hint ? h("p", { class: "field-hint", id: `${base}-hint` }, textObject(block.hint)) : null;
   const error = place.errors?.[id];
   const note = h("p", { class: "field-error", id: `${base}-error`, "data-testid": "field-error", role: "alert", hidden: !error }, error ?? "");
+  const group = GROUPS.includes(item.type);
   const labels = {
-    "aria-labelledby": `${base}-label`, "aria-describedby": `${base}-error${hint ? ` ${base}-hint` : ""}`,
+    ...(group ? { "aria-labelledby": `${base}-label` } : { id: `${base}-control` }), "aria-describedby": `${base}-error${hint ? ` ${base}-hint` : ""}`,
     "aria-invalid": error ? "true" : null, "aria-required": block.optional ? null : "true",
   };
   const optional = block.optional ? h("span", { class: "optional" }, " (optional)") : null;
-  return [h("div", { class: "label", id: `${base}-label` }, textObject(block.label), optional), element(item, id, place, { input: block, labels }), note, hint];
+  const label = h(group ? "div" : "label", { class: "label", id: `${base}-label`, for: group ? null : `${base}-control` }, textObject(block.label), optional);
+  return [label, element(item, id, place, { input: block, labels }), note, hint];
 }
 
 /** Headings stand one level below the pane's own. */

@@ -7,7 +7,8 @@ import { plainText } from "./mrkdwn.js";
 import { keep, lengthOf, valueOf } from "./state.js";
 
 const PAUSE = 250; // ms of rest after which `on_character_entered` tells the app
-const common = (item, how) => ({ "data-action-id": item.action_id, "data-focus": item.focus_on_load || null, ...how.labels });
+const named = (item, how, name) => (how.labels.id || how.labels["aria-labelledby"] ? null : item.placeholder ? plainText(item.placeholder) : name);
+const common = (item, how, name) => ({ "data-action-id": item.action_id, "data-focus": item.focus_on_load || null, "aria-label": named(item, how, name), ...how.labels });
 
 /** A text field of an input type; `mode` is the keyboard a phone shows. */
 export function textField(kind, mode = null) {
@@ -22,7 +23,7 @@ export function textField(kind, mode = null) {
     };
     const shown = h(tag, {
       class: "field", type: tag === "input" ? kind : null, rows: item.multiline ? 4 : null, inputmode: mode, autocomplete: "off", dir: "auto",
-      value: valueOf(item, blockId, place) ?? "", placeholder: item.placeholder ? plainText(item.placeholder) : null, ...common(item, how),
+      value: valueOf(item, blockId, place) ?? "", placeholder: item.placeholder ? plainText(item.placeholder) : null, ...common(item, how, "Text"),
       oninput: () => {
         keep(item, blockId, place, shown.value === "" ? null : shown.value);
         count?.show(shown.value);
@@ -65,7 +66,7 @@ function moment(type, read, write) {
       if (shown.value !== held() && !(await chosen(item, blockId, place, how, read(shown.value)))) shown.value = held();
     };
     const shown = h("input", {
-      class: "field date", type, value: held(), max: LATEST[type], "aria-label": item.placeholder ? plainText(item.placeholder) : NAMES[type], ...common(item, how),
+      class: "field date", type, value: held(), max: LATEST[type], ...common(item, how, NAMES[type]),
       onchange: () => (typing && how.dispatches ? null : take()),
       onpointerdown: () => (typing = false),
       onblur: () => typing && take(),

@@ -44,7 +44,7 @@ class Combobox {
     this.listId = unique("list");
     this.input = h("input", {
       class: "combo-input", type: "text", role: "combobox", autocomplete: "off", spellcheck: "false", "aria-autocomplete": "list", "aria-expanded": "false",
-      "aria-controls": this.listId, ...this.attributes, "aria-label": this.attributes["aria-labelledby"] ? null : this.attributes["aria-label"] ?? this.placeholder,
+      "aria-controls": this.listId, ...this.attributes, "aria-label": this.attributes["aria-labelledby"] || this.attributes.id ? null : this.placeholder,
       oninput: () => this.open(this.input.value), onkeydown: (event) => this.key(event), onblur: () => this.close(), onclick: () => (this.isOpen ? null : this.open("")),
     });
     this.list = h("div", { class: "combo-list", role: "listbox", id: this.listId, "aria-label": this.placeholder, "aria-multiselectable": this.many || null });
