@@ -20,7 +20,10 @@ needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="Slack's ref
 PER_MINUTE = {"t1": 1, "t2": 20, "t3": 50, "t4": 100, "t5": 600}
 
 # Methods of the reference that the sandbox does not have, and methods of the sandbox that the scrape left out.
-NOT_HERE = {"chat.command": "the reference has nothing but an error for it: clients of Slack itself call it"}
+NOT_HERE = {
+    "chat.command": "the reference has nothing but an error for it: clients of Slack itself call it",
+    "views.publish": "the local Slack has no App Home yet",
+}
 NOT_IN_REFERENCE = {
     "api.test": "Slack has it; the scrape holds 81 methods of about 300",
     "apps.uninstall": "Slack has it, not in the scrape",

@@ -172,7 +172,6 @@ _APPS: dict[str, str] = {
     "oauth.v2.exchange": "invalid_client_id bad_client_secret invalid_token token_rotation_not_enabled "
     "authorization_not_found token_already_exchanged",
     "views.open": _TRIGGER,
-    "views.publish": "view_too_large duplicate_external_id hash_conflict not_enabled missing_profile_id",
     "views.push": _TRIGGER + "not_found push_limit_reached",
     "views.update": "view_too_large duplicate_external_id not_found hash_conflict",
 }

@@ -128,7 +128,6 @@ TABLE: dict[str, Facts] = {
     "users.profile.get": _row(("users.profile:read",), 4, json=False),
     "users.setPresence": _row(("users:write",), 2, "presence"),
     "views.open": _row((), 4, "view"),
-    "views.publish": _row((), 4, "user_id view"),
     "views.push": _row((), 4, "view"),
     "views.update": _row((), 4, "view"),
 }
