@@ -69,7 +69,7 @@ function toolbar(run) {
   const buttons = TOOLS.map(([name, label, sign], i) =>
     h("button", { type: "button", class: `tool tool-${name}`, title: label, "aria-label": label, "aria-pressed": "false", tabindex: i ? -1 : 0, "data-tool": name,
       onpointerdown: (event) => event.preventDefault(), onclick: () => run(name) }, sign.length > 3 ? icon(sign, 17) : sign));
-  const bar = h("div", { class: "toolbar", role: "toolbar", "aria-label": "Formatting" }, buttons);
+  const bar = h("div", { class: "rich-tools", role: "toolbar", "aria-label": "Formatting" }, buttons);
   bar.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
