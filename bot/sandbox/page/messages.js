@@ -1,14 +1,12 @@
-// A conversation as a list of messages, day dividers and statuses; also what a click on a message's element does.
+// A conversation as a list of messages, day dividers and statuses.
 
-import { send } from "./api.js";
 import { blocks } from "./blocks.js";
 import { clockTime, dayName, fullTime } from "./dates.js";
 import { h, icon, ICONS, reconcile, sign } from "./dom.js";
-import { onTheWire } from "./elements.js";
 import { textObject } from "./mrkdwn.js";
+import { messagePlace } from "./place.js";
 import { isReply, person, statusOf, userName, world } from "./world.js";
 
-const held = new Map(); // what was typed or chosen in a message's own inputs
 const HUES = [212, 158, 22, 282, 342, 190, 48, 120];
 
 /** A square with initials in a colour of its own; the bot's is its sign. */
@@ -91,21 +89,11 @@ const streaming = (message) => message.streaming === true || ["in_progress", "st
 
 function body(channel, message) {
   if (message.subtype === "tombstone") return h("div", { class: "placeholder" }, "This message was deleted.");
-  const shown = message.blocks?.length ? blocks(message.blocks, placeFor(channel, message)) : [h("div", { class: "block" }, textObject({ type: "mrkdwn", text: message.text ?? "" }))];
-  const attached = (a) => (a.blocks ? blocks(a.blocks, placeFor(channel, message)) : textObject({ type: "mrkdwn", text: a.text ?? a.fallback ?? "" }));
+  const shown = message.blocks?.length ? blocks(message.blocks, messagePlace(channel, message)) : [h("div", { class: "block" }, textObject({ type: "mrkdwn", text: message.text ?? "" }))];
+  const attached = (a) => (a.blocks ? blocks(a.blocks, messagePlace(channel, message)) : textObject({ type: "mrkdwn", text: a.text ?? a.fallback ?? "" }));
   const extra = (message.attachments ?? []).map((a) => h("div", { class: "attachment" }, attached(a)));
   const edited = message.edited ? h("span", { class: "edited" }, "(edited)") : null;
   return h("div", { class: streaming(message) ? "content streaming" : "content", "aria-live": streaming(message) ? "off" : null }, shown, extra, edited);
-}
-
-function placeFor(channel, message) {
-  const key = `${channel}/${message.ts}`;
-  if (!held.has(key)) held.set(key, {});
-  return {
-    surface: "message", key, state: held.get(key),
-    act: async (item, blockId, extra) =>
-      (await send("/sandbox/click", { as: world.me, channel, ts: message.ts, block_id: blockId, action_id: item.action_id, ...onTheWire(extra), state: held.get(key) })) !== null,
-  };
 }
 
 function replyBar(message, under, status, open) {
