@@ -130,6 +130,7 @@ class Control:
             "views": [views.with_state(v) for v in world.stacks.get(me.id, [])],
             "notifications": world.notes.get(me.id, []),
             "bot": {"id": world.app.bot_user, "name": world.app.name},
+            "guide": world.guide(world) if world.guide else None,
             "now": world.now(),
             "seq": world.seq,
         }

@@ -44,6 +44,7 @@ class World:
         self.scheduled: dict[str, Json] = {}
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
         self.response_urls: dict[str, ResponseUrl] = {}
+        self.guide: Callable[[World], Json] | None = None  # what the page suggests to a first-time visitor
         self.seq = 0
         self.watchers: list[Callable[[int, frozenset[str] | None], None]] = []
         self.send: Callable[[Delivery], None] = self.deliveries.append

@@ -94,14 +94,14 @@ function tellOpened() {
   told.then(refresh, () => {});
 }
 
-/** Act as someone else, from here on in this tab. */
-export function become(id) {
+/** Act as someone else, from here on in this tab; `at` is the address to be at then. */
+export function become(id, at = null) {
   world.me = id;
   sessionStorage.setItem("countersign-me", id);
   const query = new URLSearchParams(location.search);
   query.set("as", world.people.get(id)?.short ?? id);
   const mine = !route.channel?.startsWith("D"); // a direct message belongs to whom we were
-  setAddress(`?${query}${mine ? location.hash : ""}`, true);
+  setAddress(`?${query}${at ?? (mine ? location.hash : "#/")}`, true);
   Object.assign(world, { messages: {}, prompts: {}, home: {}, channels: new Map(), joinable: [], statuses: [], views: [], notifications: [] });
   syncModal();
   connect();

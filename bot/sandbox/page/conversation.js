@@ -6,7 +6,7 @@ import { composer } from "./composer.js";
 import { clockTime, dayName } from "./dates.js";
 import { h, icon, ICONS, reconcile } from "./dom.js";
 import { emoji } from "./emoji.js";
-import { firstSteps } from "./guide.js";
+import { firstSteps, nextHint } from "./guide.js";
 import { drawHome } from "./home.js";
 import { openMenu } from "./menu.js";
 import { drawMessages, messageKeys } from "./messages.js";
@@ -189,6 +189,8 @@ function drawBelow(channel) {
     items.push({ key: "prompts", sig: JSON.stringify(prompts), build });
   }
   if (status) items.push({ key: "status", sig: status.status, build: () => statusLine(channel.id, null, status) });
+  const next = route.thread ? null : nextHint();
+  if (next) items.push(next);
   items.push({ key: "composer", sig: "", build: () => mainComposer.node });
   return reconcile($("below"), items);
 }

@@ -4,6 +4,7 @@ import { go, refresh } from "./app.js";
 import { composer } from "./composer.js";
 import { statusLine } from "./conversation.js";
 import { h, icon, ICONS, reconcile } from "./dom.js";
+import { nextHint } from "./guide.js";
 import { drawMessages, messageKeys } from "./messages.js";
 import { address, route, setAddress, wide } from "./route.js";
 import { authorOf, channelTitle, isBot, isDirect, statusOf, threadOf, world } from "./world.js";
@@ -35,6 +36,8 @@ export function drawThread() {
   if (!list.length) reconcile($("thread-messages"), [{ key: "none", sig: "", build: () => h("p", { class: "start" }, "This thread is not visible to you.") }]);
   const status = statusOf(route.channel, route.thread);
   const items = status ? [{ key: "status", sig: `${route.thread}/${status.status}`, build: () => statusLine(route.channel, route.thread, status) }] : [];
+  const next = nextHint();
+  if (next) items.unshift(next);
   reconcile(pane.querySelector(".below"), [...items, { key: "composer", sig: "", build: () => threadComposer.node }]);
   threadComposer.point({ channel: route.channel, thread: route.thread, me: world.me, label: "Reply…", direct: isDirect(channel) });
   if (atEnd) scroller.scrollTop = scroller.scrollHeight;
