@@ -112,6 +112,7 @@ class Admin:
             delivery.app,
             delivery.accepts_response_payload,
             attempts=delivery.attempts,
+            retry_reason=delivery.retry_reason or ("timeout" if delivery.attempts else ""),
         )
         self.world.send(again)
         return again

@@ -27,6 +27,7 @@ class App:
     client_secret: str
     signing_secret: str
     revoked: bool = False  # the bot token is no longer good
+    verified: bool = False  # the request URL answered Slack's challenge
 
     def _at(self, *path: str) -> Any:
         """What the manifest says at that path, None where it says nothing."""
@@ -70,6 +71,33 @@ class App:
     def shortcuts(self) -> list[Json]:
         """The manifest's shortcuts: name, type (global or message), callback_id, description."""
         return list(self._at("features", "shortcuts") or ())
+
+    # request URLs, "" where the manifest has none
+
+    @property
+    def events_url(self) -> str:
+        """Where events go."""
+        return str(self._at("settings", "event_subscriptions", "request_url") or "")
+
+    @property
+    def interactivity_url(self) -> str:
+        """Where clicks, submissions and shortcuts go."""
+        return str(self._at("settings", "interactivity", "request_url") or "")
+
+    @property
+    def options_url(self) -> str:
+        """Where external selects ask for their options."""
+        return str(self._at("settings", "interactivity", "message_menu_options_url") or "")
+
+    def command_url(self, command: str) -> str:
+        """Where a slash command (with its slash) goes."""
+        return next((str(c.get("url") or "") for c in self.commands if c.get("command") == command), "")
+
+    @property
+    def over_http(self) -> bool:
+        """Whether payloads go to request URLs: there is one, and the manifest does not switch Socket Mode on."""
+        urls = [self.events_url, self.interactivity_url, self.options_url, *(c.get("url") for c in self.commands)]
+        return any(urls) and not self._at("settings", "socket_mode_enabled")
 
 
 def new_app(manifest: Json, number: int) -> App:

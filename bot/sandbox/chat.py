@@ -30,8 +30,9 @@ def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
         return None
     if not isinstance(value, list):
         raise SlackError("invalid_blocks_format")
-    if problems := checker.check_blocks(value, "message"):
-        raise invalid(problems, "invalid_blocks")
+    problems = checker.check_blocks(value, "message")
+    if problems := problems or checker.check_leave(value, args.app.scopes, args.app.manifest):
+        raise invalid(problems, checker.error_of(problems))
     if error := checker.check_message_size(value):
         raise SlackError(error)
     return value
@@ -146,7 +147,7 @@ def update(world: World, args: Args) -> Json:
     if text is not None and len(text) > UPDATE_LIMIT:
         raise SlackError("msg_too_long")
     message = own(world, args, "cant_update_message")
-    if message.stream and message.stream.state == "in_progress":
+    if message.stream and message.stream.state_at(world.now()) == "in_progress":
         raise SlackError("streaming_state_conflict")
     if text is None and found is None and metadata is None:
         raise SlackError("no_text")

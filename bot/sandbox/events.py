@@ -32,6 +32,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "subteam_members_changed": ("usergroups:read",),
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
+    "agent_session_title_changed": ("chat:write",),
     "app_home_opened": (),
     "app_uninstalled": (),
     "tokens_revoked": (),

@@ -19,6 +19,8 @@ from bot.sandbox.wire import Json
 WARNINGS = {
     "timeout": "This app did not answer in time. Please try again.",
     "no_socket": "This app is not reachable right now. Please try again later.",
+    "unreachable": "This app is not reachable right now. Please try again later.",
+    "http_error": "This app answered with an error. Please try again later.",
 }
 
 

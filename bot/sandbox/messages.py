@@ -138,7 +138,7 @@ def show(world: World, message: Message, viewer: str, *, metadata: bool = False)
     if metadata and message.metadata:
         body["metadata"] = copy.deepcopy(message.metadata)
     if message.stream:
-        body["streaming_state"] = message.stream.state
+        body["streaming_state"] = message.stream.state_at(world.now())
     if message.root == message.ts and (replies := world.replies(message.channel, message.ts)):
         authors = list(dict.fromkeys(str(r.body["user"]) for r in replies))
         body |= {

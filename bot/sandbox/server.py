@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -70,6 +70,7 @@ class Sandbox(Admin):
         self.url = self.api_url = ""
         self._loop = asyncio.new_event_loop()
         self._transports = Transports(self.world, self._loop)
+        self._transports.installed(self.world.app)
         self.faults = Faults(self.world, self._transports)
         self._web = WebApi(self.world, self._transports, self.faults)
         self._control = Control(self.world)
@@ -105,6 +106,7 @@ class Sandbox(Admin):
         if failed:
             raise failed[0]
         self.clock.on_shift.append(self._clock_moved)
+        self.world.watchers.append(self._changed)
 
     async def _serve(self) -> web.AppRunner:
         app = web.Application(client_max_size=8 * 1024 * 1024)
@@ -112,6 +114,7 @@ class Sandbox(Admin):
         app.router.add_get("/link/", self._transports.link)
         app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
         self._control.add_routes(app.router)
+        app.on_cleanup.append(self._transports.close)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self._port).start()
@@ -125,6 +128,7 @@ class Sandbox(Admin):
             return
         if self._clock_moved in self.clock.on_shift:
             self.clock.on_shift.remove(self._clock_moved)
+            self.world.watchers.remove(self._changed)
         self.faults.clear()
         self._control.close()
         self._transports.cut()
@@ -141,12 +145,23 @@ class Sandbox(Admin):
     ) -> None:
         self.stop()
 
+    def install(self, manifest: Json, channels: Iterable[str] = ()) -> App:
+        """Install one more app, its bot in these channels (names or ids); a request URL of it is verified."""
+        app = super().install(manifest, channels)
+        self._transports.installed(app)
+        return app
+
     # time
 
     def _clock_moved(self) -> None:
         with self.world.lock:
             self.world.touch()
+        self._transports.timers.wake()
         self._loop.call_soon_threadsafe(self._post_due)
+
+    def _changed(self, _seq: int, _audience: frozenset[str] | None) -> None:
+        if self.world.scheduled:
+            self._loop.call_soon_threadsafe(self._post_due)
 
     def _post_due(self) -> None:
         with self.world.lock:

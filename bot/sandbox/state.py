@@ -37,7 +37,7 @@ class World:
         self.requests: list[ApiCall] = []
         self.statuses: dict[tuple[str, str], Status] = {}
         self.prompts: dict[str, list[Json]] = {}
-        self.sessions: dict[tuple[str, str], Json] = {}
+        self.sessions: dict[tuple[str, str, str], Json] = {}  # app id, channel id, root ts
         self.triggers: dict[str, Trigger] = {}
         self.stacks: dict[str, list[View]] = {}
         self.notes: dict[str, list[Json]] = {}

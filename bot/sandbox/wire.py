@@ -33,7 +33,8 @@ class SlackError(Exception):
 
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
     """An error that lists what is wrong with which argument; `messages` without the [ERROR] mark."""
-    return SlackError(code, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
+    more = {"errors": messages} if code == "invalid_blocks" else {}
+    return SlackError(code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
 
 
 @dataclass(frozen=True, slots=True)
