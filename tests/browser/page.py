@@ -183,7 +183,12 @@ class Page:
         control = self.one(f"{where} [data-action-id]")
         if "choices" in (control.get_attribute("class") or ""):
             self._tick(where, [value] if isinstance(value, str) else value)
-        elif control.tag_name == "select" or control.get_attribute("type") in ("date", "time", "datetime-local"):
+        elif control.get_attribute("role") == "combobox":
+            for one in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+                self.choose(where, one)
+            if control.get_attribute("aria-expanded") == "true":  # a menu of several stays open
+                control.send_keys(Keys.ESCAPE)
+        elif control.get_attribute("type") in ("date", "time", "datetime-local"):
             self.driver.execute_script(_SET, control, value)
         else:
             control.send_keys(Keys.CONTROL, "a")
@@ -196,6 +201,13 @@ class Page:
             on = wanted if isinstance(wanted, bool) else name in wanted
             if box.is_selected() != on and (on or box.get_attribute("type") == "checkbox"):
                 box.click()
+
+    def choose(self, where: str, value: str) -> None:
+        """Open the select menu within that selector, unless it is open, and pick the option with that value."""
+        box = self.one(f"{where} [role=combobox]")
+        if box.get_attribute("aria-expanded") != "true":
+            box.click()
+        self.press(f'{where} [role=option][data-value="{value}"]')
 
     def value(self, block_id: str) -> str:
         """What the text field, date or menu of that block holds."""

@@ -34,4 +34,28 @@ export function confirmDialog(confirm) {
   });
 }
 
+/** Ask for a few texts: `fields` are {name, label, value, type?}. Resolves to {name: text}, or null when left. */
+export function formDialog(title, fields) {
+  return new Promise((resolve) => {
+    let answer = null;
+    const inputs = fields.map((one) => h("input", { class: "field", type: one.type ?? "text", name: one.name, value: one.value ?? "", autocomplete: "off" }));
+    const take = (event) => {
+      event.preventDefault();
+      answer = Object.fromEntries(inputs.map((input) => [input.name, input.value.trim()]));
+      dialog.close();
+    };
+    const foot = h("div", { class: "dialog-foot" },
+      h("button", { type: "button", class: "button", onclick: () => dialog.close() }, "Cancel"), h("button", { type: "submit", class: "button primary", "data-testid": "form-ok" }, "Save"));
+    const rows = fields.map((one, i) => h("label", { class: "form-row" }, h("span", { class: "label" }, one.label), inputs[i]));
+    const dialog = h("dialog", { class: "dialog confirm", "data-testid": "form-dialog", "aria-label": title }, h("h2", {}, title), h("form", { novalidate: true, onsubmit: take }, h("div", { class: "dialog-text" }, rows), foot));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(answer);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+    (inputs.find((input) => !input.value) ?? inputs[0]).focus();
+  });
+}
+
 export { openMenu } from "./menu.js"; // where it was before

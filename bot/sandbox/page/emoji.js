@@ -17,8 +17,19 @@ const EMOJI = new Map();
 const words = LIST.trim().split(/\s+/);
 for (let i = 0; i + 1 < words.length; i += 2) EMOJI.set(words[i], words[i + 1]);
 
-/** The character for a shortcode without colons, or null. */
-export const emoji = (name) => EMOJI.get(name.replace(/::skin-tone-\d$/, "")) ?? null;
+/** The character for a shortcode without colons, or null; `tone` 1 to 6 is Slack's, of which 1 is none. */
+export function emoji(name, tone = 1) {
+  const [, bare, own] = /^(.*?)(?:::skin-tone-([2-6]))?$/.exec(name);
+  const found = EMOJI.get(bare) ?? null;
+  const skin = Number(own ?? tone);
+  return found && skin > 1 && skin < 7 && /^\p{Emoji_Modifier_Base}\ufe0f?$/u.test(found) ? found.replace("\ufe0f", "") + String.fromCodePoint(0x1f3f9 + skin) : found;
+}
+
+/** The character for code points as Slack writes them ("1f468-200d-1f680"), or null. */
+export function fromCodes(unicode) {
+  const codes = String(unicode ?? "").split("-").map((c) => Number.parseInt(c, 16));
+  return codes.every((c) => c > 0 && c <= 0x10ffff) ? String.fromCodePoint(...codes) : null;
+}
 
 /** Text with known :shortcodes: replaced. */
-export const withEmoji = (text) => text.replace(/:([a-z0-9_+-]+):/g, (whole, name) => emoji(name) ?? whole);
+export const withEmoji = (text) => text.replace(/:([a-z0-9_+-]+(?:::skin-tone-[2-6])?):/g, (whole, name) => emoji(name) ?? whole);

@@ -27,7 +27,7 @@ function blocks(lines, depth) {
     }
     let end = i + 1;
     while (end < lines.length && !(depth < 12 && block(lines, end, depth, true))) end += 1;
-    nodes.push(h("p", {}, paragraph(lines.slice(i, end))));
+    nodes.push(h("p", { dir: "auto" }, paragraph(lines.slice(i, end))));
     i = end;
   }
   return nodes;
@@ -38,7 +38,7 @@ function block(lines, i, depth, probe = false) {
   const line = lines[i];
   if (!line.trim()) return { node: null, next: i + 1 };
   const heading = HEADING.exec(line);
-  if (heading) return { node: h(`h${Math.min(heading[1].length + 2, 6)}`, { class: `md-h md-h${heading[1].length}` }, inline(heading[2])), next: i + 1 };
+  if (heading) return { node: h(`h${Math.min(heading[1].length + 1, 6)}`, { class: `md-h md-h${heading[1].length}` }, inline(heading[2])), next: i + 1 };
   if (FENCE.test(line)) return probe ? true : fence(lines, i);
   if (RULE.test(line)) return { node: h("hr"), next: i + 1 };
   if (/^ {0,3}>/.test(line)) return probe ? true : quote(lines, i, depth);
@@ -51,7 +51,7 @@ function fence(lines, i) {
   const [, marks, language] = FENCE.exec(lines[i]);
   let end = i + 1;
   while (end < lines.length && !lines[end].trim().startsWith(marks)) end += 1;
-  return { node: h("pre", { "data-language": language || null }, lines.slice(i + 1, end).join("\n")), next: end + 1 };
+  return { node: h("pre", { "data-language": language || null, tabindex: 0 }, lines.slice(i + 1, end).join("\n")), next: end + 1 };
 }
 
 function quote(lines, i, depth) {
@@ -104,7 +104,7 @@ function table(lines, i) {
   let end = i + 2;
   while (end < lines.length && lines[end].includes("|") && lines[end].trim()) end += 1;
   const body = lines.slice(i + 2, end).map((line) => row(line, "td"));
-  return { node: h("div", { class: "table-scroll", tabindex: 0 }, h("table", {}, h("thead", {}, row(lines[i], "th")), h("tbody", {}, body))), next: end };
+  return { node: h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Table" }, h("table", {}, h("thead", {}, row(lines[i], "th")), h("tbody", {}, body))), next: end };
 }
 
 const cells = (line) =>

@@ -3,17 +3,18 @@
 import { call, send, toast } from "./api.js";
 import { blocks } from "./blocks.js";
 import { h, holdFocus, icon, ICONS, sign } from "./dom.js";
-import { isStateful, onTheWire, problem, stateOf } from "./elements.js";
 import { plainText } from "./mrkdwn.js";
+import { forgetViews, viewPlace } from "./place.js";
+import { collect, problem } from "./state.js";
 import { world } from "./world.js";
 
-const typed = new Map(); // view id -> what its viewer entered
+const FOCUSABLE = "input:not([type=file]), textarea, [contenteditable], button";
 let shown = null; // {id, hash, me, dialog, place, view}
 
 /** Bring the dialog into line with the top of the stack. */
 export function syncModal() {
   const view = world.views.at(-1) ?? null;
-  for (const id of typed.keys()) if (!world.views.some((v) => v.id === id)) typed.delete(id);
+  forgetViews(world.views.map((v) => v.id));
   if (!view) return dismiss();
   if (shown?.id === view.id && shown.me === world.me) {
     if (shown.hash !== view.hash) redraw(view);
@@ -33,10 +34,7 @@ function dismiss() {
 }
 
 function placeFor(view) {
-  if (!typed.has(view.id)) typed.set(view.id, structuredClone(view.state?.values ?? {}));
-  const place = { surface: "modal", key: view.id, state: typed.get(view.id), errors: {} };
-  place.act = async (item, blockId, extra) =>
-    (await send("/sandbox/view/click", { as: world.me, view_id: view.id, block_id: blockId, action_id: item.action_id, ...onTheWire(extra), state: collect(shown?.view ?? view, place) })) !== null;
+  const place = viewPlace(view, () => (shown?.id === view.id ? shown.view : view));
   place.touched = (blockId) => showErrors({ ...place.errors, [blockId]: undefined }, false);
   return place;
 }
@@ -71,7 +69,7 @@ function redraw(view) {
 }
 
 function focusFirst(dialog) {
-  const wanted = dialog.querySelector("[data-focus]") ?? dialog.querySelector(".modal-body :is(input, textarea, select):not([disabled])");
+  const wanted = dialog.querySelector("[data-focus]") ?? dialog.querySelector(".modal-body :is(input, textarea, [contenteditable]):not([disabled])");
   (wanted ?? dialog.querySelector("[data-testid=modal-submit]") ?? dialog.querySelector("[data-testid=modal-close]"))?.focus();
 }
 
@@ -94,18 +92,6 @@ function form(view, place) {
   );
 }
 
-/** The state of every element in the view, as Slack reports it: {block_id: {action_id: state}}. */
-function collect(view, place) {
-  const values = {};
-  for (const block of view.blocks ?? []) {
-    const items = [block.element, block.accessory, ...(block.type === "actions" ? block.elements : [])];
-    for (const item of items) {
-      if (item && isStateful(item)) (values[block.block_id] ??= {})[item.action_id] = stateOf(item, block.block_id, place);
-    }
-  }
-  return structuredClone(values);
-}
-
 /** Put the errors at their fields; with `jump` the first one gets the focus. */
 function showErrors(errors, jump = true) {
   const { dialog, place } = shown;
@@ -117,11 +103,12 @@ function showErrors(errors, jump = true) {
     note.textContent = text ?? "";
     note.hidden = !text;
     const control = box.querySelector("[data-action-id]");
-    if (text) control?.setAttribute("aria-invalid", "true");
+    box.classList.toggle("invalid", Boolean(text));
+    if (text && control?.getAttribute("role") !== "group") control?.setAttribute("aria-invalid", "true");
     else control?.removeAttribute("aria-invalid");
     first ??= text ? control : null;
   }
-  if (jump && first) (first.matches("input, textarea, select") ? first : first.querySelector("input"))?.focus();
+  if (jump && first) (first.matches(FOCUSABLE) ? first : first.querySelector(FOCUSABLE))?.focus();
 }
 
 function alertInside(text) {
@@ -148,7 +135,7 @@ async function submit() {
   if (Object.keys(found).length) return;
   busy(true);
   try {
-    const answer = await call("/sandbox/view/submit", { as: world.me, view_id: view.id, state: collect(view, place) });
+    const answer = await call("/sandbox/view/submit", { as: world.me, view_id: view.id, state: collect(view.blocks, place) });
     if (shown?.id !== view.id) return;
     if (answer.outcome === "errors") submitErrors(view, answer.errors ?? {});
     else if (answer.outcome === "timeout" || answer.ok === false) alertInside(answer.message ?? "Countersign did not answer in time. What you entered is still here; try again.");

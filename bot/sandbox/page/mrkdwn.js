@@ -13,7 +13,7 @@ export function mrkdwn(text) {
   const nodes = [];
   const parts = String(text ?? "").split("```");
   parts.forEach((part, i) => {
-    if (i % 2 && i < parts.length - 1) nodes.push(h("pre", {}, plainControls(part.replace(/^\n/, "").replace(/\n$/, ""))));
+    if (i % 2 && i < parts.length - 1) nodes.push(h("pre", { tabindex: 0 }, plainControls(part.replace(/^\n/, "").replace(/\n$/, ""))));
     else nodes.push(...paragraphs(i % 2 ? "```" + part : trimAround(part, i, parts.length)));
   });
   return nodes;
@@ -87,7 +87,7 @@ function special(text, i) {
     return close > i + 1 ? { nodes: [h("code", {}, plainControls(text.slice(i + 1, close)))], end: close + 1 } : null;
   }
   if (char === ":") {
-    const match = /^:([a-z0-9_+-]+):/.exec(text.slice(i));
+    const match = /^:([a-z0-9_+-]+(?:::skin-tone-[2-6])?):/.exec(text.slice(i));
     const drawn = match && emoji(match[1]);
     return drawn ? { nodes: [drawn], end: i + match[0].length } : null;
   }
@@ -152,17 +152,22 @@ export function dateNode(seconds, template, fallback = "", url = "") {
   return url ? link(url, [node]) : node;
 }
 
+function address(url) {
+  try {
+    const parsed = new URL(url);
+    return ["http:", "https:", "mailto:"].includes(parsed.protocol) ? parsed : null;
+  } catch {
+    return null; // no address at all
+  }
+}
+
+/** Whether a link may lead there. */
+export const isSafe = (url) => address(url) !== null;
+
 /** A link; anything but http, https and mailto is shown as text and goes nowhere. */
 export function link(url, content) {
-  let parsed = null;
-  try {
-    parsed = new URL(url);
-  } catch {
-    /* not an address: text */
-  }
-  if (!parsed || !["http:", "https:", "mailto:"].includes(parsed.protocol)) {
-    return h("span", {}, content);
-  }
+  const parsed = address(url);
+  if (!parsed) return h("span", {}, content);
   const inside = /^\/archives\/([CDG][A-Z0-9]+)\/p(\d{10})(\d{6})$/.exec(parsed.pathname);
   if (inside) {
     const root = parsed.searchParams.get("thread_ts") ?? `${inside[2]}.${inside[3]}`;
@@ -177,7 +182,7 @@ export function textObject(object) {
   if (typeof object === "string") return [object];
   if (object.type === "mrkdwn") return object.verbatim ? paragraphs(String(object.text)) : mrkdwn(object.text);
   const text = String(object.text ?? "");
-  return [h("span", { class: "plain" }, object.emoji === false ? text : withEmoji(text))];
+  return [h("span", { class: "plain", dir: "auto" }, object.emoji === false ? text : withEmoji(text))];
 }
 
 export const plainText = (object) => (object?.emoji === false ? object.text : withEmoji(String(object?.text ?? "")));
