@@ -22,11 +22,12 @@ PROMPTS = [
 
 def first_steps(world: World) -> Json:
     """Prompts, and the cards that wait with the ids of who may decide them, the oldest first."""
+    name = world.app.name.capitalize()
     return {
-        "title": f"Ask {world.app.name.capitalize()} for something",
-        "text": "It looks things up at once. What changes something it shows on a card first, and does only once "
-        "somebody else approves.",
-        "prompts": [{"title": title, "message": f"@{world.app.name} {text}"} for title, text in PROMPTS],
+        "title": f"Ask {name} for something",
+        "text": "It looks things up at once. A change it shows on a card first, and carries it out only when somebody "
+        "else has approved.",
+        "prompts": [{"title": title, "message": f"@{name} {text}"} for title, text in PROMPTS],
         "waiting": [_waiting(world, m) for m in _cards(world)],
     }
 

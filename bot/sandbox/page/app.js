@@ -7,7 +7,7 @@ import { drawGuide } from "./guide.js";
 import { syncModal } from "./modal.js";
 import { plainNote } from "./notes.js";
 import { closePanel, drawPanel, panelKeys, startPanels } from "./panel.js";
-import { address, arriveByPermalink, homeAddress, phone, readRoute, route, setAddress } from "./route.js";
+import { address, arriveByPermalink, homeAddress, phone, readRoute, roomy, route, setAddress } from "./route.js";
 import { closeSidebar, drawSidebar, markRead, startSidebar } from "./sidebar.js";
 import { closeThread, drawThread, followAnswer, openThread } from "./thread.js";
 import { drawTopbar, openPeople, startTopbar } from "./topbar.js";
@@ -72,7 +72,7 @@ function firstChannel() {
 /** Go to a channel, and to a thread in it. */
 export function go(channel, thread = null, replace = false) {
   closeSidebar();
-  if (phone()) closePanel(false);
+  if (phone() || (thread && !roomy())) closePanel(false);
   setAddress(address(channel, thread), replace);
   draw();
 }
@@ -122,9 +122,7 @@ function notice() {
   noticed.set(world.me, new Set(world.notifications.map(key)));
   if (!seen) return;
   for (const note of world.notifications.filter((one) => !seen.has(key(one)))) {
-    const root = rootOf(note);
-    if (note.channel === route.channel && (!root || root === route.thread)) continue;
-    toast(`${channelTitle(note.channel)}: ${plainNote(note.text)}`, "info", () => go(note.channel, root));
+    if (!isOnScreen(note)) toast(`${channelTitle(note.channel)}: ${plainNote(note.text)}`, "info", () => go(note.channel, rootOf(note)));
   }
 }
 
@@ -133,6 +131,12 @@ export function rootOf(note) {
   const message = findMessage(note.channel, note.ts);
   if (note.thread_ts && note.thread_ts !== note.ts) return note.thread_ts;
   return message && isReply(message) ? message.thread_ts : null;
+}
+
+/** Whether a notification's message is in the channel or thread on screen. */
+export function isOnScreen(note) {
+  const root = rootOf(note);
+  return note.channel === route.channel && !route.home && (!root || root === route.thread);
 }
 
 function keys(event) {

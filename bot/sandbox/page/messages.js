@@ -9,6 +9,7 @@ import { fileList } from "./files.js";
 import { textObject } from "./mrkdwn.js";
 import { messagePlace } from "./place.js";
 import { reactions } from "./reactions.js";
+import { route } from "./route.js";
 import { toolbar } from "./toolbar.js";
 import { authorOf, isBot, person, SLACKBOT, statusOf, statusText, userName, world } from "./world.js";
 
@@ -20,6 +21,7 @@ const GROUPED = 300; // seconds in which messages of one author stand under one 
  */
 export function drawMessages(container, channel, list, { thread = false, open = null, replies = () => [], fresh = null } = {}) {
   const items = [];
+  const lasting = list.filter((m) => !m.is_ephemeral).length;
   let before = null;
   for (const message of list) {
     const day = dayName(Number(message.ts));
@@ -32,7 +34,7 @@ export function drawMessages(container, channel, list, { thread = false, open = 
       before = null;
     }
     items.push(entry(channel, message, compact(before, message, replies), thread, replies(message), open));
-    if (thread && message.ts === message.thread_ts && list.length > 1) items.push(replyLine(list.length - 1));
+    if (thread && message.ts === route.thread && lasting > 1) items.push(replyLine(lasting - 1));
     before = message;
   }
   reconcile(container, items);

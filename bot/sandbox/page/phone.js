@@ -1,6 +1,6 @@
 // The notifications of whom we act as, as their phone would show them: the app's sign, where, and the fallback text.
 
-import { go, rootOf } from "./app.js";
+import { go, isOnScreen, rootOf } from "./app.js";
 import { avatar } from "./avatar.js";
 import { clockTime, dayName, relative } from "./dates.js";
 import { h, reconcile } from "./dom.js";
@@ -9,16 +9,15 @@ import { authorOf, channelName, findMessage, isDirect, now, userName, world } fr
 
 const SEEN_KEY = "countersign-notes";
 const MOST = 50; // how many are shown
-const seen = JSON.parse(sessionStorage.getItem(SEEN_KEY) ?? "{}"); // person -> time of the newest note that was looked at
+const seen = new Set(JSON.parse(sessionStorage.getItem(SEEN_KEY) ?? "[]")); // what was looked at, here or where it happened
 
-/** How many notifications this person has not looked at; `looking` counts them all as seen. */
+/** How many notifications this person has not looked at; `looking` tells that the phone is open. */
 export function freshNotes(looking) {
-  const newest = Math.max(0, ...world.notifications.map((n) => n.at));
-  if (looking && newest > (seen[world.me] ?? 0)) {
-    seen[world.me] = newest;
-    sessionStorage.setItem(SEEN_KEY, JSON.stringify(seen));
-  }
-  return world.notifications.filter((n) => n.at > (seen[world.me] ?? 0)).length;
+  const before = seen.size;
+  const key = (note) => `${world.me}/${note.channel}/${note.ts}`;
+  for (const note of world.notifications) if (looking || isOnScreen(note)) seen.add(key(note));
+  if (seen.size > before) sessionStorage.setItem(SEEN_KEY, JSON.stringify([...seen]));
+  return world.notifications.filter((note) => !seen.has(key(note))).length;
 }
 
 /** Draw the phone. */

@@ -29,6 +29,7 @@ export function arriveByPermalink() {
   setAddress(`?${query}${address(channel, thread)}`, true);
 }
 
-/** Room for a thread beside its channel; for a thread and a side panel. */
+/** Room for a thread beside its channel; and for a side panel beside both. */
 export const wide = () => matchMedia("(min-width: 1000px)").matches;
+export const roomy = () => matchMedia("(min-width: 1440px)").matches;
 export const phone = () => matchMedia("(max-width: 700px)").matches;

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { avatar } from "./avatar.js";
+import { say } from "./announce.js";
 import { people, world } from "./world.js";
 
 const MOST = 8;
@@ -15,13 +16,12 @@ export function suggestions(area, box) {
   const id = `suggest-${++count}`;
   const list = h("div", { class: "suggest", id, role: "listbox", "aria-label": "Suggestions", "data-testid": "suggest", hidden: true });
   box.append(list);
-  for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": id })) area.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ "aria-autocomplete": "list", "aria-haspopup": "listbox", "aria-controls": id })) area.setAttribute(name, value);
   let found = null; // {from, items}
   let at = 0;
 
   function show() {
     list.hidden = !found;
-    area.setAttribute("aria-expanded", String(Boolean(found)));
     if (!found) {
       area.removeAttribute("aria-activedescendant");
       return void list.replaceChildren();
@@ -57,6 +57,7 @@ export function suggestions(area, box) {
       found = lookUp(area, commands);
       at = 0;
       show();
+      if (found) say(`${found.items.length} suggestions, ${found.items[0].name} first`);
     },
     close,
     key(event) {
