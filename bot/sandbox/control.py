@@ -1,23 +1,29 @@
-"""The HTTP interface of the page: what a person sees, what they do, and a stream that says when to look again."""
+"""The HTTP interface of the page: what a person sees, what they do, and a stream that says when to look again.
+
+A body that is malformed is answered with 400, an unknown person or thing with 404; what the person cannot do is
+answered with {"ok": false, "message"}.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from bot.sandbox import agents, interact, messages, views
+from bot.sandbox import control_looking
 from bot.sandbox.actor import Actor
-from bot.sandbox.people import TEAM, TEAM_NAMES, Channel, Person
-from bot.sandbox.records import Delivery
+from bot.sandbox.control_doing import ACTIONS, Action
+from bot.sandbox.control_fields import CLOCK, Fields, read
+from bot.sandbox.people import Person
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
 
 PAGE = Path(__file__).parent / "page"
-Action = Callable[[Actor, Json], Awaitable[Json]]
+Query = Mapping[str, str]
 
 
 class Control:
@@ -35,21 +41,12 @@ class Control:
         router.add_get("/", self._index)
         router.add_get("/page/{path:.+}", self._file)
         router.add_get("/archives/{channel}/{ts}", self._archive)
-        router.add_get("/sandbox/people", self._people)
-        router.add_get("/sandbox/state", self._state)
         router.add_get("/sandbox/events", self._events)
         router.add_post("/sandbox/clock", self._clock)
-        actions: dict[str, Action] = {
-            "say": self._say,
-            "open": self._open,
-            "click": self._click,
-            "view/click": self._view_click,
-            "view/submit": self._view_submit,
-            "view/close": self._view_close,
-            "stop": self._stop,
-        }
-        for name, action in actions.items():
-            router.add_post(f"/sandbox/{name}", self._acting(action))
+        for looking in (self._people, self._state, self._deliveries, self._calls, self._message, self._view):
+            router.add_get(f"/sandbox/{looking.__name__[1:]}", self._looking(looking))
+        for name, (fields, action) in ACTIONS.items():
+            router.add_post(f"/sandbox/{name}", self._acting(action, fields))
 
     # files
 
@@ -74,80 +71,36 @@ class Control:
     def _who(self, user: str) -> Person:
         person = self.world.by_id.get(user) or self.world.people.get(user)
         if person is None:
-            raise web.HTTPNotFound(text=f"there is no {user!r}")
+            raise _refusal(web.HTTPNotFound, f"there is no {user!r}")
         return person
 
-    def _people_json(self) -> list[Json]:
-        people = [
-            {
-                "id": p.id,
-                "name": p.name,
-                "real_name": p.real_name,
-                "team_id": p.team_id,
-                "team": TEAM_NAMES[p.team_id][0],
-                "is_restricted": p.is_restricted,
-                "deleted": p.deleted,
-                "is_bot": False,
-            }
-            for p in self.world.people.values()
-        ]
-        of_bots: Json = {"team_id": TEAM, "team": TEAM_NAMES[TEAM][0], "deleted": False, "is_restricted": False}
-        bots = [
-            {"id": app.bot_user, "name": app.name, "real_name": app.name, "is_bot": True, **of_bots}
-            for app in self.world.apps.values()
-        ]
-        return [*people, *bots]
+    def _looking(self, look: Callable[[Query], Any]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            with self.world.lock:
+                found = look(request.query)
+                if found is None:
+                    raise _refusal(web.HTTPNotFound, "there is no such thing")
+                return web.json_response(found)
 
-    async def _people(self, request: web.Request) -> web.Response:
-        with self.world.lock:
-            return web.json_response(self._people_json())
+        return handle
 
-    async def _state(self, request: web.Request) -> web.Response:
-        me = self._who(request.query.get("as", ""))
-        with self.world.lock:
-            return web.json_response(self._seen_by(me))
+    def _people(self, query: Query) -> Any:
+        return control_looking.people(self.world)
 
-    def _seen_by(self, me: Person) -> Json:
-        world = self.world
-        if me.team_id in TEAM_NAMES and not me.deleted:
-            for app in world.apps.values():
-                world.dm(me.id, app)
-        mine = [c for c in world.channels.values() if me.id in c.members]
-        ids = {c.id for c in mine}
-        people = {p["id"]: p for p in self._people_json()}
-        return {
-            "me": people[me.id],
-            "people": list(people.values()),
-            "groups": [{"id": g.id, "handle": g.handle, "users": g.users} for g in world.groups.values()],
-            "channels": [self._channel(c, me) for c in mine],
-            "messages": {c.id: [messages.seen(world, m) for m in world.visible(me.id, c)] for c in mine},
-            "statuses": [
-                {"channel": s.channel, "thread_ts": s.thread_ts, "status": s.status}
-                for s in agents.current_statuses(world)
-                if s.channel in ids
-            ],
-            "prompts": {c.id: agents.prompts_of(world, c) for c in mine if c.kind == "im"},
-            "views": [views.with_state(v) for v in world.stacks.get(me.id, [])],
-            "notifications": world.notes.get(me.id, []),
-            "bot": {"id": world.app.bot_user, "name": world.app.name},
-            "guide": world.guide(world) if world.guide else None,
-            "now": world.now(),
-            "seq": world.seq,
-        }
+    def _state(self, query: Query) -> Any:
+        return control_looking.seen_by(self.world, self._who(query.get("as", "")))
 
-    def _channel(self, channel: Channel, me: Person) -> Json:
-        name = self.world.app_of_dm(channel).name if channel.kind == "im" else channel.name
-        return {
-            "id": channel.id,
-            "name": name,
-            "is_im": channel.kind == "im",
-            "is_private": channel.kind != "channel",
-            "is_ext_shared": channel.is_ext_shared,
-            "is_archived": channel.is_archived,
-            "topic": channel.topic,
-            "members": list(channel.members),
-            "unread": self.world.unread(me.id, channel),
-        }
+    def _deliveries(self, query: Query) -> Any:
+        return control_looking.deliveries(self.world, query.get("app", ""), _after(query))
+
+    def _calls(self, query: Query) -> Any:
+        return control_looking.calls(self.world, query.get("app", ""), _after(query))
+
+    def _message(self, query: Query) -> Any:
+        return control_looking.message(self.world, query.get("channel", ""), query.get("ts", ""))
+
+    def _view(self, query: Query) -> Any:
+        return control_looking.view(self.world, query.get("id", ""))
 
     # streaming changes
 
@@ -186,77 +139,39 @@ class Control:
 
     # doing
 
-    def _acting(self, action: Action) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _acting(self, action: Action, fields: Fields) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
-            body = await request.json()
+            body = await _body(request, {"as": str, **fields})
+            actor = Actor(self.world, self._who(body.pop("as")).name)
             try:
-                actor = Actor(self.world, self._who(body.get("as", "")).name)
-                return web.json_response({"ok": True, **await action(actor, body)})
-            except (ValueError, KeyError) as error:
+                return web.json_response({"ok": True, **await action(self.world, actor, body)})
+            except ValueError as error:
                 return web.json_response({"ok": False, "message": str(error)})
 
         return handle
 
-    async def _outcome(self, delivery: Delivery) -> Json:
-        """Whether the app took it, in the words of Slack's warning where it did not."""
-        await asyncio.to_thread(delivery.wait, 10.0)
-        return {} if delivery.ok else {"ok": False, "message": interact.WARNINGS[delivery.outcome]}
-
-    async def _say(self, actor: Actor, body: Json) -> Json:
-        return {"ts": actor.say(body["channel"], body["text"], body.get("thread_ts"))}
-
-    async def _open(self, actor: Actor, body: Json) -> Json:
-        with self.world.lock:
-            channel = self.world.channel(body["channel"])
-            self.world.read(actor.id, channel)
-        if channel.kind == "im":
-            actor.open_dm(self.world.app_of_dm(channel))
-        return {}
-
-    async def _click(self, actor: Actor, body: Json) -> Json:
-        value, selected = _chosen(body)
-        place = (body["channel"], body["ts"], body["action_id"], body.get("block_id"))
-        return await self._outcome(actor.click(*place, value, selected))
-
-    async def _view_click(self, actor: Actor, body: Json) -> Json:
-        with self.world.lock:
-            view = interact.top(self.world, actor.id, body.get("view_id"))
-            interact.typed_in(view, _values(body.get("state")))
-            value, selected = _chosen(body)
-            delivery = actor.click_view(body["action_id"], body.get("block_id"), value, selected)
-        return await self._outcome(delivery)
-
-    async def _view_submit(self, actor: Actor, body: Json) -> Json:
-        values = _values(body.get("state"))
-        result = await asyncio.to_thread(interact.submit, self.world, actor.id, body.get("view_id"), values)
-        return {"ok": "message" not in result, **result}
-
-    async def _view_close(self, actor: Actor, body: Json) -> Json:
-        everything = bool(body.get("everything"))
-        interact.close_view(self.world, actor.id, body.get("view_id"), everything=everything)
-        return {}
-
-    async def _stop(self, actor: Actor, body: Json) -> Json:
-        actor.stop_agent(body["channel"], body["thread_ts"])  # an event: nobody waits for its acknowledgement
-        return {}
-
     async def _clock(self, request: web.Request) -> web.Response:
-        body = await request.json()
+        body = await _body(request, CLOCK)
         try:
             now = self.world.clock.advance(float(body.get("advance", 0)))
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             return web.json_response({"ok": False, "message": str(error)})
         return web.json_response({"ok": True, "now": now.timestamp()})
 
 
-def _chosen(body: Json) -> tuple[str | None, Any]:
-    option = body.get("selected_option")
-    return body.get("value"), option["value"] if isinstance(option, dict) else option
+def _refusal(error: type[web.HTTPException], message: str) -> web.HTTPException:
+    return error(text=json.dumps({"ok": False, "message": message}), content_type="application/json")
 
 
-def _values(state: Any) -> Json:
-    """Element states by block and action, from `state` as the page sends it (with or without "values" around)."""
-    if not isinstance(state, dict):
-        return {}
-    values: Json = state["values"] if set(state) == {"values"} else state
-    return values
+async def _body(request: web.Request, fields: Fields) -> Json:
+    try:
+        return read(await request.json(), fields)
+    except ValueError as error:
+        raise _refusal(web.HTTPBadRequest, str(error)) from None
+
+
+def _after(query: Query) -> int:
+    after = query.get("after", "0")
+    if not after.isdecimal():
+        raise _refusal(web.HTTPBadRequest, "after must be a number")
+    return int(after)

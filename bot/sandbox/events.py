@@ -28,6 +28,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_created": ("channels:read",),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
+    "reaction_added": ("reactions:read",),
+    "reaction_removed": ("reactions:read",),
     "user_change": ("users:read",),
     "subteam_members_changed": ("usergroups:read",),
     "subteam_updated": ("usergroups:read",),

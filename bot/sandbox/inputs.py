@@ -6,6 +6,7 @@ Pure functions over blocks and element states.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -36,6 +37,7 @@ FIELDS: dict[str, tuple[str, str, Any]] = {
     "datetimepicker": ("selected_date_time", "initial_date_time", None),
     "file_input": ("files", "", []),
 }
+Start = Callable[[Json], Json | None]
 REQUIRED = "Please complete this required field."
 
 
@@ -47,21 +49,34 @@ def initial(element: Json) -> Json | None:
     return {"type": element["type"], key: element.get(source, nothing)}
 
 
-def states(blocks: list[Json], before: Json | None = None, old_blocks: list[Json] | None = None) -> Json:
-    """The states of all elements; what was typed `before` stays where block, action and type are the same."""
-    known = {(b.get("block_id"), e.get("action_id"), e["type"]) for b in old_blocks or [] for e in elements_of(b)}
+def states(blocks: list[Json], before: Json | None = None, start: Start | None = None) -> Json:
+    """The states of all elements; what was typed `before` stays where block, action and type are the same.
+
+    `start` may know the first state of an element (None: it does not), which then counts before the initial value.
+    """
     values: Json = {}
     for block in blocks:
         for element in elements_of(block):
-            state = initial(element)
-            if state is None:
+            first = initial(element)
+            if first is None:
                 continue
             block_id, action_id = block["block_id"], element["action_id"]
             kept = (before or {}).get(block_id, {}).get(action_id)
-            if kept is not None and (block_id, action_id, element["type"]) in known:
-                state = kept
-            values.setdefault(block_id, {})[action_id] = state
+            if kept is None or kept["type"] != element["type"]:
+                kept = (start and start(element)) or first
+            values.setdefault(block_id, {})[action_id] = kept
     return values
+
+
+def dispatches(block: Json) -> bool:
+    """Whether using an element of the block tells the app: in an input block only when it says so."""
+    return block["type"] != "input" or bool(block.get("dispatch_action"))
+
+
+def triggers(element: Json) -> list[str]:
+    """What makes a text input dispatch: on_enter_pressed, on_character_entered, or both."""
+    config: Json = element.get("dispatch_action_config", {})
+    return list(config.get("trigger_actions_on", ["on_enter_pressed"]))
 
 
 def merge(values: Json, changes: Json) -> Json:

@@ -70,6 +70,7 @@ class ApiCall:
     status: int
     at: datetime
     app_id: str = ""  # the caller, where the token was one of an app's
+    ms: float = 0.0  # from the request to the answer
 
 
 ABANDONED = 600  # seconds without an append, after which a stream is over
@@ -134,17 +135,19 @@ class Trigger:
     app_id: str
     born: float  # time.monotonic()
     view_id: str = ""  # the view it came from
+    channel_id: str = ""  # the conversation the person was looking at
     used: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class View:
-    """One open modal: its JSON, and what its viewer typed so far."""
+    """One open modal or a Home tab: its JSON, and what its viewer typed so far."""
 
     user: str
     body: Json
     values: Json  # block_id -> action_id -> element state
     app_id: str
+    channel_id: str = ""  # the conversation its viewer was looking at
 
     @property
     def id(self) -> str:

@@ -40,6 +40,9 @@ class World:
         self.sessions: dict[tuple[str, str, str], Json] = {}  # app id, channel id, root ts
         self.triggers: dict[str, Trigger] = {}
         self.stacks: dict[str, list[View]] = {}
+        self.homes: dict[tuple[str, str], View] = {}  # (user id, app id) -> the Home tab
+        self.typed: dict[tuple[str, str], Json] = {}  # (user id, place) -> element states in a message
+        self.offered: dict[tuple[str, str, str, str], list[Json]] = {}  # (user id, place, block, action) -> options
         self.notes: dict[str, list[Json]] = {}
         self.scheduled: dict[str, Json] = {}
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts

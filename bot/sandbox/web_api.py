@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -37,6 +38,7 @@ class _Request:
     token: str
     args: Json
     warning: str = ""
+    began: float = field(default_factory=time.monotonic)
 
 
 class WebApi:
@@ -138,5 +140,6 @@ class WebApi:
             app = self.world.app_of_token(call.token)
             entry = ApiCall(call.method, call.args, copy.deepcopy(body), status, self.world.clock.now())
             entry.app_id = app.id if app else ""
+            entry.ms = (time.monotonic() - call.began) * 1000
             self.world.requests.append(entry)
             self.world.touch([])
