@@ -53,6 +53,7 @@ export function drawConversation() {
   document.getElementById("messages").hidden = home;
   $("below").hidden = home;
   document.title = `${isDirect(channel) ? "" : "#"}${label(channel)} · Sandbox`;
+  $("title").textContent = document.title;
   if (home) {
     drawHome($("home-view"), world.home[app.id] ?? null);
     drawn = null;
@@ -95,7 +96,7 @@ function drawHead(channel, app) {
   const pins = (channel.pins ?? []).map((pin) => pin.ts ?? pin);
   const shortcuts = world.apps.flatMap((one) => one.shortcuts.filter((s) => s.type === "global").map((s) => [one, s]));
   const build = () => h("div", { class: "head-row" },
-    h("div", { class: "pane-title" }, h("h1", { "data-testid": "channel-name", title: label(channel) }, title), h("p", { title: facts.join(" · ") }, facts.join(" · "))),
+    h("div", { class: "pane-title" }, h("h2", { class: "channel-name", "data-testid": "channel-name", title: label(channel) }, title), h("p", { title: facts.join(" · ") }, facts.join(" · "))),
     pins.length ? menuButton("pins", ICONS.pin, `${pins.length} pinned`, () => pinItems(channel.id, pins)) : null,
     shortcuts.length ? menuButton("shortcuts", ICONS.bolt, "Shortcuts", () => shortcutItems(shortcuts)) : null);
   reconcile($("channel-head"), [{ key: "head", sig: JSON.stringify([channel.id, label(channel), facts, pins, shortcuts]), build }]);

@@ -2,12 +2,15 @@
 
 import { call, toast } from "./api.js";
 import { draw } from "./app.js";
+import { formatDate } from "./dates.js";
 import { h, icon, ICONS, reconcile } from "./dom.js";
 import { jsonView } from "./json.js";
+import { plainNote } from "./notes.js";
 import { findMessage, world } from "./world.js";
 
 const TABS = [["json", "JSON"], ["deliveries", "Deliveries"], ["calls", "API calls"]];
 const KEPT = 300; // newest rows that are shown
+const PENDING = 1000; // milliseconds after which to ask again for what was not acknowledged yet
 let tab = "deliveries";
 let target = null; // what the JSON tab shows
 let filter = "";
@@ -111,9 +114,9 @@ async function fetchLog(name, log) {
   const answer = await call(`/sandbox/${name}?after=${log.after}`).catch(() => null);
   if (!answer) return;
   for (const row of answer[name]) log.rows.set(row.number, row);
-  const more = answer[name].length > 0;
   log.after = answer.after;
-  if (more) draw();
+  if (answer[name].length) draw();
+  if (answer[name].some((row) => row.outcome === "pending")) setTimeout(() => fetchLog(name, log), PENDING); // its end is no change of the state
 }
 
 const appName = (id) => world.apps.find((app) => app.id === id)?.name ?? id ?? "";
@@ -123,14 +126,23 @@ function deliveryRow(d) {
   const good = d.outcome === "acked";
   const aside = good ? ms(d.ms) : d.outcome === "pending" ? "waiting" : d.outcome.replaceAll("_", " ");
   const tries = d.attempts > 1 ? `${d.attempts} attempts` : null;
-  return line(`d${d.number}`, [d.type || d.kind, [kindName(d.kind), world.apps.length > 1 ? appName(d.app) : null, tries].filter(Boolean).join(" · "), aside], good ? "good" : d.outcome === "pending" ? "" : "bad", { payload: d.payload, ...(d.ack ? { acknowledgement: d.ack } : {}) }, d.outcome);
+  const note = [d.sent_at ? seconds(d.sent_at + world.shift) : null, about(d.payload), world.apps.length > 1 ? appName(d.app) : null, tries];
+  return line(`d${d.number}`, [d.type || d.kind, joined(note), aside], good ? "good" : d.outcome === "pending" ? "" : "bad", { payload: d.payload, ...(d.ack ? { acknowledgement: d.ack } : {}) }, d.outcome);
 }
 
-const kindName = (kind) => ({ events_api: "event", interactive: "interaction", slash_commands: "command" })[kind] ?? kind;
+const joined = (parts) => parts.filter(Boolean).join(" · ");
+const seconds = (at) => formatDate(at, "{time_secs}");
+
+/** What a payload is about, in a few words. */
+function about(payload) {
+  const { event, actions, view, text, callback_id } = payload ?? {};
+  const words = actions?.[0]?.action_id ?? view?.callback_id ?? callback_id ?? event?.text ?? event?.tab ?? text ?? "";
+  return plainNote(words).slice(0, 60);
+}
 
 function callRow(c) {
   const error = c.answer ? (c.answer.ok === false ? c.answer.error : null) : "connection cut";
-  return line(`c${c.number}`, [c.method, error ?? `${c.status}`, ms(c.ms)], error ? "bad" : "good", { arguments: c.args, answer: c.answer }, error ?? "ok");
+  return line(`c${c.number}`, [c.method, joined([error, seconds(c.at), world.apps.length > 1 ? appName(c.app) : null]), ms(c.ms)], error ? "bad" : "good", { arguments: c.args, answer: c.answer }, error ?? "ok");
 }
 
 function line(key, [name, note, aside], tone, detail, state) {
@@ -138,7 +150,7 @@ function line(key, [name, note, aside], tone, detail, state) {
   const build = () => {
     const more = h("div", { class: "log-detail" });
     const open = h("details", { class: `log-row ${tone}`, "data-testid": "log-row" },
-      h("summary", { "data-control": key }, h("span", { class: "log-name" }, name), h("span", { class: "log-note" }, note), h("span", { class: "log-aside", "aria-label": `${state} ${aside}` }, tone === "bad" ? icon(ICONS.warning, 14) : null, aside)), more);
+      h("summary", { "data-control": key }, h("span", { class: "log-name" }, name), h("span", { class: "log-note" }, note), h("span", { class: "log-aside" }, h("span", { class: "sr" }, `${state} `), tone === "bad" ? icon(ICONS.warning, 14) : null, aside)), more);
     open.addEventListener("toggle", () => open.open && !more.firstChild && more.append(...Object.entries(detail).flatMap(([title, value]) => [h("h3", {}, title), jsonView(value)])));
     return open;
   };

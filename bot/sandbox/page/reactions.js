@@ -45,7 +45,7 @@ export function openPicker(anchor, channel, message) {
   const buttons = OFFERED.map((name) => h("button", { type: "button", class: "pick", ...says(name), onclick: () => pick(name) }, shown(name)));
   const box = h("div", { class: "picker", role: "dialog", "aria-label": "Add a reaction", "data-testid": "picker" }, buttons);
   box.addEventListener("keydown", (event) => steer(event, buttons, close));
-  (anchor.closest("main, aside") ?? document.body).append(box);
+  (anchor.closest("main") ?? document.body).append(box);
   anchor.setAttribute("aria-expanded", "true");
   place(box, anchor);
   document.addEventListener("pointerdown", outside, true);

@@ -27,7 +27,7 @@ function items(channel, message, anchor) {
   if (lasting) list.push({ label: "Copy link", attributes: { "data-do": "link" }, pick: () => copyLink(channel, message) });
   list.push({ label: "Show its JSON", attributes: { "data-do": "inspect" }, pick: () => inspect({ kind: "message", channel, ts: message.ts }) });
   if (lasting && message.user === world.me && !message.bot_id) {
-    list.push({ label: "Edit", attributes: { "data-do": "edit" }, pick: () => startEditing(channel, latest(channel, message), anchor.closest("main, aside")) });
+    list.push({ label: "Edit", attributes: { "data-do": "edit" }, pick: () => startEditing(channel, latest(channel, message), anchor.closest(".conversation, .thread")) });
     list.push({ label: "Delete…", danger: true, attributes: { "data-do": "delete" }, pick: () => deleteMessage(channel, message) });
   }
   const shortcuts = lasting ? world.apps.flatMap((app) => app.shortcuts.filter((s) => s.type === "message").map((s) => [app, s])) : [];
