@@ -87,7 +87,7 @@ function firstUnread(channel, list) {
 
 function drawHead(channel, app) {
   const people = (channel.members ?? []).length;
-  const title = isDirect(channel) ? [label(channel)] : [icon(channel.is_private ? ICONS.lock : ICONS.hash, 18), label(channel)];
+  const title = [isDirect(channel) ? null : icon(channel.is_private ? ICONS.lock : ICONS.hash, 18), h("span", {}, label(channel))];
   const absent = !isDirect(channel) && channel.members && !channel.members.includes(world.bot.id) ? `${world.bot.name} is not a member` : null;
   const facts = [
     isDirect(channel) ? (app ? "App" : channel.is_mpim ? `${people} people` : "Direct message") : `${people} ${people === 1 ? "member" : "members"}`,

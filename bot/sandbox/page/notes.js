@@ -6,8 +6,10 @@ import { channelName, groupName, isBot, person, userName } from "./world.js";
 
 const written = (text, read) => String(text ?? "").replace(/<([^<>]+)>/g, (_, inner) => read(inner)).replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
-/** A message's text on the wire as plain words. */
-export const plainNote = (text) => withEmoji(written(text, control));
+const MARKED = /(^|[\s(])([*_~`])(\S|\S.*?\S)\2(?=$|[\s.,;:!?)])/g;
+
+/** A message's text on the wire as plain words, without marks for bold and the like. */
+export const plainNote = (text) => withEmoji(written(String(text ?? "").replace(MARKED, "$1$3"), control));
 
 /** The same as its author typed it: people by their short names, so that it can be sent again. */
 export const asTyped = (text) => written(text, (inner) => (inner.startsWith("@") && !isBot(inner.slice(1)) ? `@${person(inner.slice(1))?.short ?? inner}` : control(inner)));

@@ -29,7 +29,8 @@ export function drawTopbar() {
   node.dataset.sig = sig;
   node.dataset.me = person(world.me)?.short ?? world.me;
   node.setAttribute("aria-label", `You are ${userName(world.me)}. Act as someone else`);
-  node.replaceChildren(avatar(world.me, "tiny"), h("span", { class: "long" }, "You are"), h("b", {}, userName(world.me)), icon(ICONS.down, 16));
+  const [first, ...rest] = userName(world.me).split(" ");
+  node.replaceChildren(avatar(world.me, "tiny"), h("span", { class: "long" }, "You are"), h("b", {}, first, h("span", { class: "long" }, rest.map((word) => ` ${word}`))), icon(ICONS.down, 16));
 }
 
 function peopleItems(become) {
