@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from bot.sandbox.elements import ELEMENTS
+from bot.sandbox.elements import element as element_check
 from bot.sandbox.inputs import FIELDS
 from bot.sandbox.people import TEAM, Channel
 from bot.sandbox.state import World
@@ -135,7 +135,9 @@ def checked(world: World, user: str, element: Json, wanted: Any, offered: list[J
         if wanted is not None and not isinstance(wanted, str):
             raise ValueError(f"{element['action_id']} takes a text")
         return wanted
-    if kind != "file_input" and (found := list(ELEMENTS[kind]({"type": kind, "action_id": "a", initial: wanted}, ""))):
+    if kind != "file_input" and (
+        found := list(element_check(kind)({"type": kind, "action_id": "a", initial: wanted}, ""))
+    ):
         raise ValueError(f"{element['action_id']}: {found[0]}")
     return wanted
 

@@ -18,7 +18,12 @@ from bot.sandbox.text import typed
 from bot.sandbox.wire import Args, Json, SlackError
 
 SLACKBOT = "USLACKBOT"  # notices of Slack itself come from it
-FAILURES = {"timeout": "operation_timeout", "no_socket": "dispatch_failed"}  # outcome -> what Slack names it
+FAILURES = {  # outcome of a delivery -> what Slack names it
+    "timeout": "operation_timeout",
+    "no_socket": "dispatch_failed",
+    "unreachable": "dispatch_failed",
+    "http_error": "http_service_error",
+}
 
 
 def available(world: World, user: str) -> dict[str, tuple[App, Json]]:
@@ -79,7 +84,7 @@ def failure(delivery: Delivery) -> str:
     """What Slack tells the person whose command was not acknowledged, "" when it was."""
     if delivery.ok:
         return ""
-    return f'{delivery.payload["command"]} failed with the error "{FAILURES.get(delivery.outcome, delivery.outcome)}"'
+    return f'{delivery.payload["command"]} failed with the error "{FAILURES[delivery.outcome]}"'
 
 
 def _settled(world: World, delivery: Delivery, user: str, channel: Channel) -> None:

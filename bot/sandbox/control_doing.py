@@ -17,7 +17,6 @@ from bot.sandbox.state import World
 from bot.sandbox.wire import Json
 
 Action = Callable[[World, Actor, Json], Awaitable[Json]]
-UNTAKEN = "This app did not take it. Please try again later."
 
 
 def _app(world: World, app_id: str | None) -> App:
@@ -61,7 +60,7 @@ async def _click_in(world: World, actor: Actor, where: Where, body: Json) -> Jso
 async def _outcome(world: World, delivery: Delivery) -> Json:
     """Whether the app took it, in the words of Slack's warning where it did not."""
     await asyncio.to_thread(delivery.wait, world.ack_seconds + 7)
-    return {} if delivery.ok else {"ok": False, "message": interact.WARNINGS.get(delivery.outcome, UNTAKEN)}
+    return {} if delivery.ok else {"ok": False, "message": interact.WARNINGS[delivery.outcome]}
 
 
 # what a member does

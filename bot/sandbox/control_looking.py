@@ -66,7 +66,7 @@ def seen_by(world: World, me: Person) -> Json:
         "joinable": [_channel(world, c, me) for c in joinable if choosing.sees(world, me.id, c)],
         "messages": {c.id: [messages.seen(world, m) for m in world.visible(me.id, c)] for c in mine},
         "statuses": [
-            {"channel": s.channel, "thread_ts": s.thread_ts, "status": s.status}
+            {"channel": s.channel, "thread_ts": s.thread_ts, "status": s.status, "app": s.app_id}
             for s in agents.current_statuses(world)
             if s.channel in ids
         ],

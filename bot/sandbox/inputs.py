@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from bot.sandbox.text import elements_of
+from bot.sandbox.text import elements_of, every_block
 from bot.sandbox.wire import Json
 
 # element type -> (key of its value in a state, key of the initial value, value when there is none)
@@ -55,7 +55,7 @@ def states(blocks: list[Json], before: Json | None = None, start: Start | None =
     `start` may know the first state of an element (None: it does not), which then counts before the initial value.
     """
     values: Json = {}
-    for block in blocks:
+    for block in every_block(blocks):
         for element in elements_of(block):
             first = initial(element)
             if first is None:
@@ -123,7 +123,7 @@ def _number_problem(element: Json, value: str) -> str:
 def problems(blocks: list[Json], values: Json) -> dict[str, str]:
     """What Slack's client would complain about before it sends a submission: block_id -> sentence."""
     found: dict[str, str] = {}
-    for block in blocks:
+    for block in every_block(blocks):
         if block.get("type") != "input":
             continue
         element = block["element"]

@@ -13,7 +13,7 @@ from bot.sandbox.events import VERIFICATION, team_domain
 from bot.sandbox.places import Place
 from bot.sandbox.records import Delivery, View
 from bot.sandbox.state import World
-from bot.sandbox.text import elements_of
+from bot.sandbox.text import elements_of, every_block
 from bot.sandbox.wire import Json
 
 WARNINGS = {
@@ -130,7 +130,7 @@ def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
 def _response_urls(world: World, app: App, view: View) -> list[Json]:
     """An address for each conversation that was chosen in a select with response_url_enabled."""
     made: list[Json] = []
-    for block in view.body["blocks"]:
+    for block in every_block(view.body["blocks"]):
         for element in elements_of(block):
             state = view.values.get(block["block_id"], {}).get(element.get("action_id"), {})
             channel = state.get("selected_conversation") or state.get("selected_channel")

@@ -12,7 +12,7 @@ from bot.sandbox import inputs, views
 from bot.sandbox.apps import App
 from bot.sandbox.records import View
 from bot.sandbox.state import World
-from bot.sandbox.text import elements_of
+from bot.sandbox.text import elements_of, every_block
 from bot.sandbox.wire import Json
 
 
@@ -31,7 +31,7 @@ class Place:
 
     def find(self, action_id: str, block_id: str | None = None, value: str | None = None) -> tuple[Json, Json]:
         """The (block, element) that fits and that this person can see; ValueError when there is none."""
-        for block in self.blocks:
+        for block in every_block(self.blocks):
             if block_id is not None and block.get("block_id") != block_id:
                 continue
             for element in elements_of(block):
@@ -40,7 +40,11 @@ class Place:
                     continue
                 if value is None or element.get("value") == value or "value" not in element:
                     return block, element
-        there = [(b.get("block_id"), e.get("action_id"), e.get("value")) for b in self.blocks for e in elements_of(b)]
+        there = [
+            (b.get("block_id"), e.get("action_id"), e.get("value"))
+            for b in every_block(self.blocks)
+            for e in elements_of(b)
+        ]
         raise ValueError(f"no element {action_id!r} (block {block_id!r}, value {value!r}); there are {there}")
 
     def input(self, block_id: str, action_id: str) -> Json:

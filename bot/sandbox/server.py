@@ -42,10 +42,15 @@ def load_manifest(path: Path = MANIFEST) -> Json:
     if path.is_file():
         manifest: Json = yaml.safe_load(path.read_text())
         return manifest
-    scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"})
+    more = {"app_mentions:read", "commands", "reactions:read", "users:read.email"}
+    scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"} | more)
     return {
-        "features": {"bot_user": {"display_name": "countersign"}, "agent_view": {"suggested_prompts": []}},
-        "oauth_config": {"scopes": {"bot": [*scopes, "app_mentions:read", "users:read.email"]}},
+        "features": {
+            "bot_user": {"display_name": "countersign"},
+            "agent_view": {"suggested_prompts": []},
+            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True},
+        },
+        "oauth_config": {"scopes": {"bot": scopes}},
         "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
     }
 

@@ -17,11 +17,10 @@ from bot.sandbox.apps import App
 from bot.sandbox.people import TEAM
 from bot.sandbox.records import Trigger, View
 from bot.sandbox.state import World
-from bot.sandbox.text import completed
+from bot.sandbox.text import completed, every_block
 from bot.sandbox.wire import Args, Json, SlackError, invalid
 
 MOST_VIEWS = 3
-MOST_BYTES = 250_000
 
 
 def new_trigger(world: World, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
@@ -45,13 +44,15 @@ def _trigger(world: World, args: Args) -> Trigger:
     return trigger
 
 
-def check(view: Any, kind: str = "modal") -> Json:
-    """The view if Slack would take it as one of that kind (modal or home); SlackError otherwise."""
+def check(app: App, view: Any, kind: str = "modal") -> Json:
+    """The view if Slack would take it from the app as one of that kind (modal or home); SlackError otherwise."""
     if problems := checker.check_view(view):
         raise invalid(problems)
     if view["type"] != kind:
         raise invalid([f"must be a {kind} [json-pointer:/view/type]"])
-    if len(json.dumps(view)) > MOST_BYTES:
+    if problems := checker.check_leave(view["blocks"], app.scopes, app.manifest, "/view/blocks"):
+        raise invalid(problems)
+    if len(json.dumps(view)) > checker.MOST_VIEW_BYTES:
         raise SlackError("view_too_large")
     checked: Json = view
     return checked
@@ -60,7 +61,7 @@ def check(view: Any, kind: str = "modal") -> Json:
 def _given(args: Args, kind: str = "modal") -> Json:
     if not args.has("view"):
         raise invalid(["missing required field: view"])
-    return check(args.json("view"), kind)
+    return check(args.app, args.json("view"), kind)
 
 
 def every(world: World, app: App | None = None) -> list[View]:
@@ -178,9 +179,9 @@ def update(world: World, args: Args) -> Json:
         raise invalid(["missing required field: view_id"])
     key, wanted = ("id", view_id) if view_id else ("external_id", external_id)
     shown = next((v for v in every(world, args.app) if v.body[key] == wanted), None)
-    view = _given(args, shown.body["type"] if shown else "modal")
     if shown is None:
         raise SlackError("not_found")
+    view = _given(args, shown.body["type"])
     if args.has("hash") and args.text("hash") != shown.body["hash"]:
         raise SlackError("hash_conflict")
     _free_external_id(world, args.app, view, shown)
@@ -230,11 +231,11 @@ def respond(world: World, view: View, answer: Json | None) -> Json:
         if action == "errors":
             return _errors(view, answer.get("errors"))
         if action == "update":
-            _free_external_id(world, app, check(answer.get("view")), view)
+            _free_external_id(world, app, check(app, answer.get("view")), view)
             replace(world, view, answer["view"])
             return {"outcome": "updated"}
         if action == "push":
-            _free_external_id(world, app, check(answer.get("view")))
+            _free_external_id(world, app, check(app, answer.get("view")))
             if len(stack) >= MOST_VIEWS:
                 raise SlackError("push_limit_reached")
             _add(world, app, view.user, answer["view"], stack, view.channel_id)
@@ -245,7 +246,7 @@ def respond(world: World, view: View, answer: Json | None) -> Json:
 
 
 def _errors(view: View, errors: Any) -> Json:
-    fields = {b["block_id"] for b in view.body["blocks"] if b["type"] == "input"}
+    fields = {b["block_id"] for b in every_block(view.body["blocks"]) if b["type"] == "input"}
     if not isinstance(errors, dict) or not errors or not set(errors) <= fields:
         raise invalid([f"errors must name input blocks of the view, not {errors!r}"])
     if not all(isinstance(text, str) and text for text in errors.values()):

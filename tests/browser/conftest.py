@@ -14,6 +14,7 @@ from selenium.webdriver.chrome.service import Service
 from bot.sandbox.server import Sandbox, load_manifest
 
 from .desk import Desk
+from .gallery import Gallery
 from .page import Page
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
@@ -75,3 +76,20 @@ def desk(sandbox: Sandbox) -> Iterator[Desk]:
     desk.start()
     yield desk
     desk.stop()
+
+
+@pytest.fixture(scope="module")
+def gallery(driver: webdriver.Chrome) -> Iterator[Gallery]:
+    """A sandbox, an app and a page that a module's tests share, at 1280 × 900."""
+    manifest = load_manifest(Path("no such file"))
+    manifest["features"] |= {"unfurl_domains": ["shop.example"], "user_connections": {"auth_hosts": ["shop.example"]}}
+    manifest["features"] |= {"app_home": {"home_tab_enabled": True, "messages_tab_enabled": True}}
+    manifest["oauth_config"]["scopes"]["bot"] += ["links.embed:write"]
+    with Sandbox(manifest) as running:
+        desk = Desk(running)
+        desk.start()
+        page = Page(driver)
+        page.complaints()
+        yield Gallery(running, desk, page)
+        driver.get("about:blank")
+        desk.stop()

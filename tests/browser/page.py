@@ -189,7 +189,7 @@ class Page:
             if control.get_attribute("aria-expanded") == "true":  # a menu of several stays open
                 control.send_keys(Keys.ESCAPE)
         elif control.get_attribute("type") in ("date", "time", "datetime-local"):
-            self.driver.execute_script(_SET, control, value)
+            self.enter(f"{where} [data-action-id]", str(value))
         else:
             control.send_keys(Keys.CONTROL, "a")
             control.send_keys(Keys.DELETE)
@@ -201,6 +201,10 @@ class Page:
             on = wanted if isinstance(wanted, bool) else name in wanted
             if box.is_selected() != on and (on or box.get_attribute("type") == "checkbox"):
                 box.click()
+
+    def enter(self, css: str, value: str) -> None:
+        """Set a date or time field at once, as its picker does."""
+        self.driver.execute_script(_SET, self.one(css), value)
 
     def choose(self, where: str, value: str) -> None:
         """Open the select menu within that selector, unless it is open, and pick the option with that value."""

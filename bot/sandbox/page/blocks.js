@@ -2,7 +2,7 @@
 //
 // Each block draws itself from (block, id, place); what a place is, place.js says.
 
-import { card, carousel, container } from "./cards.js";
+import { authProvider, card, carousel, container } from "./cards.js";
 import { chart } from "./charts.js";
 import { h, icon, ICONS } from "./dom.js";
 import { element } from "./elements.js";
@@ -98,6 +98,7 @@ function call(block) {
 
 const DRAW = {
   section, context, header, input, table, card, carousel, plan, alert, video, file, call,
+  auth_provider: authProvider,
   data_table: dataTable,
   data_visualization: chart,
   task_card: task,

@@ -3,7 +3,7 @@
 import { h, icon, ICONS } from "./dom.js";
 import { element } from "./elements.js";
 import { imageFrame } from "./images.js";
-import { plainText, textObject } from "./mrkdwn.js";
+import { link, plainText, textObject } from "./mrkdwn.js";
 import { richText } from "./rich_text.js";
 import { unique } from "./unique.js";
 
@@ -59,4 +59,16 @@ export function container(block, id, place, blocks) {
   };
   const head = h("button", { type: "button", class: "card-head container-head", "data-testid": "fold", "data-control": name, "aria-expanded": String(open), "aria-controls": body.id, onclick: fold }, words, icon(ICONS.down, 18));
   return h("section", { class: `container ${block.width ?? "standard"}` }, head, body);
+}
+
+/** A service the reader may connect to the app, with whom they are there once they have. */
+export function authProvider(block, id, place) {
+  const known = block.is_connected;
+  const who = [block.connected_identity, block.connected_context].filter(Boolean).map(plainText).join(" · ");
+  const lines = [block.description ? line("mini-sub", block.description) : null, known ? h("div", { class: "mini-sub" }, who ? `Connected as ${who}` : "Connected") : null];
+  const address = known ? block.disconnect_url : block.auth_url;
+  const go = address ? link(address, h("span", { class: "button-text" }, known ? "Disconnect" : "Connect")) : null;
+  go?.classList.add("button");
+  return h("div", { class: "quiet-card" }, block.icon_url ? imageFrame({ image_url: block.icon_url, alt_text: plainText(block.name) }, "card-icon") : null,
+    h("div", { class: "quiet-words card-words" }, line("mini-title", block.name), lines), go, block.accessory ? element(block.accessory, id, place) : null);
 }

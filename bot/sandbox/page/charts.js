@@ -55,7 +55,7 @@ function figures(about, title) {
   const cell = (text, n) => (n ? h("td", { class: "align-right" }, text) : h("th", { scope: "row" }, h("bdi", {}, text)));
   const head = heads.map((text, n) => (n ? h("th", { scope: "col", class: "align-right" }, text) : h("td")));
   return h("details", { class: "figures" }, h("summary", {}, "Figures"),
-    h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": `Figures: ${title}` }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell)))))));
+    h("div", { class: "table-scroll", tabindex: 0, role: "group", "aria-label": `Figures: ${title}` }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell)))))));
 }
 
 const categories = (about) => (about.axis_config?.categories?.length ? about.axis_config.categories : about.series[0].data.map((point) => point.label));

@@ -104,7 +104,7 @@ function table(lines, i) {
   let end = i + 2;
   while (end < lines.length && lines[end].includes("|") && lines[end].trim()) end += 1;
   const body = lines.slice(i + 2, end).map((line) => row(line, "td"));
-  return { node: h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Table" }, h("table", {}, h("thead", {}, row(lines[i], "th")), h("tbody", {}, body))), next: end };
+  return { node: h("div", { class: "table-scroll", tabindex: 0, role: "group", "aria-label": "Table" }, h("table", {}, h("thead", {}, row(lines[i], "th")), h("tbody", {}, body))), next: end };
 }
 
 const cells = (line) =>

@@ -3,7 +3,7 @@
 import { h, icon, ICONS } from "./dom.js";
 import { richText } from "./rich_text.js";
 
-const scroller = (label, inner) => h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, inner);
+const scroller = (label, inner) => h("div", { class: "table-scroll", tabindex: 0, role: "group", "aria-label": label }, inner);
 const textOf = (cell) => (cell?.type === "rich_text" ? richText(cell).map((node) => node.textContent).join(" ") : String(cell?.text ?? cell?.value ?? ""));
 const drawn = (cell) => (cell?.type === "rich_text" ? richText(cell) : h("bdi", {}, textOf(cell)));
 

@@ -1,0 +1,93 @@
+"""A sandbox, an app and a browser for drawing blocks: post them, use what is drawn, read what the app is told.
+
+One for a whole module. Every post goes through the real Web API; nothing is asked of the page's insides.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from axe_core_python.selenium import Axe  # type: ignore[import-untyped]  # the package has no types
+
+from bot.sandbox.server import Sandbox
+
+from . import samples
+from .desk import Desk
+from .page import MAIN, MODAL, Page
+
+Json = dict[str, Any]
+SUPPORT = "C0SUPPORT"
+OFFERED = [{"text": samples.plain(f"Order {n}"), "value": str(n)} for n in (7, 8, 42)]
+
+
+class Gallery:
+    """`post`, `modal` and `home` show blocks to Ben; `sent` is what came of it."""
+
+    def __init__(self, sandbox: Sandbox, desk: Desk, page: Page) -> None:
+        self.sandbox, self.desk, self.page = sandbox, desk, page
+        self.asked: list[Json] = []  # the block_suggestion payloads
+        desk.answer = self._answer
+        self.css = MAIN  # where a test is looking
+        self._view: Json | None = None
+        self._marked = 0
+
+    def _answer(self, payload: Json) -> Json | None:
+        if payload["type"] == "block_suggestion":
+            self.asked.append(payload)
+            return {"options": [o for o in OFFERED if payload["value"] in o["text"]["text"].lower()]}
+        if self._view is not None and payload["actions"][0]["action_id"] == "open-it":
+            self.desk.client.views_open(trigger_id=payload["trigger_id"], view=self._view)
+        return None
+
+    def look(self, theme: str = "light", width: int = 1280) -> None:
+        """Load the page as Ben in #support."""
+        self.page.size(width, 900)
+        self.page.open(self.sandbox.url, "ben", SUPPORT, theme)
+
+    def ready(self) -> bool:
+        """Whether the page is loaded and nothing covers it."""
+        return bool(self.page.all(MAIN)) and not self.page.all("dialog[open]")
+
+    def post(self, *blocks: Json, channel: str = SUPPORT, text: str = "a card") -> str:
+        """Post a message; returns the selector of its drawing."""
+        answer = self.desk.client.chat_postMessage(channel=channel, text=text, blocks=copy.deepcopy(list(blocks)))
+        return f'{MAIN} [data-ts="{answer["ts"]}"]'
+
+    def shown(self, *blocks: Json) -> str:
+        """Post a message and wait until it is drawn; returns its selector."""
+        css = self.post(*blocks)
+        self.page.one(css)
+        return css
+
+    def modal(self, *blocks: Json, title: str = "A modal") -> str:
+        """Open a modal with those blocks; returns the selector of its body."""
+        self._view = samples.modal(*copy.deepcopy(list(blocks)), title=title)
+        css = self.shown(samples.actions(samples.button("Open", "open-it")))
+        self.page.press(f"{css} [data-action-id=open-it]")
+        self.page.modal(title)
+        return MODAL
+
+    def sent(self, count: int) -> Json:
+        """The newest interactive payload, once there are `count` more than at the last `mark`."""
+        self.sandbox.wait(lambda: len(self._clicks()) >= self._marked + count)
+        assert len(self._clicks()) == self._marked + count, self._clicks()[self._marked :]
+        return self._clicks()[-1]
+
+    def mark(self) -> None:
+        """Count what is sent from here on."""
+        self._marked = len(self._clicks())
+
+    def action(self) -> Json:
+        """The one action sent since `mark`, without ids and time."""
+        (action,) = self.sent(1)["actions"]
+        return {key: action[key] for key in action if key not in ("action_ts", "action_id", "block_id")}
+
+    def _clicks(self) -> list[Json]:
+        return [p for p in self.desk.seen if p["type"] != "block_suggestion"]
+
+
+def findings(page: Page, within: str = "body") -> list[str]:
+    """What axe has to say against what is displayed: "rule: selector of the node" each."""
+    found = Axe().run(page.driver, context=within)["violations"]
+    return [f"{v['id']}: {node['target']} {node.get('failureSummary', '')}" for v in found for node in v["nodes"]]

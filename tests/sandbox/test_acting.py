@@ -1,0 +1,318 @@
+"""What people do besides clicking: inputs in messages and modals, reactions, their own messages, channels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.request import Request, urlopen
+
+import pytest
+from slack_bolt import App
+
+from bot.sandbox.actor import Where
+from bot.sandbox.reacting import MOST_OF_ONE
+from tests.sandbox.support import Json, buttons, differences, fixture, modal, section
+from tests.sandbox.workshop import Workshop, workshop
+
+
+def field(element: Json, block_id: str = "field", **extra: object) -> Json:
+    """An optional input block."""
+    label = {"type": "plain_text", "text": "Field"}
+    return {"type": "input", "block_id": block_id, "label": label, "element": element, "optional": True, **extra}
+
+
+def text(*on: str, action_id: str = "text") -> Json:
+    """A text input that dispatches on these."""
+    config = {"dispatch_action_config": {"trigger_actions_on": list(on)}} if on else {}
+    return {"type": "plain_text_input", "action_id": action_id, **config}
+
+
+def listen(bolt: App) -> None:
+    """Everything is acknowledged."""
+    for action_id in ("go", "text", "pick", "rate"):
+        bolt.action(action_id)(lambda ack: ack())
+    bolt.view("form")(lambda ack: ack())
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Workshop]:
+    """A workspace with that app."""
+    with workshop(listen) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(running: Workshop) -> Workshop:
+    """The same, with nothing heard yet."""
+    return running.fresh()
+
+
+# inputs in messages
+
+
+def test_state_comes_with_the_click(shop: Workshop) -> None:
+    """What is in a message's inputs comes with a click on its button, also what was chosen before, for each person."""
+    menu = {"type": "static_select", "action_id": "pick", "options": [option("a"), option("b")]}
+    place = (
+        "support",
+        shop.post(field(text()), {"type": "actions", "block_id": "m", "elements": [menu]}, buttons("go")),
+    )
+    typed = {"field": {"text": {"type": "plain_text_input", "value": "hello"}}}
+    shop.ana.click_in(place, "pick", selected="b")
+    shop.heard("block_actions")
+    shop.ana.click_in(place, "go", state=typed)
+    state = shop.heard("block_actions")["state"]["values"]
+    assert state["field"]["text"] == {"type": "plain_text_input", "value": "hello"}
+    assert state["m"]["pick"]["selected_option"]["value"] == "b"
+    shop.sandbox.person("ben").click_in(place, "go")
+    state = shop.heard("block_actions")["state"]["values"]
+    assert (state["field"]["text"]["value"], state["m"]["pick"]["selected_option"]) == (None, None)
+
+
+def option(value: str) -> Json:
+    """An option."""
+    return {"text": {"type": "plain_text", "text": value}, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("on", "enter", "sent"),
+    [
+        ((), False, 0),
+        ((), True, 1),
+        (("on_enter_pressed",), True, 1),
+        (("on_character_entered",), True, 1),
+        (("on_character_entered",), False, 1),
+        (("on_enter_pressed", "on_character_entered"), True, 2),
+    ],
+)
+def test_dispatch_action_config(shop: Workshop, on: tuple[str, ...], enter: bool, sent: int) -> None:
+    """Typing and Enter tell the app as the element says; Enter is what counts where it says nothing."""
+    where: Where = ("support", shop.post(field(text(*on), dispatch_action=True)))
+    deliveries = shop.ana.type("text", "hi", where=where, enter=enter)
+    assert [d.wait() for d in deliveries] == ["acked"] * sent
+    assert [d.payload["actions"][0]["value"] for d in deliveries] == ["hi"] * sent
+
+
+def test_no_dispatch_action(shop: Workshop) -> None:
+    """An input block without dispatch_action tells the app nothing, and keeps what was typed."""
+    where: Where = ("support", shop.post(field(text()), buttons("go")))
+    assert shop.ana.type("text", "quiet", where=where, enter=True) == []
+    with pytest.raises(ValueError, match="no dispatch_action"):
+        shop.ana.click_in(where, "text", value="quiet")
+    shop.ana.click_in(where, "go")
+    assert shop.heard("block_actions")["state"]["values"]["field"]["text"]["value"] == "quiet"
+
+
+def test_inside_a_container(shop: Workshop) -> None:
+    """Elements in containers and on cards are used with the ids of the block they stand in."""
+    inner = {
+        "type": "container",
+        "title": {"type": "plain_text", "text": "Box"},
+        "child_blocks": [buttons("go", block_id="in")],
+    }
+    where: Where = ("support", shop.post(inner))
+    shop.ana.click_in(where, "go")
+    assert shop.heard("block_actions")["actions"][0]["block_id"] == "in"
+
+
+def test_feedback(shop: Workshop) -> None:
+    """Feedback buttons send the value of the half that was pressed."""
+    half = {"text": {"type": "plain_text", "text": "Good"}, "value": "good"}
+    other = {"text": {"type": "plain_text", "text": "Bad"}, "value": "bad"}
+    element = {"type": "feedback_buttons", "action_id": "rate", "positive_button": half, "negative_button": other}
+    where: Where = ("support", shop.post({"type": "context_actions", "block_id": "f", "elements": [element]}))
+    shop.ana.click_in(where, "rate", value="bad")
+    assert shop.heard("block_actions")["actions"][0]["value"] == "bad"
+    with pytest.raises(ValueError, match="no value"):
+        shop.ana.click_in(where, "rate", value="ugly")
+
+
+@pytest.mark.parametrize(
+    ("element", "good", "bad"),
+    [
+        ({"type": "datepicker"}, "2026-02-28", "2026-02-30"),
+        ({"type": "timepicker"}, "23:59", "24:00"),
+        ({"type": "datetimepicker"}, 1_800_000_000, "tomorrow"),
+        ({"type": "checkboxes", "options": [option("a"), option("b")]}, ["a", "b"], ["c"]),
+        ({"type": "radio_buttons", "options": [option("a")]}, "a", "b"),
+        (
+            {"type": "multi_static_select", "options": [option("a"), option("b")], "max_selected_items": 1},
+            ["b"],
+            ["a", "b"],
+        ),
+        ({"type": "overflow", "options": [option("a")]}, "a", "z"),
+    ],
+)
+def test_only_what_can_be_chosen(shop: Workshop, element: Json, good: object, bad: object) -> None:
+    """Pickers take what a client's picker gives, and nothing else."""
+    where: Where = (
+        "support",
+        shop.post({"type": "actions", "block_id": "m", "elements": [{"action_id": "pick", **element}]}),
+    )
+    with pytest.raises(ValueError, match="pick"):
+        shop.ana.choose("pick", bad, where=where)
+    assert shop.ana.choose("pick", good, where=where) is not None
+    (action,) = shop.heard("block_actions")["actions"]
+    (chosen,) = (value for key, value in action.items() if key.startswith("selected_"))
+    plain = [each["value"] for each in chosen] if isinstance(chosen, list) else chosen
+    assert (plain["value"] if isinstance(plain, dict) else plain) == good
+
+
+# inputs in modals
+
+
+def test_response_urls(shop: Workshop) -> None:
+    """A conversation chosen in a select with response_url_enabled gives an address that posts there."""
+    select = {"type": "conversations_select", "action_id": "where", "response_url_enabled": True}
+    shop.form(modal("form", blocks=[field(select)]))
+    shop.ana.choose("where", "C0FINANCE")
+    assert shop.ana.submit()["outcome"] == "closed"
+    body = shop.heard("view_submission")
+    recorded = fixture("bolt_payloads.json")["view_submission.response_url_payload_body"]
+    assert differences(recorded["response_urls"], body["response_urls"]) == []
+    (link,) = body["response_urls"]
+    assert (link["block_id"], link["action_id"], link["channel_id"]) == ("field", "where", "C0FINANCE")
+    said = json.dumps({"text": "from the form", "response_type": "in_channel"}).encode()
+    urlopen(Request(link["response_url"], said, {"Content-Type": "application/json"})).close()
+    assert shop.ana.everything("finance-approvals")[-1]["text"] == "from the form"
+
+
+def test_no_response_urls(shop: Workshop) -> None:
+    """There is no address where the select does not ask for one, or nothing was chosen."""
+    for extra in ({}, {"response_url_enabled": True}):
+        shop.form(modal("form", blocks=[field({"type": "channels_select", "action_id": "where", **extra})]))
+        if not extra:
+            shop.ana.choose("where", "C0SUPPORT")
+        shop.ana.submit()
+        assert shop.heard("view_submission")["response_urls"] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra", "starts_with"),
+    [
+        ("conversations_select", {}, "C0SUPPORT"),
+        ("multi_conversations_select", {}, ["C0SUPPORT"]),
+        ("conversations_select", {"initial_conversation": "C0GENERAL"}, "C0SUPPORT"),
+        ("conversations_select", {"filter": {"include": ["private"]}}, None),
+    ],
+)
+def test_default_to_current_conversation(shop: Workshop, kind: str, extra: Json, starts_with: object) -> None:
+    """Such a select starts with the channel the person was looking at, if its filter lets it through."""
+    element = {"type": kind, "action_id": "where", "default_to_current_conversation": True, **extra}
+    shop.form(modal("form", blocks=[field(element)]), channel="support")
+    view = shop.ana.view()
+    assert view is not None
+    state = view["state"]["values"]["field"]["where"]
+    assert next(value for key, value in state.items() if key.startswith("selected_")) == starts_with
+    assert shop.ana.submit() == {"outcome": "closed"}
+
+
+# reactions
+
+
+def test_reactions(shop: Workshop) -> None:
+    """A reaction is kept on the message, and tells the apps in the channel in the recorded shape; so does its end."""
+    ts = shop.post(section("react to me"))
+    shop.ana.react("support", ts, "eyes")
+    shop.sandbox.person("ben").react("support", ts, "eyes")
+    shop.sandbox.person("ben").react("support", ts, "thumbsup::skin-tone-3")
+    body = shop.heard("reaction_added")
+    recorded = fixture("bolt_payloads.json")["events.valid_reaction_added_body"]
+    assert [d for d in differences(recorded, body) if "enterprise" not in d and "authed_users" not in d] == []
+    assert set(body["event"]) == set(recorded["event"])
+    assert (body["event"]["item"]["ts"], body["event"]["item_user"]) == (ts, shop.sandbox.bot_user_id)
+    assert reactions(shop, ts) == [
+        {"name": "eyes", "users": ["UANA00001", "UBEN00001"], "count": 2},
+        {"name": "thumbsup::skin-tone-3", "users": ["UBEN00001"], "count": 1},
+    ]
+    shop.ana.unreact("support", ts, "eyes")
+    assert shop.heard("reaction_removed")["event"]["reaction"] == "eyes"
+    assert [each["count"] for each in reactions(shop, ts)] == [1, 1]
+    ben = shop.sandbox.person("ben")
+    for name in ("eyes", "thumbsup::skin-tone-3"):
+        ben.unreact("support", ts, name)
+    assert "reactions" not in next(m for m in ben.everything("support") if m["ts"] == ts)
+
+
+def reactions(shop: Workshop, ts: str) -> list[Json]:
+    """The reactions of a message as history has them."""
+    found: list[Json] = shop.client.conversations_history(channel="C0SUPPORT", latest=ts, inclusive=True, limit=1)[
+        "messages"
+    ]
+    return list(found[0]["reactions"])
+
+
+def test_refused_reactions(shop: Workshop) -> None:
+    """The same one twice, none to take back, odd names, too many, and channels one is not in are refused."""
+    ts = shop.post(section("x"))
+    shop.ana.react("support", ts, "eyes")
+    with pytest.raises(ValueError, match="already_reacted"):
+        shop.ana.react("support", ts, "eyes")
+    with pytest.raises(ValueError, match="no_reaction"):
+        shop.ana.unreact("support", ts, "tada")
+    for name in (":eyes:", "Eyes", ""):
+        with pytest.raises(ValueError, match="invalid_name"):
+            shop.ana.react("support", ts, name)
+    for number in range(MOST_OF_ONE - 1):
+        shop.ana.react("support", ts, f"emoji{number}")
+    with pytest.raises(ValueError, match="too_many_reactions"):
+        shop.ana.react("support", ts, "tada")
+    with pytest.raises(ValueError, match="cannot post"):
+        shop.sandbox.person("eve").react("support", ts, "eyes")
+
+
+def test_no_event_where_the_app_is_not(shop: Workshop) -> None:
+    """Reactions in channels without the app are none of its business."""
+    before = len(shop.sandbox.deliveries)
+    shop.ana.react("random", shop.ana.say("random", "x"), "eyes")
+    assert len(shop.sandbox.deliveries) == before
+
+
+# one's own messages, and channels
+
+
+def test_edit_and_delete(shop: Workshop) -> None:
+    """People change and delete their own messages, and nobody else's; the app hears of both."""
+    ts = shop.ana.say("support", "teh")
+    shop.ana.edit("support", ts, "the @ben")
+    changed = shop.heard("message")["event"]
+    while changed.get("subtype") != "message_changed":
+        changed = shop.heard("message")["event"]
+    assert (changed["message"]["text"], changed["message"]["edited"]["user"]) == ("the <@UBEN00001>", "UANA00001")
+    assert changed["previous_message"]["text"] == "teh"
+    for refused in (lambda who: who.edit("support", ts, "x"), lambda who: who.delete("support", ts)):
+        with pytest.raises(ValueError, match="no message of ben"):
+            refused(shop.sandbox.person("ben"))
+    with pytest.raises(ValueError, match="no message of ana"):
+        shop.ana.edit("support", shop.post(section("the app's")), "x")
+    shop.ana.delete("support", ts)
+    assert all(m["ts"] != ts for m in shop.ana.everything("support"))
+
+
+def test_join_and_leave(shop: Workshop) -> None:
+    """People come into public channels and leave them, as far as they may."""
+    shop.ana.leave("partners")
+    assert shop.heard("member_left_channel")["event"]["user"] == "UANA00001"
+    with pytest.raises(ValueError, match="cannot post"):
+        shop.ana.say("partners", "still here?")
+    shop.ana.join("partners")
+    assert shop.heard("member_joined_channel")["event"]["channel"] == "C0PARTNER"
+    with pytest.raises(ValueError, match="already"):
+        shop.ana.join("partners")
+    refused = [("gus", "general"), ("eve", "general"), ("ben", "finance-approvals"), ("zoe", "general")]
+    for name, channel in refused:
+        with pytest.raises(ValueError, match=f"{name}"):
+            shop.sandbox.person(name).join(channel)
+    for name, channel in (("ana", "general"), ("ana", shop.ana.dm_channel), ("gus", "random")):
+        with pytest.raises(ValueError, match="cannot leave"):
+            shop.sandbox.person(name).leave(channel)
+
+
+def test_read(shop: Workshop) -> None:
+    """Opening a channel marks what is in it as read, for that person."""
+    world, channel = shop.sandbox.world, shop.sandbox.world.channel("support")
+    shop.post(section("news"))
+    assert world.unread("UBEN00001", channel) > 0
+    shop.sandbox.person("ben").read("support")
+    assert world.unread("UBEN00001", channel) == 0
+    assert world.unread("UCLEO0001", channel) > 0

@@ -1,0 +1,213 @@
+"""Slash commands, from what a person types to what they see, with a real Bolt app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from slack_bolt import App, Respond
+
+from bot.sandbox.records import Delivery
+from bot.sandbox.server import Sandbox
+from tests.sandbox.support import Json, differences, fixture, modal, section
+from tests.sandbox.workshop import Workshop, over_http, workshop
+
+Ack = Callable[..., None]
+
+
+def command(name: str, **extra: object) -> Json:
+    """A command as manifests list it."""
+    return {"command": name, "description": f"It is {name}.", "usage_hint": "[what]", **extra}
+
+
+def listen(bolt: App) -> None:
+    """One command per kind of answer."""
+    bolt.command("/quiet")(lambda ack: ack())
+    bolt.command("/plain")(lambda ack: ack("only you"))
+    bolt.command("/loud")(lambda ack: ack(text="all of you", response_type="in_channel"))
+    bolt.command("/drawn")(lambda ack: ack(blocks=[section("*drawn*")], text="drawn"))
+    bolt.command("/broken")(lambda ack: ack(blocks=[{"type": "nonsense"}]))
+    bolt.command("/escaped")(lambda ack: ack())
+
+    @bolt.command("/later")
+    def later(ack: Ack, respond: Respond) -> None:
+        ack()
+        respond("at last")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Workshop]:
+    """A workspace with the commands."""
+    names = ("/quiet", "/plain", "/loud", "/drawn", "/broken", "/later", "/deaf")
+    commands = [*map(command, names), command("/escaped", should_escape=True)]
+    with workshop(listen, slash_commands=commands) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(running: Workshop) -> Workshop:
+    """The same, with nothing heard yet."""
+    return running.fresh()
+
+
+def sent(shop: Workshop, line: str, channel: str = "support") -> Delivery:
+    """The delivery of a command that is one."""
+    delivery = shop.ana.command(channel, line)
+    assert isinstance(delivery, Delivery)
+    return delivery
+
+
+def latest(shop: Workshop, name: str = "ana") -> Json:
+    """The last message that person sees in #support."""
+    return shop.sandbox.person(name).everything("support")[-1]
+
+
+def test_payload(shop: Workshop) -> None:
+    """A command's body has the keys and types that Slack's has, with text and ids of the person and the place."""
+    assert sent(shop, "/quiet  a <b> & @ben ").wait() == "acked"
+    body = shop.heard("/quiet")
+    theirs = fixture("slack/SlashCommandPayload.json")
+    assert [d for d in differences(theirs, body) if "/enterprise" not in d] == [
+        "/is_enterprise_install: boolean instead of string"
+    ]
+    assert [d for d in differences(body, theirs) if "unknown" in d] == []
+    assert (body["command"], body["text"]) == ("/quiet", "a <b> & @ben")
+    assert (body["user_id"], body["user_name"]) == ("UANA00001", "ana")
+    assert (body["channel_id"], body["channel_name"]) == ("C0SUPPORT", "support")
+    assert body["is_enterprise_install"] == "false"
+    envelope = shop.sandbox.deliveries[-1]
+    assert (envelope.kind, envelope.accepts_response_payload) == ("slash_commands", True)
+    sent(shop, "/quiet", "finance-approvals").wait()
+    assert shop.heard("/quiet")["channel_name"] == "privategroup"
+
+
+def test_escaped(shop: Workshop) -> None:
+    """should_escape turns names and links into tokens; a private channel's name stays out."""
+    sent(shop, "/escaped @ben #support #finance-approvals @shop-leads http://x.example a<b").wait()
+    assert shop.heard("/escaped")["text"] == (
+        "<@UBEN00001> <#C0SUPPORT|support> <#C0FINANCE|> <!subteam^S0LEADS> <http://x.example> a&lt;b"
+    )
+
+
+def test_answers_in_the_acknowledgement(shop: Workshop) -> None:
+    """What comes with the acknowledgement is for the person alone, or for the channel where it says so."""
+    before = latest(shop)["ts"] if shop.ana.everything("support") else ""
+    sent(shop, "/quiet").wait()
+    assert not shop.ana.everything("support") or latest(shop)["ts"] == before
+    sent(shop, "/plain").wait()
+    seen = latest(shop)
+    assert (seen["text"], seen["is_ephemeral"], seen["user"]) == ("only you", True, shop.sandbox.bot_user_id)
+    assert all(m["text"] != "only you" for m in shop.sandbox.person("ben").everything("support"))
+    sent(shop, "/loud").wait()
+    assert latest(shop, "ben")["text"] == "all of you"
+    sent(shop, "/drawn").wait()
+    assert latest(shop)["blocks"][0]["text"]["text"] == "*drawn*"
+
+
+def test_answer_later(shop: Workshop) -> None:
+    """The response_url of a command posts where it was typed, for the person alone."""
+    sent(shop, "/later")
+    seen = shop.sandbox.wait(lambda: [m for m in shop.ana.everything("support") if m["text"] == "at last"])[0]
+    assert seen["is_ephemeral"] is True
+
+
+def test_an_answer_that_slack_would_not_take(shop: Workshop) -> None:
+    """Bad blocks in the acknowledgement show the person an error, and nothing else."""
+    sent(shop, "/broken").wait()
+    notice = latest(shop)
+    assert (notice["user"], notice["is_ephemeral"]) == ("USLACKBOT", True)
+    assert notice["text"] == '/broken failed with the error "invalid_blocks"'
+
+
+def test_nobody_answers(shop: Workshop) -> None:
+    """A command that is not acknowledged in time shows operation_timeout."""
+    shop.sandbox.world.ack_seconds = 0.2
+    try:
+        assert sent(shop, "/deaf").wait() == "timeout"
+    finally:
+        shop.sandbox.world.ack_seconds = 3.0
+    assert latest(shop)["text"] == '/deaf failed with the error "operation_timeout"'
+    assert latest(shop)["is_ephemeral"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "channel", "line", "threaded", "says"),
+    [
+        ("ana", "support", "/nothing at all", False, "/nothing is not a valid command."),
+        ("ana", "support", "/quiet", True, "/quiet is not supported in threads. Sorry!"),
+        ("eve", "partners", "/quiet", False, "/quiet is not a valid command."),  # from another company
+    ],
+)
+def test_not_here(shop: Workshop, name: str, channel: str, line: str, threaded: bool, says: str) -> None:
+    """Unknown commands, commands in threads and those of people from elsewhere never reach the app, and say so."""
+    who = shop.sandbox.person(name)
+    root = who.say(channel, "root") if threaded else None
+    before = [d for d in shop.sandbox.deliveries if d.kind == "slash_commands"]
+    assert who.command(channel, line, root) == says
+    seen = who.everything(channel)[-1]
+    assert (seen["text"], seen["is_ephemeral"], seen.get("thread_ts")) == (says, True, root)
+    assert [d for d in shop.sandbox.deliveries if d.kind == "slash_commands"] == before
+
+
+def test_only_where_one_can_write(shop: Workshop) -> None:
+    """Somebody who is not in a channel types no command there."""
+    with pytest.raises(ValueError, match="cannot post"):
+        shop.sandbox.person("gus").command("general", "/quiet")
+
+
+def test_trigger(shop: Workshop) -> None:
+    """A command opens a modal."""
+    sent(shop, "/quiet")
+    shop.client.views_open(trigger_id=shop.heard("/quiet")["trigger_id"], view=modal("of a command"))
+    view = shop.ana.view()
+    assert view is not None
+    assert view["callback_id"] == "of a command"
+    shop.ana.close_view()
+
+
+def test_no_socket(manifest: Json) -> None:
+    """Without a connection the person is told that it could not be delivered."""
+    manifest["features"]["slash_commands"] = [command("/far")]
+    with Sandbox(manifest) as sandbox:
+        ana = sandbox.person("ana")
+        ana.command("support", "/far")
+        assert (
+            sandbox.wait(lambda: ana.everything("support"))[-1]["text"]
+            == '/far failed with the error "dispatch_failed"'
+        )
+
+
+def test_the_last_installed_wins(manifest: Json) -> None:
+    """Two apps with one command: it goes to the one installed last, and to the other when that is gone; none without
+    the scope."""
+    manifest["features"]["slash_commands"] = [command("/shared")]
+    with Sandbox(manifest) as sandbox:
+        late = sandbox.install({"features": manifest["features"], "oauth_config": {"scopes": {"bot": ["commands"]}}})
+        sandbox.install({"features": manifest["features"]})
+        ana = sandbox.person("ana")
+
+        def taker() -> str:
+            delivery = ana.command("support", "/shared")
+            assert isinstance(delivery, Delivery)
+            return delivery.app.id
+
+        assert taker() == late.id
+        sandbox.uninstall(late)
+        assert taker() == sandbox.world.app.id
+
+
+def test_over_http(manifest: Json) -> None:
+    """Over HTTP a command is a form at its own URL, and the body of the answer is shown."""
+
+    def weather(bolt: App) -> None:
+        bolt.command("/weather")(lambda ack, command: ack(f"sun over {command['text']}"))
+
+    with over_http(weather, manifest) as (sandbox, there):
+        ana = sandbox.person("ana")
+        delivery = ana.command("support", "/weather the sea")
+        assert isinstance(delivery, Delivery)
+        assert delivery.wait() == "acked"
+        assert ana.everything("support")[-1]["text"] == "sun over the sea"
+        form = there.requests[-1].form
+        assert (form["command"], form["is_enterprise_install"]) == ("/weather", "false")
+        assert set(form) == set(delivery.payload)

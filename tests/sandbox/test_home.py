@@ -1,0 +1,207 @@
+"""App Home: what an app publishes to each person, and what they do there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from slack_bolt import App
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.sandbox.server import Sandbox
+from tests.sandbox.support import Json, buttons, code, differences, fixture, modal, section
+from tests.sandbox.workshop import Workshop, workshop
+
+
+def home(*blocks: Json, **extra: object) -> Json:
+    """A Home view."""
+    return {"type": "home", "blocks": list(blocks) or [section("Welcome")], **extra}
+
+
+def note(**extra: object) -> Json:
+    """An input block that tells the app about Enter."""
+    element = {"type": "plain_text_input", "action_id": "text", **extra}
+    label = {"type": "plain_text", "text": "Note"}
+    return {"type": "input", "block_id": "note", "label": label, "element": element, "dispatch_action": True}
+
+
+def listen(bolt: App) -> None:
+    """Clicks are acknowledged."""
+    for action_id in ("go", "text"):
+        bolt.action(action_id)(lambda ack: ack())
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Workshop]:
+    """A workspace with a Home tab."""
+    with workshop(listen) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(running: Workshop) -> Workshop:
+    """The same, with nothing heard yet."""
+    return running.fresh()
+
+
+def publish(shop: Workshop, view: Json, **extra: object) -> Json:
+    """What views.publish answers for ana."""
+    answer: Json = shop.client.views_publish(user_id="UANA00001", view=view, **extra)["view"]
+    return answer
+
+
+def shown(shop: Workshop) -> Json:
+    """What ana has in the Home tab."""
+    view = shop.ana.home()
+    assert view is not None
+    return view
+
+
+def bare(view: Json) -> Json:
+    """A view without what other tests compare."""
+    return {key: value for key, value in view.items() if key not in ("blocks", "state")}
+
+
+def test_publish(shop: Workshop) -> None:
+    """A published view is shaped as Slack's, is for one person, and keeps its id with a new hash each time."""
+    first = publish(shop, home(callback_id="start"))
+    inventory = fixture("slack/views.publish.json")["view"]
+    assert differences(bare(first), bare(inventory)) == []
+    assert (first["type"], first["submit"], first["close"]) == ("home", None, None)
+    assert shop.sandbox.person("ben").home() is None
+    second = publish(shop, home(section("Again")))
+    assert second["id"] == first["id"]
+    assert second["hash"] != first["hash"]
+    assert shown(shop)["blocks"][0]["text"]["text"] == "Again"
+
+
+def test_hash(shop: Workshop) -> None:
+    """Of two who publish on the same hash, one wins; and a hash of nothing is stale."""
+    old = publish(shop, home())
+    publish(shop, home(section("first")), hash=old["hash"])
+    with pytest.raises(SlackApiError) as refused:
+        publish(shop, home(section("second")), hash=old["hash"])
+    assert code(refused) == "hash_conflict"
+    assert shown(shop)["blocks"][0]["text"]["text"] == "first"
+    with pytest.raises(SlackApiError) as refused:
+        shop.client.views_publish(user_id="UDAN00001", view=home(), hash="1.x")
+    assert code(refused) == "hash_conflict"
+
+
+@pytest.mark.parametrize(
+    ("view", "user", "at"),
+    [
+        (home(submit={"type": "plain_text", "text": "Save"}), "UANA00001", "/view"),
+        (home(close={"type": "plain_text", "text": "Close"}), "UANA00001", "/view"),
+        (home(*[section(str(n)) for n in range(101)]), "UANA00001", "/view/blocks"),
+        (modal(), "UANA00001", "/view/type"),
+        (
+            home({"type": "task_card", "task_id": "1", "title": "x", "status": "complete"}),
+            "UANA00001",
+            "/view/blocks/0",
+        ),
+        (home(), "UNOBODY01", "/user_id"),
+    ],
+)
+def test_refused_views(shop: Workshop, view: Json, user: str, at: str) -> None:
+    """Too many blocks, submit, close, modals and unknown people are refused with the place."""
+    with pytest.raises(SlackApiError) as refused:
+        shop.client.views_publish(user_id=user, view=view)
+    assert code(refused) == "invalid_arguments"
+    assert at in refused.value.response["response_metadata"]["messages"][0]
+
+
+def test_hundred_blocks(shop: Workshop) -> None:
+    """A hundred blocks fit."""
+    assert len(publish(shop, home(*[section(str(n)) for n in range(100)]))["blocks"]) == 100
+
+
+def test_switched_off(manifest: Json) -> None:
+    """Without a Home tab in the manifest nothing can be published or opened."""
+    manifest["features"]["app_home"]["home_tab_enabled"] = False
+    with Sandbox(manifest) as sandbox:
+        client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url)
+        with pytest.raises(SlackApiError) as refused:
+            client.views_publish(user_id="UANA00001", view=home())
+        assert code(refused) == "not_enabled"
+        with pytest.raises(ValueError, match="no Home tab"):
+            sandbox.person("ana").open_home()
+
+
+def test_opened(shop: Workshop) -> None:
+    """app_home_opened names the tab; for Home it carries the view that is there."""
+    publish(shop, home(section("Here")))
+    shop.ana.open_home()
+    event = shop.heard("app_home_opened")
+    inventory = fixture("slack/AppHomeOpenedPayload.json")
+    view, recorded = event["event"].pop("view"), inventory["event"].pop("view")
+    assert differences(bare(view), bare(recorded)) == []
+    assert [d for d in differences(event, inventory) if not d.startswith("/context_")] == []
+    assert (event["event"]["tab"], view["id"], view["state"]) == ("home", shown(shop)["id"], {"values": {}})
+    assert event["event"]["channel"] == shop.ana.dm_channel
+    shop.ana.open_dm()
+    event = shop.heard("app_home_opened")
+    assert (event["event"]["tab"], "view" in event["event"]) == ("messages", False)
+    assert shop.sandbox.person("cleo").open_home() is None
+    assert "view" not in shop.heard("app_home_opened")["event"]
+
+
+def test_click(shop: Workshop) -> None:
+    """A click in Home has the view, and no channel, message or response_url; it opens a modal."""
+    view = publish(shop, home(buttons("go")))
+    assert shop.ana.click_home("go").wait() == "acked"
+    body = shop.heard("block_actions")
+    assert body["container"] == {"type": "view", "view_id": view["id"]}
+    assert body["view"]["type"] == "home"
+    assert not {"channel", "message", "response_url", "state"} & set(body)
+    shop.client.views_open(trigger_id=body["trigger_id"], view=modal("from home"))
+    shop.ana.close_view()
+    with pytest.raises(ValueError, match="no element"):
+        shop.ana.click_home("gone")
+    with pytest.raises(ValueError, match="published no Home"):
+        shop.sandbox.person("cleo").click_home("go")
+
+
+def test_inputs_keep_their_values(shop: Workshop) -> None:
+    """What is typed in Home comes with each click and outlives a publish that keeps the ids, not one that does not."""
+    app = shop.sandbox.world.app
+    publish(shop, home(note(), buttons("go")))
+    (sent,) = shop.ana.type("text", "milk", where=app, enter=True)
+    assert sent.wait() == "acked"
+    assert shop.heard("block_actions")["actions"][0]["value"] == "milk"
+    publish(shop, home(section("new"), note(), buttons("go")))
+    shop.ana.click_home("go")
+    state = shop.heard("block_actions")["view"]["state"]["values"]
+    assert state == {"note": {"text": {"type": "plain_text_input", "value": "milk"}}}
+    publish(shop, home(note() | {"block_id": "other"}))
+    assert shown(shop)["state"]["values"]["other"]["text"]["value"] is None
+
+
+def test_update(shop: Workshop) -> None:
+    """views.update changes a Home view by id or external id, as a Home view only."""
+    view = publish(shop, home(external_id="home-of-ana"))
+    shop.client.views_update(view_id=view["id"], view=home(section("updated"), external_id="home-of-ana"))
+    assert shown(shop)["blocks"][0]["text"]["text"] == "updated"
+    shop.client.views_update(external_id="home-of-ana", view=home(section("once more")))
+    assert shown(shop)["blocks"][0]["text"]["text"] == "once more"
+    with pytest.raises(SlackApiError) as refused:
+        shop.client.views_update(view_id=view["id"], view=modal())
+    assert "must be a home" in refused.value.response["response_metadata"]["messages"][0]
+    assert shown(shop)["type"] == "home"
+
+
+def test_each_app_has_its_own(shop: Workshop) -> None:
+    """Homes of two apps do not touch, and no app changes the view of another."""
+    view = publish(shop, home(section("first app"), external_id="same"))
+    manifest = {"features": {"app_home": {"home_tab_enabled": True}, "bot_user": {"display_name": "second"}}}
+    second = shop.sandbox.install(manifest)
+    client = WebClient(token=second.bot_token, base_url=shop.sandbox.api_url)
+    client.views_publish(user_id="UANA00001", view=home(section("second app"), external_id="same"))
+    theirs = shop.ana.home(second)
+    assert theirs is not None
+    assert (theirs["app_id"], shown(shop)["app_id"]) == (second.id, shop.sandbox.world.app.id)
+    with pytest.raises(SlackApiError) as refused:
+        client.views_update(view_id=view["id"], view=home())
+    assert code(refused) == "not_found"
+    assert shown(shop)["blocks"][0]["text"]["text"] == "first app"

@@ -1,0 +1,100 @@
+"""A sandbox with a real Bolt app in it, over Socket Mode, that keeps every body it gets; for the tests of a file."""
+
+from __future__ import annotations
+
+import queue
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slack_bolt import App
+from slack_bolt.adapter.socket_mode import SocketModeHandler
+from slack_sdk import WebClient
+
+from bot.sandbox.actor import Actor
+from bot.sandbox.server import Sandbox, load_manifest
+from tests.sandbox.http_app import HttpApp, serving, through
+from tests.sandbox.support import Json, close_bolt
+
+
+@dataclass
+class Workshop:
+    """The sandbox, the app, its client and what the app heard."""
+
+    sandbox: Sandbox
+    bolt: App
+    client: WebClient
+    bodies: queue.Queue[Json] = field(default_factory=queue.Queue)
+
+    @property
+    def ana(self) -> Actor:
+        """A member of every channel but #random."""
+        return self.sandbox.person("ana")
+
+    def fresh(self) -> Workshop:
+        """Forget what was heard so far."""
+        while not self.bodies.empty():
+            self.bodies.get()
+        return self
+
+    def heard(self, kind: str) -> Json:
+        """The next body of that type (of a payload or an event) or command, within five seconds; others are skipped."""
+        while True:
+            body = self.bodies.get(timeout=5)
+            event = body.get("event", {})
+            if kind in (body.get("type"), body.get("command"), event.get("type")):
+                return body
+
+    def post(self, *blocks: Json, thread_ts: str | None = None) -> str:
+        """A message of the app in #support; its ts."""
+        answer = self.client.chat_postMessage(
+            channel="C0SUPPORT", text="card", blocks=list(blocks), thread_ts=thread_ts
+        )
+        return str(answer["ts"])
+
+    def form(self, view: Json, channel: str = "support") -> None:
+        """Open that modal for ana, who is looking at the channel."""
+        self.ana.shortcut("form", channel=channel)
+        self.client.views_open(trigger_id=self.heard("shortcut")["trigger_id"], view=view)
+
+
+FORM = {"name": "Form", "type": "global", "callback_id": "form", "description": "Opens a form."}
+
+
+@contextmanager
+def workshop(listen: Callable[[App], Any], manifest: Json | None = None, **features: Any) -> Iterator[Workshop]:
+    """A workshop whose app has those listeners and, in its manifest, those features."""
+    manifest = manifest or load_manifest(Path("none.yml"))
+    manifest["features"] |= {"shortcuts": [FORM, *features.pop("shortcuts", [])], **features}
+    with Sandbox(manifest) as sandbox:
+        client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url, retry_handlers=[])
+        bolt = App(client=client)
+        shop = Workshop(sandbox, bolt, client)
+
+        @bolt.middleware
+        def keep(body: Json, next_: Callable[[], None]) -> None:
+            shop.bodies.put(body)
+            next_()
+
+        listen(bolt)
+        bolt.shortcut("form")(lambda ack: ack())
+        bolt.event(re.compile(".*"))(lambda: None)
+        handler = SocketModeHandler(bolt, sandbox.app_token)
+        handler.connect()  # type: ignore[no-untyped-call]  # the library's has no annotations
+        sandbox.wait_connected()
+        yield shop
+        close_bolt(sandbox, handler)
+
+
+@contextmanager
+def over_http(listen: Callable[[App], Any], manifest: Json) -> Iterator[tuple[Sandbox, HttpApp]]:
+    """A sandbox whose app, with those listeners, takes its payloads over signed HTTP."""
+    with serving() as there, Sandbox(there.manifest(manifest)) as sandbox:
+        client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url, retry_handlers=[])
+        bolt = App(client=client, signing_secret=sandbox.world.app.signing_secret)
+        listen(bolt)
+        there.answer = through(bolt)
+        yield sandbox, there
