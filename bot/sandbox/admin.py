@@ -8,9 +8,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from bot.sandbox import conversations, events, interact, messages
+from bot.sandbox import changes, events, interact, messages, usergroups
 from bot.sandbox.apps import App
-from bot.sandbox.people import group_json
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -35,16 +34,12 @@ class Admin:
         with self.world.lock:
             group = self.world.groups[handle]
             users = [self.world.people[name].id for name in names]
-            added = [user for user in users if user not in group.users]
-            removed = [user for user in group.users if user not in users]
-            before, group.users, group.updated = group.updated, users, int(self.world.now())
-            events.group_changed(self.world, group_json(group, users=True, count=True), added, removed, before)
-            self.world.touch()
+            usergroups.set_members(self.world, group, users)
 
     def join(self, name: str, channel: str) -> None:
         """A person comes into a channel."""
         with self.world.lock:
-            conversations.add_member(self.world, self.world.channel(channel), self.world.people[name].id)
+            changes.add_member(self.world, self.world.channel(channel), self.world.people[name].id)
 
     def leave(self, name: str, channel: str) -> None:
         """A person leaves a channel."""
@@ -77,7 +72,7 @@ class Admin:
     def invite_bot(self, channel: str, app: App | None = None) -> None:
         """Bring the app's bot (None: the first app's) into a channel."""
         with self.world.lock:
-            conversations.add_member(self.world, self.world.channel(channel), (app or self.world.app).bot_user)
+            changes.add_member(self.world, self.world.channel(channel), (app or self.world.app).bot_user)
 
     def archive(self, channel: str) -> None:
         """Archive a channel."""

@@ -19,7 +19,6 @@ TABLE_TEXT_LIMIT = 10_000  # characters of all table cells of a message together
 UPDATE_TEXT_LIMIT = 4_000  # characters of chat.update's text
 # Undocumented. Others measured that one markdown block may hold 13,297 characters, and 125 fewer with a divider below.
 MESSAGE_SIZE_LIMIT, BLOCK_SIZE = 13_200, 100
-MOST_VIEW_BYTES = 250_000
 
 
 def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[str]:

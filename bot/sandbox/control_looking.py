@@ -10,7 +10,7 @@ import re
 import time
 from typing import Any
 
-from bot.sandbox import agents, choosing, commands, messages, shortcuts, views
+from bot.sandbox import agents, choosing, commands, marks, messages, shortcuts, views
 from bot.sandbox.apps import App
 from bot.sandbox.people import TEAM, TEAM_NAMES, Channel, Person
 from bot.sandbox.records import ApiCall, Delivery
@@ -95,6 +95,7 @@ def _channel(world: World, channel: Channel, me: Person) -> Json:
         "topic": channel.topic,
         "members": list(channel.members),
         "unread": world.unread(me.id, channel),
+        **marks.channel_extras(world, channel),
     }
 
 

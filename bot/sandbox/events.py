@@ -28,9 +28,18 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_created": ("channels:read",),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
+    "user_change": ("users:read",),
+    "channel_rename": ("channels:read",),
+    "channel_unarchive": ("channels:read",),
+    "group_rename": ("groups:read",),
+    "group_unarchive": ("groups:read",),
+    "file_shared": ("files:read",),
+    "file_deleted": ("files:read",),
+    "pin_added": ("pins:read",),
+    "pin_removed": ("pins:read",),
     "reaction_added": ("reactions:read",),
     "reaction_removed": ("reactions:read",),
-    "user_change": ("users:read",),
+    "subteam_created": ("usergroups:read",),
     "subteam_members_changed": ("usergroups:read",),
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
@@ -77,6 +86,13 @@ def emit_all(world: World, event: Json, channel: Channel | None = None, subscrip
     for app in world.apps.values():
         if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
             emit(world, app, event, channel, subscription)
+
+
+def emit_members(world: World, event: Json, channel: Channel) -> None:
+    """Send an event to every app that is in the channel, asked for it and may have it."""
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            emit(world, app, event, channel)
 
 
 def _in_channel(world: World, message: Message) -> Json:

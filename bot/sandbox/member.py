@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-from bot.sandbox import choosing, conversations, events, messages, reacting
+from bot.sandbox import changes, choosing, events, messages, reacting
 from bot.sandbox.messages import Draft
 from bot.sandbox.people import Channel
 from bot.sandbox.records import Message
@@ -113,7 +113,7 @@ class Member:
                 raise ValueError(f"{self.name} cannot join {channel}")
             if self.id in place.members:
                 raise ValueError(f"{self.name} is in {channel} already")
-            conversations.add_member(self._world, place, self.id)
+            changes.add_member(self._world, place, self.id)
 
     def leave(self, channel: str) -> None:
         """Leave a channel; ValueError for #general, DMs, and where this person is not."""

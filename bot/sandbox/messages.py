@@ -31,6 +31,7 @@ class Draft:
     only_for: str = ""
     subtype: str = ""
     broadcast: bool = False
+    extra: Json = field(default_factory=dict)  # what else the message is to have: files, attachments, username …
 
 
 def audience(channel: Channel) -> Iterable[str] | None:
@@ -53,6 +54,9 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     else:
         body["client_msg_id"] = str(uuid.uuid4())
     body["team"] = world.by_id[draft.user].team_id if draft.user in world.by_id else TEAM
+    if draft.channel.is_ext_shared:
+        body |= {"user_team": body["team"], "source_team": body["team"]}
+    body |= copy.deepcopy(draft.extra)
     if blocks := completed(copy.deepcopy(draft.blocks)) or ([rich_text(draft.text)] if draft.text else []):
         body["blocks"] = blocks
     if root is not None:
@@ -75,9 +79,10 @@ def add(world: World, draft: Draft) -> Message:
     if status and status.app_id == message.app_id:
         del world.statuses[draft.channel.id, message.root]
     users, groups = mentions(draft.text, draft.blocks)
-    if not draft.subtype:
+    spoken = draft.subtype in ("", "file_share", "me_message")
+    if spoken:
         _notify(world, message, draft.channel, users, groups)
-    events.message_posted(world, message, set() if draft.subtype else users)
+    events.message_posted(world, message, users if spoken else set())
     world.touch(audience(draft.channel))
     return message
 
@@ -85,7 +90,7 @@ def add(world: World, draft: Draft) -> Message:
 def _notify(world: World, message: Message, channel: Channel, users: set[str], groups: set[str]) -> None:
     named = set(users)
     for group in world.groups.values():
-        if group.id in groups:
+        if group.id in groups and not group.disabled:
             named.update(group.users)
     for member in channel.members:
         if member not in world.by_id or member == message.body["user"]:
@@ -107,6 +112,14 @@ def edit(world: World, message: Message, *, text: str, blocks: list[Json], by: s
     if message.only_for:
         world.touch([message.only_for])
         return
+    events.message_changed(world, message, before)
+    world.touch(audience(world.channels[message.channel]))
+
+
+def change(world: World, message: Message, parts: Json) -> None:
+    """Give a message other parts beside its words, such as files or attachments."""
+    before = copy.deepcopy(message.body)
+    message.body |= copy.deepcopy(parts)
     events.message_changed(world, message, before)
     world.touch(audience(world.channels[message.channel]))
 

@@ -17,13 +17,14 @@ import yaml
 from aiohttp import web
 
 from bot.clock import ShiftedClock
-from bot.sandbox import chat
+from bot.sandbox import scheduled
 from bot.sandbox.actor import Actor
 from bot.sandbox.admin import Admin
 from bot.sandbox.apps import App
 from bot.sandbox.control import Control
 from bot.sandbox.events import KNOWN
 from bot.sandbox.faults import Faults
+from bot.sandbox.files_http import FilesHttp
 from bot.sandbox.methods import SCOPES
 from bot.sandbox.people import TEAM, Person, Seed, default_seed
 from bot.sandbox.records import ApiCall, Delivery
@@ -42,15 +43,14 @@ def load_manifest(path: Path = MANIFEST) -> Json:
     if path.is_file():
         manifest: Json = yaml.safe_load(path.read_text())
         return manifest
-    more = {"app_mentions:read", "commands", "reactions:read", "users:read.email"}
-    scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"} | more)
+    scopes = {scope for needed in SCOPES.values() for scope in needed} - {"connections:write"}
     return {
         "features": {
             "bot_user": {"display_name": "countersign"},
             "agent_view": {"suggested_prompts": []},
             "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True},
         },
-        "oauth_config": {"scopes": {"bot": scopes}},
+        "oauth_config": {"scopes": {"bot": sorted(scopes | {"app_mentions:read", "commands"})}},
         "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
     }
 
@@ -79,6 +79,7 @@ class Sandbox(Admin):
         self.faults = Faults(self.world, self._transports)
         self._web = WebApi(self.world, self._transports, self.faults)
         self._control = Control(self.world)
+        self.rates = self._web.rates
         self._response_urls = ResponseUrls(self.world)
         self._port = port
         self._thread: threading.Thread | None = None
@@ -115,11 +116,13 @@ class Sandbox(Admin):
 
     async def _serve(self) -> web.AppRunner:
         app = web.Application(client_max_size=8 * 1024 * 1024)
-        app.router.add_route("*", "/api/{method}", self._web.handle)
+        app.router.add_get("/api/{method}", self._web.handle, allow_head=False)
+        app.router.add_post("/api/{method}", self._web.handle)
         app.router.add_get("/link/", self._transports.link)
         app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
         self._control.add_routes(app.router)
         app.on_cleanup.append(self._transports.close)
+        FilesHttp(self.world).add_routes(app.router)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self._port).start()
@@ -170,7 +173,7 @@ class Sandbox(Admin):
 
     def _post_due(self) -> None:
         with self.world.lock:
-            due = chat.post_due(self.world)
+            due = scheduled.post_due(self.world)
         if self._timer:
             self._timer.cancel()
         self._timer = None if due is None else self._loop.call_later(max(0.0, due - self.world.now()), self._post_due)

@@ -12,6 +12,7 @@ from typing import Any
 
 from bot.clock import ShiftedClock
 from bot.sandbox.apps import App, new_app
+from bot.sandbox.file_record import File
 from bot.sandbox.people import TEAM, Channel, Group, Person, Seed
 from bot.sandbox.records import ApiCall, Delivery, Message, ResponseUrl, Status, Trigger, View
 from bot.sandbox.wire import Json, SlackError
@@ -45,6 +46,10 @@ class World:
         self.offered: dict[tuple[str, str, str, str], list[Json]] = {}  # (user id, place, block, action) -> options
         self.notes: dict[str, list[Json]] = {}
         self.scheduled: dict[str, Json] = {}
+        self.files: dict[str, File] = {}
+        self.uploads: dict[str, str] = {}  # the secret of an upload's address -> file id
+        self.bookmarks: dict[str, list[Json]] = {}  # by channel id
+        self.away: set[str] = set()  # user ids whose presence was set to away
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
         self.response_urls: dict[str, ResponseUrl] = {}
         self.guide: Callable[[World], Json] | None = None  # what the page suggests to a first-time visitor

@@ -21,6 +21,7 @@ from bot.sandbox.text import completed, every_block
 from bot.sandbox.wire import Args, Json, SlackError, invalid
 
 MOST_VIEWS = 3
+MOST_BYTES = 250_000
 
 
 def new_trigger(world: World, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
@@ -52,7 +53,7 @@ def check(app: App, view: Any, kind: str = "modal") -> Json:
         raise invalid([f"must be a {kind} [json-pointer:/view/type]"])
     if problems := checker.check_leave(view["blocks"], app.scopes, app.manifest, "/view/blocks"):
         raise invalid(problems)
-    if len(json.dumps(view)) > checker.MOST_VIEW_BYTES:
+    if len(json.dumps(view)) > MOST_BYTES:
         raise SlackError("view_too_large")
     checked: Json = view
     return checked

@@ -123,11 +123,16 @@ def read_args(content_type: str, body: bytes, query: Mapping[str, str], form: Ma
     return values
 
 
-def page(items: list[Any], args: Args, default: int = 100, most: int = 1000) -> tuple[list[Any], str]:
-    """One page of `items` after the call's cursor, and the next cursor ("" at the end)."""
+def page(
+    items: list[Any], args: Args, default: int = 100, most: int = 1000, limit_error: str = "invalid_arguments"
+) -> tuple[list[Any], str]:
+    """One page of `items` after the call's cursor, and the next cursor ("" at the end).
+
+    SlackError(invalid_cursor), or `limit_error` for a limit out of range.
+    """
     limit = args.number("limit", default)
     if not 0 < limit <= most:
-        raise SlackError("invalid_limit")
+        raise invalid([f"must be between 1 and {most} [json-pointer:/limit]"], limit_error)
     start = 0
     if cursor := args.text("cursor"):
         try:
