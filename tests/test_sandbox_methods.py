@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from functools import cache
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
-from urllib.request import Request, urlopen
 
 import pytest
 
 from bot.sandbox.catalogue import METHODS
 from bot.sandbox.method_table import WORDS_FOR_MISSING
 from bot.sandbox.methods import ANYWHERE, ERRORS, FACTS, SCOPES, TIERS, scope_for
-from bot.sandbox.server import Sandbox, load_manifest
 from tests.sandbox.raised import raised_by
 
-Json = dict[str, Any]
 REFERENCE = Path(__file__).parents[2] / "shared" / "fixtures" / "slack_methods.json"
 needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="Slack's reference is not on this machine")
 PER_MINUTE = {"t1": 1, "t2": 20, "t3": 50, "t4": 100, "t5": 600}
@@ -29,6 +23,7 @@ PER_MINUTE = {"t1": 1, "t2": 20, "t3": 50, "t4": 100, "t5": 600}
 NOT_HERE = {"chat.command": "the reference has nothing but an error for it: clients of Slack itself call it"}
 NOT_IN_REFERENCE = {
     "api.test": "Slack has it; the scrape holds 81 methods of about 300",
+    "apps.uninstall": "Slack has it, not in the scrape",
     "emoji.list": "Slack has it, not in the scrape",
     "usergroups.disable": "Slack has it, not in the scrape",
     "usergroups.enable": "Slack has it, not in the scrape",
@@ -47,7 +42,11 @@ ERROR_DIFFERENCES = {
     r"^chat\.(postMessage|startStream) invalid_thread_ts$": "measured: a thread_ts that is no timestamp",
     r"^chat\.scheduleMessage (invalid_thread_ts|messages_tab_disabled|msg_blocks_too_long)$": "as a post",
     r"^chat\.postEphemeral (invalid_thread_ts|msg_blocks_too_long)$": "as a post",
-    r"^chat\.postMessage msg_too_long$": "markdown_text has a limit, and is not cut",
+    r"^(chat\.(postMessage|scheduleMessage|\w+Stream)|files\.completeUploadExternal) invalid_attachments$": "as "
+    "chat.postEphemeral and chat.update; Slack's word for a second table, too",
+    r"^chat\.(postMessage|\w+Stream) msg_too_long$": "markdown_text has a limit, and is not cut",
+    r"^chat\.(start|append|stop)Stream msg_too_long$": "measured: a streamed message holds 12,000 characters, too",
+    r"^(chat|files)\.\w+ invalid_attachments$": "measured: a second table; the reference lists it for two methods",
     r"^chat\.stopStream invalid_status$": "its session_status is the status of agents.sessions.setStatus",
     r"^chat\.meMessage messages_tab_disabled$": "as a post",
     r"^chat\.update msg_blocks_too_long$": "the same limit as in a post",
@@ -59,6 +58,16 @@ ERROR_DIFFERENCES = {
     r"name_too_long|description_too_long|invalid_channel_provided)$": "what usergroups.create refuses, an update does",
     r"^users\.getPresence user_not_found$": "an unknown user; the reference lists no error of the method's own",
     r"^usergroups\.users\.update no_such_subteam$": "as usergroups.users.list",
+}
+
+# Codes that the code of a method comes by, and turns into another one.
+CAUGHT = {
+    "chat.unfurl": {  # all of them are cannot_parse_attachment
+        "invalid_attachments",
+        "invalid_blocks",
+        "msg_blocks_too_long",
+        "too_many_attachments",
+    },
 }
 
 
@@ -135,7 +144,7 @@ def test_error_codes_are_slacks() -> None:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_what_the_code_raises_is_listed(method: str) -> None:
     """Every error code in the code that answers a method is one of the method's codes."""
-    assert raised_by(METHODS[method]) - ERRORS[method] == set()
+    assert raised_by(METHODS[method]) - ERRORS[method] == CAUGHT.get(method, set())
 
 
 @pytest.mark.parametrize(("method", "argument"), sorted(WORDS_FOR_MISSING))
@@ -143,100 +152,6 @@ def test_words_for_missing_arguments_are_the_methods_own(method: str, argument: 
     """What a missing argument is answered with is a code of the method, about an argument that it requires."""
     assert WORDS_FOR_MISSING[method, argument] in ERRORS[method]
     assert argument in FACTS[method].required
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """A sandbox whose app may do all there is."""
-    with Sandbox(load_manifest(Path("none.yml"))) as running:
-        yield running
-
-
-def answer(sandbox: Sandbox, method: str, token: str = "", *, body: bytes | None = None, **headers: str) -> Json:
-    """What the sandbox says to one request."""
-    sent = {key.replace("_", "-"): value for key, value in headers.items()}
-    if token:
-        sent["Authorization"] = f"Bearer {token}"
-    with urlopen(Request(sandbox.api_url + method, body, sent)) as response:
-        found: Json = json.loads(response.read())
-    return found
-
-
-@pytest.mark.parametrize("method", sorted(name for name, facts in FACTS.items() if facts.required))
-def test_missing_arguments(sandbox: Sandbox, method: str) -> None:
-    """A call without arguments is refused with Slack's word for it, or with one that names each missing argument."""
-    if FACTS[method].caller != "bot":
-        pytest.skip("no bot may call it")
-    found = answer(sandbox, method, sandbox.bot_token)
-    required = FACTS[method].required
-    named = [f"[ERROR] missing required field: {name}" for name in required if (method, name) not in WORDS_FOR_MISSING]
-    if named:
-        assert (found["error"], found["response_metadata"]["messages"]) == ("invalid_arguments", named)
-    else:
-        assert found["error"] == WORDS_FOR_MISSING[method, required[0]]
-
-
-@pytest.mark.parametrize("method", sorted(FACTS))
-def test_tokens(sandbox: Sandbox, method: str) -> None:
-    """Without a token, with a wrong one and with one of the wrong kind a method is refused as Slack does it."""
-    caller = FACTS[method].caller
-    if caller == "anyone":
-        assert answer(sandbox, method).get("error") != "not_authed"
-        return
-    assert answer(sandbox, method)["error"] == "not_authed"
-    assert answer(sandbox, method, "xoxb-of-another")["error"] == "invalid_auth"
-    wrong = sandbox.app_token if caller != "app" else sandbox.bot_token
-    assert answer(sandbox, method, wrong)["error"] == "not_allowed_token_type"
-
-
-def test_missing_scopes(sandbox: Sandbox) -> None:
-    """An app without any scope is refused every method that takes one, with the scopes it would take."""
-    bare = sandbox.install({"oauth_config": {"scopes": {"bot": []}}})
-    for method, facts in FACTS.items():
-        if facts.scopes and facts.caller == "bot":
-            found = answer(sandbox, method, bare.bot_token)
-            assert (found["error"], found["needed"]) == ("missing_scope", ",".join(facts.scopes)), method
-
-
-JSON, FORM = "application/json; charset=utf-8", "application/x-www-form-urlencoded"
-
-
-@pytest.mark.parametrize(
-    ("method", "body", "kind", "error"),
-    [
-        ("no.such.method", b"", FORM, "unknown_method"),
-        ("auth.test", b"<a/>", "application/xml", "invalid_post_type"),
-        ("auth.test", b"a=b", FORM + "; charset=utf-7", "invalid_charset"),
-        ("auth.test", b"a=%zz&\xff", FORM, "invalid_form_data"),
-        ("auth.test", b"a[0]=b", FORM, "invalid_array_arg"),
-        ("auth.test", b"a-b=c", FORM, "invalid_arg_name"),
-        ("auth.test", b"{", JSON, "invalid_json"),
-        ("auth.test", b"[1]", JSON, "json_not_object"),
-        ("users.info", b'{"user": "UANA00001"}', JSON, "invalid_arguments"),
-        ("chat.postMessage", b'{"channel": 7}', JSON, "invalid_arguments"),
-    ],
-)
-def test_formats(sandbox: Sandbox, method: str, body: bytes, kind: str, error: str) -> None:
-    """A request that Slack could not read is refused with its word; methods that read forms only read no JSON."""
-    assert answer(sandbox, method, sandbox.bot_token, body=body, Content_Type=kind)["error"] == error
-
-
-def test_a_body_without_a_type(sandbox: Sandbox) -> None:
-    """Data without a Content-Type is not guessed at."""
-    connection = HTTPConnection(sandbox.url.removeprefix("http://"), timeout=5)
-    connection.request("POST", "/api/auth.test", b"a=b", {"Authorization": f"Bearer {sandbox.bot_token}"})
-    assert json.loads(connection.getresponse().read())["error"] == "missing_post_type"
-    connection.close()
-
-
-def test_verbs(sandbox: Sandbox) -> None:
-    """Every method takes GET and POST, and nothing else."""
-    head = {"Authorization": f"Bearer {sandbox.bot_token}"}
-    for verb, status in (("GET", 200), ("POST", 200), ("PUT", 405), ("DELETE", 405)):
-        connection = HTTPConnection(sandbox.url.removeprefix("http://"), timeout=5)
-        connection.request(verb, "/api/auth.test", headers=head)
-        assert connection.getresponse().status == status
-        connection.close()
 
 
 @pytest.mark.parametrize(
@@ -255,34 +170,6 @@ def test_verbs(sandbox: Sandbox) -> None:
 def test_scopes_follow_the_kind_of_conversation(method: str, kind: str, scopes: set[str]) -> None:
     """A scope for public channels does not open private ones, nor the other way round."""
     assert set(scope_for(method, kind)) == scopes
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "error"),
-    [
-        (
-            "functions.completeSuccess",
-            {"function_execution_id": "Fx1", "outputs": "{}"},
-            "function_execution_not_found",
-        ),
-        ("functions.completeSuccess", {"function_execution_id": "Fx1", "outputs": "["}, "parameter_validation_failed"),
-        ("functions.completeError", {"function_execution_id": "Fx1", "error": "no"}, "function_execution_not_found"),
-        ("entity.presentDetails", {"trigger_id": "1"}, "invalid_trigger_id"),
-        ("entity.presentDetails", {"trigger_id": "1", "user_auth_required": "1"}, "user_auth_url_missing"),
-        ("entity.presentComments", {"trigger_id": "1", "comments": "[]"}, "invalid_trigger_id"),
-        ("entity.presentComments", {"trigger_id": "1", "comments": "{}"}, "invalid_arguments"),
-        ("entity.acknowledgeCommentAction", {"trigger_id": "1"}, "missing_comment_data"),
-        ("entity.acknowledgeCommentAction", {"trigger_id": "1", "comment": "{}"}, "invalid_trigger_id"),
-        ("api.test", {"error": "my_error", "foo": "bar"}, "my_error"),
-        ("api.test", {"foo": "bar"}, None),
-    ],
-)
-def test_methods_without_a_subject_here(sandbox: Sandbox, method: str, arguments: Json, error: str | None) -> None:
-    """What the sandbox has nothing of (workflow steps, work objects) is refused as in a workspace without it."""
-    body = urlencode(arguments).encode()
-    found = answer(sandbox, method, sandbox.bot_token, body=body, Content_Type=FORM)
-    assert found.get("error") == error
-    assert method != "api.test" or found["args"] == arguments
 
 
 def test_an_unknown_kind_is_a_mistake() -> None:

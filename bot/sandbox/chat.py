@@ -9,8 +9,8 @@ import copy
 import re
 from typing import Any
 
+from bot.sandbox import attachments, messages
 from bot.sandbox import blocks as checker
-from bot.sandbox import messages
 from bot.sandbox.messages import Draft
 from bot.sandbox.people import Channel
 from bot.sandbox.records import Message
@@ -18,7 +18,6 @@ from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError, invalid
 
 POST_LIMIT, UPDATE_LIMIT, MARKDOWN_LIMIT, METADATA_LIMIT = 40_000, 4_000, 12_000, 16_000
-MOST_ATTACHMENTS = 100
 _TS = re.compile(r"\d{1,12}\.\d{6}")
 
 
@@ -71,33 +70,30 @@ def escaped(text: str) -> str:
     return re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", text)
 
 
-def checked_attachments(args: Args) -> list[Json] | None:
-    """The attachments of a call with ids, None where it has none."""
-    value: Any = args.json("attachments")
+def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | None:
+    """The attachments of a call beside its blocks `found`, as they will be stored; None where it has none."""
+    value: Any = args.json("attachments", "invalid_attachments")
     if value is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise invalid(["must provide an array of objects [json-pointer:/attachments]"])
-    if len(value) > MOST_ATTACHMENTS:
-        raise SlackError("too_many_attachments")
-    for number, each in enumerate(value):
-        if problems := checker.check_blocks(each.get("blocks", []), "message"):
-            raise invalid([f"{problem} (attachment {number})" for problem in problems], "invalid_blocks")
-    return [{"id": number, **each} for number, each in enumerate(value, 1)]
+    code, problems = attachments.check_attachments(value, found or [])
+    if code:
+        raise invalid(problems, code) if problems else SlackError(code)
+    return attachments.completed_attachments(value)
 
 
-def extras(args: Args) -> Json:
-    """What a posted message has beside text and blocks: attachments; name and picture, with their scope."""
-    found: Json = {"attachments": attachments} if (attachments := checked_attachments(args)) else {}
+def extras(args: Args, found: list[Json] | None) -> Json:
+    """What a message has beside text and the blocks `found`: attachments; name and picture, with their scope."""
+    attached = checked_attachments(args, found)
+    extra: Json = {"attachments": attached} if attached else {}
     if "chat:write.customize" not in args.app.scopes:
-        return found
+        return extra
     if name := args.text("username"):
-        found["username"] = name
+        extra["username"] = name
     if emoji := args.text("icon_emoji"):
-        found["icons"] = {"emoji": emoji}
+        extra["icons"] = {"emoji": emoji}
     elif url := args.text("icon_url"):
-        found["icons"] = {"image_48": url}
-    return found
+        extra["icons"] = {"image_48": url}
+    return extra
 
 
 def something(text: str | None, found: list[Json] | None, extra: Json) -> None:
@@ -150,7 +146,7 @@ def _post(world: World, args: Args) -> tuple[Message, Json]:
     channel = target(world, args)
     text, found = content(args)
     thread_ts = thread_of(args)
-    metadata, extra = checked_metadata(args), extras(args)
+    metadata, extra = checked_metadata(args), extras(args, found)
     something(text, found, extra)
     warning: Json = {}
     if text and len(text) > POST_LIMIT:
@@ -184,19 +180,19 @@ def update(world: World, args: Args) -> Json:
     args.required("channel")
     args.required("ts")
     text, found = content(args)
-    metadata, attachments = checked_metadata(args), checked_attachments(args)
+    metadata, attached = checked_metadata(args), checked_attachments(args, found)
     if text is not None and len(text) > UPDATE_LIMIT:
         raise SlackError("msg_too_long")
     message = own(world, args, "cant_update_message")
     if message.stream and message.stream.state_at(world.now()) == "in_progress":
         raise SlackError("streaming_state_conflict")
-    if text is None and found is None and metadata is None and attachments is None:
+    if text is None and found is None and metadata is None and attached is None:
         raise SlackError("no_text")
-    if found == [] and not text and not attachments:
+    if found == [] and not text and not attached:
         raise SlackError("no_text")
-    if attachments is not None:
-        message.body["attachments"] = attachments
-        if not attachments:
+    if attached is not None:
+        message.body["attachments"] = attached
+        if not attached:
             del message.body["attachments"]
     if metadata is not None:
         message.metadata = metadata
@@ -221,7 +217,7 @@ def post_ephemeral(world: World, args: Args) -> Json:
     channel = target(world, args)
     user = args.required("user")
     text, found = content(args)
-    extra = extras(args)
+    extra = extras(args, found)
     something(text, found, extra)
     if text and len(text) > POST_LIMIT:
         raise SlackError("msg_too_long")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.sandbox import events
-from bot.sandbox.people import TEAM, TEAM_NAMES, bot_profile, bot_user_json, user_json
+from bot.sandbox.people import TEAM, bot_profile, bot_user_json, user_json
 from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError, page
 
@@ -12,7 +12,7 @@ def auth_test(world: World, args: Args) -> Json:
     """auth.test of the bot token."""
     return {
         "url": f"{world.url}/",
-        "team": TEAM_NAMES[TEAM][0],
+        "team": world.teams[TEAM][0],
         "user": args.app.name,
         "team_id": TEAM,
         "user_id": args.app.bot_user,
@@ -119,9 +119,9 @@ def team_info(world: World, args: Args) -> Json:
     """team.info of the installing workspace, and of those it shares channels with."""
     team_id = args.text("team") or TEAM
     shared = any(c.is_ext_shared and args.app.bot_user in c.members for c in world.channels.values())
-    if team_id not in TEAM_NAMES or (team_id != TEAM and not shared):
+    if team_id not in world.teams or (team_id != TEAM and not shared):
         raise SlackError("team_not_found")
-    name, domain = TEAM_NAMES[team_id]
+    name, domain = world.teams[team_id]
     if args.has("domain") and args.text("domain") != domain:
         raise SlackError("team_not_found")
     icon = {f"image_{size}": f"{world.url}/page/team-{size}.png" for size in (34, 44, 68, 88, 102, 132)}

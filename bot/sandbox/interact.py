@@ -38,7 +38,7 @@ def base(world: World, app: App, kind: str, user: str) -> Json:
         "user": who,
         "api_app_id": app.id,
         "token": VERIFICATION,
-        "team": team_domain(person.team_id),
+        "team": team_domain(world, person.team_id),
         "enterprise": None,
         "is_enterprise_install": False,
     }

@@ -20,15 +20,15 @@ ANYWHERE = _codes(
     "missing_post_type invalid_json json_not_object",
 )
 _TEXT = (
-    "channel_not_found no_text invalid_blocks invalid_blocks_format msg_blocks_too_long too_many_attachments "
-    "markdown_text_conflict message_limit_exceeded "
+    "channel_not_found no_text invalid_attachments invalid_blocks invalid_blocks_format msg_blocks_too_long "
+    "too_many_attachments markdown_text_conflict message_limit_exceeded "
 )
 _METADATA = "metadata_too_large invalid_metadata_format invalid_metadata_schema "
 _POST = _TEXT + "not_in_channel is_archived restricted_action "
 _STREAM = (
     "channel_not_found not_in_channel is_archived no_text invalid_blocks invalid_chunks msg_blocks_too_long "
     "msg_blocks_too_many channel_type_not_supported message_limit_exceeded restricted_action rate_limited "
-    "messages_tab_disabled "
+    "messages_tab_disabled msg_too_long invalid_attachments "
 ) + _METADATA
 _RUNNING_STREAM = _STREAM + "message_not_found message_not_owned_by_app message_not_in_streaming_state "
 _TRIGGER = "view_too_large duplicate_external_id exchanged_trigger_id expired_trigger_id invalid_trigger_id "
@@ -51,7 +51,8 @@ _CHAT: dict[str, str] = {
     "chat.delete": "channel_not_found message_not_found cant_delete_message",
     "chat.deleteScheduledMessage": "channel_not_found invalid_scheduled_message_id bad_token",
     "chat.getPermalink": "channel_not_found message_not_found",
-    "chat.meMessage": "messages_tab_disabled channel_not_found not_in_channel is_archived no_text msg_too_long rate_limited",
+    "chat.meMessage": "channel_not_found not_in_channel is_archived no_text msg_too_long messages_tab_disabled "
+    "rate_limited",
     "chat.postEphemeral": _POST + "msg_too_long messages_tab_disabled user_not_in_channel cannot_reply_to_message "
     "invalid_thread_ts",
     "chat.postMessage": _POST
@@ -59,7 +60,8 @@ _CHAT: dict[str, str] = {
     + "cannot_reply_to_message invalid_thread_ts messages_tab_disabled msg_too_long rate_limited",
     "chat.scheduleMessage": _POST
     + _METADATA
-    + "msg_too_long rate_limited invalid_thread_ts messages_tab_disabled invalid_time time_in_past time_too_far restricted_too_many",
+    + "msg_too_long rate_limited invalid_thread_ts messages_tab_disabled invalid_time time_in_past "
+    "time_too_far restricted_too_many",
     "chat.scheduledMessages.list": "invalid_channel invalid_cursor invalid_token",
     "chat.startStream": _STREAM + "missing_recipient_team_id missing_recipient_user_id user_not_found team_not_found "
     "invalid_thread_ts",
@@ -107,7 +109,8 @@ _THINGS: dict[str, str] = {
     "bookmarks.remove": _BOOKMARK + "not_found",
     "emoji.list": "",
     "files.completeUploadExternal": "channel_not_found not_in_channel posting_to_channel_denied file_not_found "
-    "channels_limit_exceeded invalid_channel invalid_blocks invalid_blocks_format msg_blocks_too_long file_type_not_allowed file_update_failed",
+    "channels_limit_exceeded invalid_channel invalid_blocks invalid_blocks_format msg_blocks_too_long "
+    "invalid_attachments file_type_not_allowed file_update_failed",
     "files.delete": "file_not_found file_deleted cant_delete_file delete_not_allowed file_deleting_disabled",
     "files.getUploadURLExternal": "missing_argument alt_txt_too_large snippet_too_large file_upload_size_restricted "
     "storage_limit_reached file_uploads_disabled file_type_not_allowed unknown_snippet_type",
@@ -152,6 +155,7 @@ _APPS: dict[str, str] = {
     "api.test": "",
     "apps.connections.open": "forbidden_team insecure_request missing_args",
     "apps.manifest.validate": "invalid_manifest invalid_app invalid_app_id",
+    "apps.uninstall": "invalid_client_id bad_client_secret client_id_token_mismatch",
     "assistant.threads.setStatus": "channel_not_found invalid_thread_ts",
     "assistant.threads.setSuggestedPrompts": "channel_not_found invalid_thread_ts message_not_found not_agent_app",
     "assistant.threads.setTitle": "channel_not_found invalid_thread_ts",

@@ -33,6 +33,7 @@ class Person:
     tz: str = "Europe/Berlin"
     tz_offset: int = 3600  # seconds east of UTC
     updated: int = EPOCH
+    email: str = ""
 
 
 @dataclass(slots=True)
@@ -85,6 +86,11 @@ class Seed:
     people: list[Person]
     channels: list[Channel]
     groups: list[Group]
+    teams: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEAM_NAMES))  # id -> name and domain
+
+    def __post_init__(self) -> None:
+        for person in self.people:
+            person.email = person.email or f"{person.name}@{self.teams[person.team_id][1]}.example"
 
 
 def default_seed() -> Seed:
@@ -142,7 +148,7 @@ def _profile(person: Person, email: bool) -> dict[str, Any]:
         **_images(person.name),
     }
     if email:
-        profile["email"] = f"{person.name}@{TEAM_NAMES[person.team_id][1]}.example"
+        profile["email"] = person.email
     return profile
 
 

@@ -18,7 +18,7 @@ def schedule(world: World, args: Args) -> Json:
     """chat.scheduleMessage."""
     channel = chat.target(world, args)
     text, found = chat.content(args)
-    extra = chat.extras(args)
+    extra = chat.extras(args, found)
     chat.something(text, found, extra)
     if text and len(text) > chat.POST_LIMIT:
         raise SlackError("msg_too_long")

@@ -9,11 +9,9 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-import yaml
 from aiohttp import web
 
 from bot.clock import ShiftedClock
@@ -21,11 +19,11 @@ from bot.sandbox import scheduled
 from bot.sandbox.actor import Actor
 from bot.sandbox.admin import Admin
 from bot.sandbox.apps import App
+from bot.sandbox.consent import Consent
 from bot.sandbox.control import Control
-from bot.sandbox.events import KNOWN
 from bot.sandbox.faults import Faults
 from bot.sandbox.files_http import FilesHttp
-from bot.sandbox.methods import SCOPES
+from bot.sandbox.manifests import load_manifest
 from bot.sandbox.people import TEAM, Person, Seed, default_seed
 from bot.sandbox.records import ApiCall, Delivery
 from bot.sandbox.response_urls import ResponseUrls
@@ -35,24 +33,6 @@ from bot.sandbox.web_api import WebApi
 from bot.sandbox.wire import Json
 
 T = TypeVar("T")
-MANIFEST = Path(__file__).parents[2] / "manifest.yml"
-
-
-def load_manifest(path: Path = MANIFEST) -> Json:
-    """The app manifest at `path`; where there is none, one that allows all that the sandbox knows."""
-    if path.is_file():
-        manifest: Json = yaml.safe_load(path.read_text())
-        return manifest
-    scopes = {scope for needed in SCOPES.values() for scope in needed} - {"connections:write"}
-    return {
-        "features": {
-            "bot_user": {"display_name": "countersign"},
-            "agent_view": {"suggested_prompts": []},
-            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True},
-        },
-        "oauth_config": {"scopes": {"bot": sorted(scopes | {"app_mentions:read", "commands"})}},
-        "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
-    }
 
 
 class Sandbox(Admin):
@@ -123,6 +103,7 @@ class Sandbox(Admin):
         self._control.add_routes(app.router)
         app.on_cleanup.append(self._transports.close)
         FilesHttp(self.world).add_routes(app.router)
+        Consent(self.world).add_routes(app.router)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self._port).start()

@@ -15,7 +15,6 @@ from bot.sandbox import blocks as checker
 from bot.sandbox.elements import element
 from bot.sandbox.messages import Draft
 from bot.sandbox.objects import anything, array, one_of, record, text, union
-from bot.sandbox.people import TEAM_NAMES
 from bot.sandbox.records import ABANDONED, Message, Stream
 from bot.sandbox.state import World
 from bot.sandbox.text import completed, new_block_id
@@ -135,7 +134,7 @@ def _drawn(stream: Stream) -> list[Json]:
 def _recipient(world: World, args: Args) -> None:
     """In channels it must be said for whom the stream is, and wherever it is said it must be true."""
     team, user = args.text("recipient_team_id"), args.text("recipient_user_id")
-    if team and team not in TEAM_NAMES:
+    if team and team not in world.teams:
         raise SlackError("team_not_found")
     if user and user not in world.by_id:
         raise SlackError("user_not_found")

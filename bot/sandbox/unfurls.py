@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-from bot.sandbox import blocks as checker
 from bot.sandbox import messages
+from bot.sandbox.attachments import check_attachments, completed_attachments
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError
@@ -42,11 +41,10 @@ def _message(world: World, args: Args) -> Message:
 
 
 def _preview(content: Any) -> Json:
-    if not isinstance(content, dict) or not content:
+    code, _ = check_attachments([content], [])
+    if code:
         raise SlackError("cannot_parse_attachment")
-    if checker.check_blocks(content.get("blocks", []), "message"):
-        raise SlackError("cannot_parse_attachment")
-    return copy.deepcopy(content)
+    return completed_attachments([content])[0]
 
 
 def unfurl(world: World, args: Args) -> Json:

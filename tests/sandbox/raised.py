@@ -46,7 +46,7 @@ def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionTyp
     codes: set[str] = set()
     named: set[FunctionType] = set()
     for statement in tree.body:
-        for node in _outside_dicts(statement):
+        for node in _may_be_raised(statement):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 codes |= {node.value} & CODES
             if isinstance(node, ast.Name | ast.Attribute) and (target := _target(function, node)):
@@ -56,19 +56,20 @@ def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionTyp
     return frozenset(codes), frozenset(named)
 
 
-def _outside_dicts(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all below it, without the strings and lists in dicts, which are keys and values of answers."""
+def _may_be_raised(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and all below it, without strings that are compared with, and strings and lists in dicts: answers."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.Dict) and isinstance(child, ast.Constant | ast.List):
+        if isinstance(node, ast.Dict | ast.Compare) and isinstance(child, ast.Constant | ast.List):
             continue
-        yield from _outside_dicts(child)
+        yield from _may_be_raised(child)
 
 
 def _target(function: FunctionType, node: ast.expr) -> FunctionType | None:
     """The function of bot.sandbox that an expression names, or None."""
     found: Any = None
-    if isinstance(node, ast.Name) and node.id not in function.__code__.co_varnames:
+    code = function.__code__
+    if isinstance(node, ast.Name) and node.id not in code.co_varnames + code.co_cellvars:
         found = function.__globals__.get(node.id)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         owner = function.__globals__.get(node.value.id, KNOWN_AS.get(node.value.id))
