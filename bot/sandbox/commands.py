@@ -66,7 +66,7 @@ def _payload(world: World, app: App, user: str, channel: Channel, name: str, tex
     return {
         "token": VERIFICATION,
         "team_id": TEAM,
-        "team_domain": team_domain(TEAM)["domain"],
+        "team_domain": team_domain(world, TEAM)["domain"],
         "channel_id": channel.id,
         "channel_name": channel.label,
         "user_id": user,
