@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bot.app import build
 from bot.clock import ShiftedClock
+from bot.sandbox.guide import first_steps
 from bot.sandbox.planner import Planner
 from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
@@ -38,7 +39,7 @@ def run(folder: Path, port: int | None, environ: Mapping[str, str], say: Callabl
     Shop(folder / "shop.db").create()
     clock = ShiftedClock()
     with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port)))
+        sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port), guide=first_steps))
         planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
         settings = demo_settings(folder, sandbox, planner, environ)
         prepare_environment(os.environ, settings)

@@ -46,10 +46,12 @@ class Sandbox(Admin):
         clock: ShiftedClock | None = None,
         seed: Seed | None = None,
         port: int = 0,
+        guide: Callable[[World], Json] | None = None,
     ) -> None:
         self.clock = clock or ShiftedClock()
         world = World(load_manifest() if manifest is None else manifest, self.clock, seed or default_seed())
         super().__init__(world)
+        world.guide = guide
         self.team_id = TEAM
         self.url = self.api_url = ""
         self._loop = asyncio.new_event_loop()

@@ -120,12 +120,9 @@ class Page:
         self.one(f'{THREAD}[data-thread="{root}"]')
 
     def advance(self, seconds: int) -> None:
-        """Move the demo's clock forward by one of the page's steps: 60, 600, 3600 or 86400 seconds."""
-        if self.all(f"[data-testid=clock-{seconds}]"):
-            self.press(f"[data-testid=clock-{seconds}]")
-        else:
-            self.press("[data-testid=clock-menu]")
-            self.press(f'[data-advance="{seconds}"]')
+        """Move the sandbox's clock forward by one of the page's steps: 60, 900, 3600 or 86400 seconds."""
+        self.press("[data-testid=clock-menu]")
+        self.press(f'[data-advance="{seconds}"]')
 
     # talking and reading
 
@@ -240,6 +237,27 @@ class Page:
     def wait_errors(self) -> dict[str, str]:
         """The errors at the modal's fields, once there are some."""
         return self.wait(self.errors, "no errors shown")
+
+    # the keyboard
+
+    def focused(self) -> WebElement:
+        """The element that has the focus."""
+        return self.driver.switch_to.active_element
+
+    def keys(self, *keys: str) -> None:
+        """Press keys where the focus is."""
+        self.focused().send_keys(*keys)
+
+    def has_focus(self, css: str) -> None:
+        """Wait until the element that has the focus fits that selector."""
+        self.wait(lambda: self.driver.execute_script("return document.activeElement.matches(arguments[0])", css), css)
+
+    def menu(self, ts: str, item: str, thread: bool = False) -> None:
+        """Choose from the menu of the message with that ts: link, inspect, edit, delete, or a shortcut's callback_id."""
+        message = f'{THREAD if thread else MAIN} [data-ts="{ts}"]'
+        self.driver.execute_script("arguments[0].focus()", self.one(message))
+        self.press(f"{message} [data-testid=message-menu]")
+        self.press(f'[data-do="{item}"], [data-shortcut="{item}"]')
 
     # looks
 

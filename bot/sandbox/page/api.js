@@ -16,12 +16,28 @@ export async function call(path, body = null) {
   return data;
 }
 
-/** POST; failures (also {"ok": false}) become a toast and null. */
-export async function send(path, body) {
+/** POST; failures (also {"ok": false}) become null, and a toast unless `loud` is false. */
+export async function send(path, body, loud = true) {
   try {
-    const data = await call(path, body);
-    if (data.ok === false) throw new Error(data.message ?? data.error ?? "That did not work.");
-    return data;
+    return accepted(await call(path, body));
+  } catch (error) {
+    if (loud) toast(error.message, "warning");
+    return null;
+  }
+}
+
+function accepted(data) {
+  if (data.ok === false) throw new Error(data.message ?? data.error ?? "That did not work.");
+  return data;
+}
+
+/** Upload a file as a person; `where` is {as, channel, thread_ts?, comment?}. Failures become a toast and null. */
+export async function upload(file, where) {
+  const query = new URLSearchParams(Object.entries({ name: file.name, ...where }).filter(([, value]) => value));
+  try {
+    const answer = await fetch(`/sandbox/upload?${query}`, { method: "POST", body: file });
+    const data = await answer.json().catch(() => ({ ok: false }));
+    return accepted(answer.ok ? data : { ok: false, message: data.message ?? "The file could not be sent." });
   } catch (error) {
     toast(error.message, "warning");
     return null;

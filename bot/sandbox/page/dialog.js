@@ -1,4 +1,4 @@
-// Small layers above the page: menus and yes-or-no questions.
+// The question a button asks before it acts.
 
 import { h } from "./dom.js";
 import { plainText, textObject } from "./mrkdwn.js";
@@ -58,51 +58,4 @@ export function formDialog(title, fields) {
   });
 }
 
-/** A menu below `anchor`: items are {label, note?, attributes?, disabled?, selected?, pick}. Arrow keys, Escape and Tab work. */
-export function openMenu(anchor, items, label) {
-  const close = (refocus) => {
-    menu.remove();
-    anchor.setAttribute("aria-expanded", "false");
-    document.removeEventListener("pointerdown", outside, true);
-    if (refocus) anchor.focus();
-  };
-  const outside = (event) => {
-    if (!menu.contains(event.target) && !anchor.contains(event.target)) close(false);
-  };
-  const buttons = items.map((item) =>
-    h(
-      "button",
-      {
-        type: "button", role: "menuitemradio", "aria-checked": String(Boolean(item.selected)), disabled: item.disabled, ...item.attributes,
-        onclick: () => (close(true), item.pick()),
-      },
-      item.lead ?? null,
-      h("span", { class: "menu-label" }, item.label, item.note ? h("small", {}, item.note) : null),
-    ),
-  );
-  const menu = h("div", { class: "menu", role: "menu", "aria-label": label, "data-testid": "menu" }, buttons);
-  menu.addEventListener("keydown", (event) => {
-    const usable = buttons.filter((b) => !b.disabled);
-    const at = usable.indexOf(document.activeElement);
-    if (event.key === "Escape" || event.key === "Tab") close(true);
-    else if (event.key === "ArrowDown") usable[(at + 1) % usable.length].focus();
-    else if (event.key === "ArrowUp") usable[(at + usable.length - 1) % usable.length].focus();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
-  (anchor.closest("dialog") ?? document.body).append(menu);
-  anchor.setAttribute("aria-expanded", "true");
-  place(menu, anchor);
-  document.addEventListener("pointerdown", outside, true);
-  (buttons.find((b) => b.getAttribute("aria-checked") === "true") ?? buttons[0])?.focus();
-}
-
-function place(menu, anchor) {
-  const box = anchor.getBoundingClientRect();
-  const own = menu.getBoundingClientRect();
-  const left = Math.max(8, Math.min(box.left, window.innerWidth - own.width - 8));
-  const below = box.bottom + 4 + own.height <= window.innerHeight - 8;
-  menu.style.left = `${left}px`;
-  menu.style.top = `${below ? box.bottom + 4 : Math.max(8, box.top - own.height - 4)}px`;
-}
+export { openMenu } from "./menu.js"; // where it was before

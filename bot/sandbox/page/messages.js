@@ -1,32 +1,27 @@
-// A conversation as a list of messages, day dividers and statuses.
+// A conversation as a list of messages with day dividers: author, time, content, files, reactions, and its thread.
 
+import { avatar } from "./avatar.js";
 import { blocks } from "./blocks.js";
 import { clockTime, dayName, fullTime } from "./dates.js";
-import { h, icon, ICONS, reconcile, sign } from "./dom.js";
+import { h, icon, ICONS, reconcile } from "./dom.js";
+import { editor, isEdited } from "./editing.js";
+import { fileList } from "./files.js";
 import { textObject } from "./mrkdwn.js";
 import { messagePlace } from "./place.js";
-import { isReply, person, statusOf, userName, world } from "./world.js";
+import { reactions } from "./reactions.js";
+import { route } from "./route.js";
+import { toolbar } from "./toolbar.js";
+import { authorOf, isBot, person, SLACKBOT, statusOf, statusText, userName, world } from "./world.js";
 
-const HUES = [212, 158, 22, 282, 342, 190, 48, 120];
+const GROUPED = 300; // seconds in which messages of one author stand under one name
 
-/** A square with initials in a colour of its own; the bot's is its sign. */
-export function avatar(id, size = "") {
-  const classes = `avatar ${size}`;
-  if (id === world.bot.id) return h("span", { class: `${classes} app`, "aria-hidden": "true" }, sign());
-  const name = userName(id);
-  const initials = name.split(/\s+/).map((w) => w[0] ?? "").slice(0, 2).join("").toUpperCase();
-  const node = h("span", { class: classes, "aria-hidden": "true" }, initials);
-  const order = [...world.people.keys()].filter((key) => key !== world.bot.id).sort().indexOf(id);
-  node.style.setProperty("--hue", HUES[(order + HUES.length) % HUES.length]);
-  return node;
-}
-
-const authorOf = (m) => (m.user === world.bot.id || m.bot_id ? world.bot.id : m.user);
-const isBot = (m) => authorOf(m) === world.bot.id || person(m.user)?.isBot;
-
-/** Draw `list` into `container`. `thread` tells that it is a thread's pane; `open(ts)` opens a thread. */
-export function drawMessages(container, channel, list, { thread = false, open = null, replies = () => [] } = {}) {
+/**
+ * Draw `list` into `container`. `thread` tells that it is a thread's pane; `open(ts)` opens a thread; `replies(message)`
+ * gives what stands under a message; `fresh` is the ts of the first message that was not read before.
+ */
+export function drawMessages(container, channel, list, { thread = false, open = null, replies = () => [], fresh = null } = {}) {
   const items = [];
+  const lasting = list.filter((m) => !m.is_ephemeral).length;
   let before = null;
   for (const message of list) {
     const day = dayName(Number(message.ts));
@@ -34,82 +29,119 @@ export function drawMessages(container, channel, list, { thread = false, open = 
       items.push({ key: `day-${day}`, sig: day, build: () => h("div", { class: "day", role: "separator", "aria-label": day }, h("span", {}, day)) });
       before = null;
     }
-    items.push(entry(channel, message, compact(before, message, replies), thread, replies(message), open));
-    if (thread && message.ts === message.thread_ts && list.length > 1) {
-      const count = list.length - 1;
-      items.push({ key: "replies", sig: String(count), build: () => h("div", { class: "reply-line" }, `${count} ${count === 1 ? "reply" : "replies"}`) });
+    if (message.ts === fresh) {
+      items.push({ key: "fresh", sig: "", build: () => h("div", { class: "fresh", role: "separator", "aria-label": "New messages", "data-testid": "fresh" }, h("span", {}, "New")) });
+      before = null;
     }
+    items.push(entry(channel, message, compact(before, message, replies), thread, replies(message), open));
+    if (thread && message.ts === route.thread && lasting > 1) items.push(replyLine(lasting - 1));
     before = message;
   }
   reconcile(container, items);
+  oneTabStop(container);
 }
 
+const replyLine = (count) => ({ key: "replies", sig: String(count), build: () => h("div", { class: "reply-line" }, plural(count, "reply", "replies")) });
+const plural = (count, one, many) => `${count} ${count === 1 ? one : many}`;
+
 function compact(before, message, replies) {
-  if (!before || message.blocks?.length > 1) return false; // a card names its author
+  if (!before || message.blocks?.length > 1 || message.subtype || message.files) return false; // a card names its author
   if (before.subtype || message.is_ephemeral || before.is_ephemeral || authorOf(before) !== authorOf(message)) return false;
-  return Number(message.ts) - Number(before.ts) < 300 && !replies(before).length;
+  return Number(message.ts) - Number(before.ts) < GROUPED && !replies(before).length;
 }
 
 function entry(channel, message, small, thread, under, open) {
   const status = thread ? null : statusOf(channel, message.ts);
   const digest = under.length ? [under.length, under.at(-1).ts, [...new Set(under.map(authorOf))]] : null;
   const day = dayName(Number(message.ts));
-  const sig = JSON.stringify([message, small, digest, status?.status, world.me, day, [...world.channels.keys()].length]);
-  return { key: `${message.ts}${message.is_ephemeral ? "-e" : ""}`, sig, build: () => article(channel, message, small, thread, under, status, open) };
+  const sig = JSON.stringify([message, small, digest, status?.status, world.me, day, world.channels.size, world.people.size, isEdited(channel, message)]);
+  return { key: `${message.ts}${message.is_ephemeral ? "-e" : ""}`, sig, build: () => article(channel, message, { small, thread, under, status, open }) };
 }
 
-function article(channel, message, small, thread, under, status, open) {
+/** The list is one stop for the Tab key: the message the arrow keys led to, else the last one. */
+function oneTabStop(container) {
+  const all = [...container.querySelectorAll("article")];
+  const current = all.find((one) => one.contains(document.activeElement)) ?? all.find((one) => one.tabIndex === 0 && one.dataset.chosen) ?? all.at(-1);
+  for (const one of all) one.tabIndex = one === current ? 0 : -1;
+}
+
+/** Arrow keys, Home and End lead from message to message while one of them has the focus. */
+export function messageKeys(event) {
+  const here = document.activeElement;
+  if (here?.tagName !== "ARTICLE") return;
+  const all = [...event.currentTarget.querySelectorAll("article")];
+  const to = { ArrowDown: all.indexOf(here) + 1, ArrowUp: all.indexOf(here) - 1, Home: 0, End: all.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  const next = all[Math.max(0, Math.min(to, all.length - 1))];
+  for (const one of all) {
+    one.tabIndex = one === next ? 0 : -1;
+    one.toggleAttribute("data-chosen", one === next);
+  }
+  next.focus();
+}
+
+const SYSTEM = /^(channel|group)_(join|leave|topic|purpose|name|archive|unarchive)$/;
+
+function article(channel, message, { small, thread, under, status, open }) {
   const author = authorOf(message);
+  const name = message.username ?? userName(author);
   const seconds = Number(message.ts);
   const time = h("time", { class: "time", datetime: new Date(seconds * 1000).toISOString(), title: fullTime(seconds) }, clockTime(seconds));
-  const foreign = person(author)?.team_id && person(author).team_id !== person(world.me)?.team_id;
-  const head = small ? null : h("div", { class: "message-head" },
-    h("span", { class: "name" }, message.username ?? userName(author)), isBot(message) ? h("span", { class: "badge" }, "APP") : null,
-    foreign ? h("span", { class: "badge soft" }, "other company") : null, time);
-  return h(
-    "article",
-    {
-      class: ["message", small && "compact", message.is_ephemeral && "ephemeral"].filter(Boolean).join(" "), "data-testid": "message", "data-ts": message.ts, "data-user": author,
-      "data-ephemeral": message.is_ephemeral ? "true" : null, "data-channel-of": channel, "aria-label": `${userName(author)}, ${clockTime(seconds)}`,
-    },
+  const system = SYSTEM.test(message.subtype ?? "");
+  const classes = ["message", small && "compact", system && "system", message.is_ephemeral && "ephemeral", message.pinned_to && "pinned"];
+  const attributes = {
+    class: classes.filter(Boolean).join(" "), tabindex: -1, "data-testid": "message", "data-ts": message.ts, "data-user": author,
+    "data-ephemeral": message.is_ephemeral ? "true" : null, "data-channel-of": channel, "aria-label": `${name}, ${clockTime(seconds)}`,
+  };
+  return h("article", attributes,
     h("div", { class: "gutter" }, small ? time : avatar(author)),
     h("div", { class: "message-body" },
-      message.is_ephemeral ? h("div", { class: "only-you" }, icon(ICONS.eye, 14), "Only visible to you") : null,
-      head, body(channel, message), replyBar(message, under, status, open)),
-    !thread && open && !message.is_ephemeral ? replyButton(() => open(message.ts)) : null,
-  );
+      note(message), small ? null : head(message, author, name, time), body(channel, message), reactions(channel, message), replyBar(message, under, status, open)),
+    message.subtype === "tombstone" ? null : toolbar(channel, message, thread ? null : open));
 }
 
-function replyButton(onclick) {
-  const says = { title: "Reply in thread", "aria-label": "Reply in thread" };
-  return h("button", { type: "button", class: "hover-action", "data-testid": "reply-in-thread", ...says, onclick }, icon(ICONS.thread, 18));
+function note(message) {
+  if (message.is_ephemeral) return h("div", { class: "over-note" }, icon(ICONS.eye, 14), "Only visible to you");
+  if (!message.pinned_to) return null;
+  return h("div", { class: "over-note" }, icon(ICONS.pin, 14), `Pinned by ${userName(message.pinned_info?.pinned_by)}`);
 }
 
-const streaming = (message) => message.streaming === true || ["in_progress", "streaming", "active"].includes(message.streaming_state);
+function head(message, author, name, time) {
+  const foreign = author !== SLACKBOT && person(author)?.team_id && person(author).team_id !== person(world.me)?.team_id;
+  const team = person(author)?.team ?? "other company";
+  return h("div", { class: "message-head" }, h("span", { class: "name" }, name),
+    isBot(author) || message.bot_id ? h("span", { class: "badge" }, "APP") : null, foreign ? h("span", { class: "badge soft" }, team) : null, time);
+}
+
+export const streaming = (message) => message.streaming === true || ["in_progress", "streaming", "active"].includes(message.streaming_state);
 
 function body(channel, message) {
   if (message.subtype === "tombstone") return h("div", { class: "placeholder" }, "This message was deleted.");
-  const shown = message.blocks?.length ? blocks(message.blocks, messagePlace(channel, message)) : [h("div", { class: "block" }, textObject({ type: "mrkdwn", text: message.text ?? "" }))];
-  const attached = (a) => (a.blocks ? blocks(a.blocks, messagePlace(channel, message)) : textObject({ type: "mrkdwn", text: a.text ?? a.fallback ?? "" }));
-  const extra = (message.attachments ?? []).map((a) => h("div", { class: "attachment" }, attached(a)));
+  if (isEdited(channel, message)) return editor(channel, message);
+  const place = messagePlace(channel, message);
+  const attached = (a) => (a.blocks ? blocks(a.blocks, place) : textObject({ type: "mrkdwn", text: a.text ?? a.fallback ?? "" }));
   const edited = message.edited ? h("span", { class: "edited" }, "(edited)") : null;
-  return h("div", { class: streaming(message) ? "content streaming" : "content", "aria-live": streaming(message) ? "off" : null }, shown, extra, edited);
+  const classes = ["content", streaming(message) && "streaming", message.subtype === "me_message" && "me"].filter(Boolean).join(" ");
+  return h("div", { class: classes }, shown(message, place), fileList(message.files), (message.attachments ?? []).map((a) => h("div", { class: "attachment" }, attachmentTitle(a), attached(a))), edited);
+}
+
+function shown(message, place) {
+  if (message.blocks?.length) return blocks(message.blocks, place);
+  return message.text ? h("div", { class: "block" }, textObject({ type: "mrkdwn", text: message.text })) : null;
+}
+
+function attachmentTitle(a) {
+  const text = a.title_link ? `<${a.title_link}|${a.title ?? a.title_link}>` : a.title;
+  return text ? h("div", { class: "attachment-title" }, textObject({ type: "mrkdwn", text })) : null;
 }
 
 function replyBar(message, under, status, open) {
   if (!open || (!under.length && !status)) return null;
   const faces = [...new Set(under.map(authorOf))].slice(0, 4).map((id) => avatar(id, "tiny"));
-  const words = under.length ? `${under.length} ${under.length === 1 ? "reply" : "replies"}` : "";
-  const last = under.length ? h("span", { class: "last" }, `Last reply ${dayName(Number(under.at(-1).ts)).toLowerCase()} at ${clockTime(Number(under.at(-1).ts))}`) : null;
+  const words = under.length ? h("span", { class: "count" }, plural(under.length, "reply", "replies")) : null;
+  const at = under.length ? Number(under.at(-1).ts) : 0;
+  const last = under.length ? h("span", { class: "last" }, `Last reply ${dayName(at).toLowerCase()} at ${clockTime(at)}`) : null;
   return h("button", { type: "button", class: "reply-bar", "data-testid": "open-thread", "data-thread": message.ts, onclick: () => open(message.ts) },
-    faces, words ? h("span", { class: "count" }, words) : null, status ? h("span", { class: "thinking" }, statusText(status)) : last);
-}
-
-/** "Countersign is thinking…": a status is a phrase that follows the app's name. */
-export const statusText = (status) => `${world.bot.name} ${status.status}`;
-
-/** The top-level messages of a channel: no replies, except ephemeral ones outside any visible thread. */
-export function topLevel(channel) {
-  const all = world.messages[channel] ?? [];
-  return all.filter((m) => !isReply(m) || m.subtype === "thread_broadcast");
+    faces, words, status ? h("span", { class: "thinking" }, statusText(status)) : last);
 }

@@ -1,68 +1,95 @@
-// The left column: workspace, channels, direct messages, apps, and what is unread in them.
+// The left column: channels, direct messages, apps, and what is unread in them. On a phone it opens over the page.
 
+import { go } from "./app.js";
 import { h, icon, ICONS, reconcile } from "./dom.js";
-import { avatar } from "./messages.js";
-import { channelName, isBotDm, otherSide, world } from "./world.js";
+import { avatar } from "./avatar.js";
+import { route } from "./route.js";
+import { botDm, channelName, isBotDm, isDirect, messagesOf, otherSide, userName, world } from "./world.js";
 
+const $ = (id) => document.querySelector(`[data-testid=${id}]`);
 const READ_KEY = "countersign-read";
 const read = JSON.parse(sessionStorage.getItem(READ_KEY) ?? "{}"); // person/channel -> newest ts that was on screen
 
+/** Wire the button that opens the column on narrow screens, and the arrow keys within it. */
+export function startSidebar() {
+  const button = $("menu-button");
+  button.append(icon(ICONS.menu));
+  button.addEventListener("click", () => {
+    const open = document.body.classList.toggle("menu-open");
+    button.setAttribute("aria-expanded", String(open));
+    if (open) (document.querySelector(".side-row.active") ?? document.querySelector(".side-row"))?.focus();
+  });
+  document.querySelector(".frame").addEventListener("click", (event) => {
+    if (!$("sidebar").contains(event.target)) closeSidebar();
+  });
+  $("sidebar").addEventListener("keydown", arrows);
+}
+
+/** Close the column where it lies over the page. */
+export function closeSidebar(refocus = false) {
+  document.body.classList.remove("menu-open");
+  $("menu-button").setAttribute("aria-expanded", "false");
+  if (refocus) $("menu-button").focus();
+}
+
+function arrows(event) {
+  const rows = [...$("sidebar").querySelectorAll(".side-row")];
+  const at = rows.indexOf(document.activeElement);
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  rows[Math.max(0, Math.min(to, rows.length - 1))].focus();
+}
+
 /** Count a channel's messages as seen by the person we act as. */
 export function markRead(channel) {
-  const last = (world.messages[channel] ?? []).at(-1)?.ts;
+  const last = messagesOf(channel).at(-1)?.ts;
   if (!last || read[`${world.me}/${channel}`] === last) return;
   read[`${world.me}/${channel}`] = last;
   sessionStorage.setItem(READ_KEY, JSON.stringify(read));
 }
 
 function unread(channel) {
-  if (!channel.unread) return { some: false, count: 0 }; // read, perhaps in another tab
-  const seen = read[`${world.me}/${channel.id}`];
-  if (seen === undefined) return { some: true, count: mentions(channel, "0") };
-  const fresh = (world.messages[channel.id] ?? []).some((m) => m.user !== world.me && m.ts > seen);
-  return { some: fresh, count: mentions(channel, seen) };
+  if (!channel.unread || channel.id === route.channel) return { some: false, count: 0 }; // read, perhaps in another tab
+  const seen = read[`${world.me}/${channel.id}`] ?? "0";
+  const some = seen === "0" || messagesOf(channel.id).some((m) => m.user !== world.me && m.ts > seen);
+  return { some, count: world.notifications.filter((n) => n.channel === channel.id && String(n.ts) > seen).length };
 }
 
-const mentions = (channel, since) => world.notifications.filter((n) => n.channel === channel.id && String(n.ts) > since).length;
-
-/** The bot's DM as a channel, also before it was first opened. */
-export function botDm() {
-  return [...world.channels.values()].find(isBotDm) ?? { id: `D${world.me.slice(1)}`, is_im: true, members: [world.me, world.bot.id] };
+/** Draw the column. */
+export function drawSidebar() {
+  const all = [...world.channels.values()].filter((c) => !c.is_archived);
+  const byName = (a, b) => channelName(a.id).localeCompare(channelName(b.id));
+  const rooms = all.filter((c) => !isDirect(c)).sort(byName);
+  const direct = all.filter((c) => isDirect(c) && !isBotDm(c)).sort(byName);
+  const apps = world.apps.map(botDm);
+  const sections = [["Channels", rooms], ["Direct messages", direct], ["Apps", apps], ["Not joined", world.joinable.filter((c) => !c.is_archived)]];
+  const rows = sections.filter(([, list]) => list.length).flatMap(([title, list]) => [heading(title), ...list.map(row)]);
+  reconcile($("sidebar"), rows);
 }
 
-/** Draw the column; `go(channelId)` leads somewhere. */
-export function drawSidebar(node, current, go) {
-  const all = [...world.channels.values()];
-  const rooms = all.filter((c) => !c.is_im).sort((a, b) => a.name.localeCompare(b.name));
-  const direct = all.filter((c) => c.is_im && !isBotDm(c));
-  const rows = [
-    fixed("head", () => h("div", { class: "workspace" }, h("span", { class: "workspace-name" }, "Sandbox"))),
-    heading("Channels"), ...rooms.map((c) => row(c, current, go)),
-    ...(direct.length ? [heading("Direct messages"), ...direct.map((c) => row(c, current, go))] : []),
-    heading("Apps"), row(botDm(), current, go),
-    fixed("foot", () => h("p", { class: "sidebar-foot" }, "Switch who you are at the top right. Another tab can be another person.")),
-  ];
-  reconcile(node, rows);
-}
+const heading = (text) => ({ key: `h-${text}`, sig: "", build: () => h("h2", { class: "side-heading" }, text) });
 
-const fixed = (key, build) => ({ key, sig: "", build });
-const heading = (text) => fixed(`h-${text}`, () => h("h2", { class: "side-heading" }, text));
-
-function row(channel, current, go) {
-  const { some, count } = channel.id === current ? { some: false, count: 0 } : unread(channel);
-  const name = channel.is_im ? (isBotDm(channel) ? world.bot.name : channelName(channel.id)) : channel.name;
-  const active = channel.id === current;
-  const sign = channel.is_im ? avatar(otherSide(channel), "tiny") : icon(channel.is_private ? ICONS.lock : ICONS.hash, 16);
+function row(channel) {
+  const { some, count } = unread(channel);
+  const name = isDirect(channel) ? (channel.absent ? userName(otherSide(channel)) : channelName(channel.id)) : channel.name;
+  const active = channel.id === route.channel;
   return {
     key: channel.id,
-    sig: JSON.stringify([name, active, some, count, channel.is_private, channel.is_ext_shared, world.me]),
-    build: () =>
-      h("button",
-        {
-          type: "button", class: ["side-row", active && "active", some && "unread"].filter(Boolean).join(" "), "aria-current": active ? "page" : null,
-          "data-channel": channel.id, "data-channel-name": name, onclick: () => go(channel.id),
-        },
-        sign, h("span", { class: "side-name" }, name), channel.is_ext_shared ? h("span", { class: "shared", title: "Shared with another company" }, "shared") : null,
-        some ? h("span", { class: "sr" }, "unread") : null, count ? h("span", { class: "count-badge", "aria-label": `${count} new for you` }, String(count)) : null),
+    sig: JSON.stringify([name, active, some, count, channel.is_private, channel.is_ext_shared, channel.members?.length, world.me]),
+    build: () => {
+      const classes = ["side-row", active && "active", some && "unread"].filter(Boolean).join(" ");
+      const attributes = { type: "button", class: classes, "aria-current": active ? "page" : null, "data-channel": channel.id, "data-channel-name": name, title: name.length > 22 ? name : null };
+      return h("button", { ...attributes, onclick: () => go(channel.id) },
+        sign(channel), h("span", { class: "side-name" }, name),
+        channel.is_ext_shared ? h("span", { class: "shared", title: "Shared with another company" }, "shared") : null,
+        some ? h("span", { class: "sr" }, count ? `, unread, ${count} for you` : ", unread") : null,
+        count ? h("span", { class: "count-badge", "aria-hidden": "true" }, count > 99 ? "99+" : String(count)) : null);
+    },
   };
+}
+
+function sign(channel) {
+  if (channel.is_mpim) return h("span", { class: "avatar tiny many", "aria-hidden": "true" }, String(channel.members.length - 1));
+  return channel.is_im ? avatar(otherSide(channel), "tiny") : icon(channel.is_private ? ICONS.lock : ICONS.hash, 16);
 }
