@@ -253,7 +253,7 @@ class Page:
         self.wait(lambda: self.driver.execute_script("return document.activeElement.matches(arguments[0])", css), css)
 
     def menu(self, ts: str, item: str, thread: bool = False) -> None:
-        """Choose from the menu of the message with that ts: link, inspect, edit, delete, or a shortcut's callback_id."""
+        """Choose from the menu of the message: link, inspect, edit, delete, or a shortcut's callback_id."""
         message = f'{THREAD if thread else MAIN} [data-ts="{ts}"]'
         self.driver.execute_script("arguments[0].focus()", self.one(message))
         self.press(f"{message} [data-testid=message-menu]")
