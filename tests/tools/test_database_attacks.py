@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import Table, ToolError
-from tests.tools.database_attacks import BOTH, DISGUISED, LEAKING_CHANGES, LEAKS, MASKED, TOLD_NOTHING
+from tests.tools.database_attacks import BOTH, DISGUISED
+from tests.tools.database_leaks import LEAKING_CHANGES, LEAKS, MASKED, TOLD_NOTHING
 from tests.tools.database_world import VALUES, World
 
 REFUSED = (ToolError, ValidationError)
