@@ -131,7 +131,7 @@ def test_unreachable(environ: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("take", "add", "level", "named"),
-    [("usergroups:read", "", "fail", "usergroups:read"), ("", "files:write", "warn", "files:write")],
+    [("usergroups:read", "", "fail", "usergroups:read"), ("", "reminders:read", "warn", "reminders:read")],
 )
 def test_scopes(environ: dict[str, str], take: str, add: str, level: str, named: str) -> None:
     """The scopes Slack reports are held against the manifest: a missing one fails, a needless one is told."""
