@@ -32,12 +32,14 @@ class Flow:
         """`lenient`: nothing is refused; whatever a secret column has a part in is secret."""
         self._catalog, self._lenient = catalog, lenient
         self.secrets: set[tuple[str, str]] = set()  # mentioned: folded table and column
+        used: set[str] = set()
         for each in query.find_all(exp.Table):
             each.set("db", None)
+            used |= {each.name, each.name.lower()}
         columns: dict[str, object] = {
             name: {catalog.column_key(each): "text" for each in table.columns}
             for name, table in catalog.tables.items()
-            if table.columns
+            if table.columns and used & {name, name.lower()}
         }
         schema = MappingSchema(columns, dialect=catalog.dialect, normalize=False)
         try:

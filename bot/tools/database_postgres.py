@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import pq
+from psycopg import generators, pq
 from psycopg.errors import error_from_result
 from psycopg.types.string import TextLoader
 from sqlalchemy import create_engine
@@ -197,10 +197,20 @@ class PostgresSession(Session):
 
     def _described(self, text: str) -> pq.abc.PGresult:
         """What the server says the one statement in `text` returns; it refuses more than one. Nothing runs."""
-        for result in (self._raw.pgconn.prepare(_NAME, text.encode()), self._raw.pgconn.describe_prepared(_NAME)):
-            if result.status != pq.ExecStatus.COMMAND_OK:
-                raise error_from_result(result)
+        line = self._raw.pgconn
+        line.send_prepare(_NAME, text.encode())
+        self._answer()
+        line.send_describe_prepared(_NAME)
+        result = self._answer()
         self._raw.execute(b"DEALLOCATE countersign")
+        return result
+
+    def _answer(self) -> pq.abc.PGresult:
+        """What comes back for what was sent; the time the server takes is left to other threads, as libpq would not."""
+        result: pq.abc.PGresult
+        (result,) = self._raw.wait(generators.execute(self._raw.pgconn))
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            raise error_from_result(result)
         return result
 
     def _origins(self, found: list[tuple[int, int]]) -> tuple[tuple[str, str] | None, ...]:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, inspect
 from sqlalchemy.engine.reflection import ObjectKind
+from sqlalchemy.types import NullType
 
 from bot.tools import ToolError
 from bot.tools.database_catalog import Catalog, Column, Table
@@ -133,7 +134,7 @@ def _column(found: Any) -> Column:
     default = str(found.get("default") or "").lower()
     made = "(" in default or "current_" in default or bool(found.get("identity"))
     try:
-        written = str(found["type"])
+        written = "?" if isinstance(found["type"], NullType) else str(found["type"])
     except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
         written = "?"
     return Column(found["name"], written, bool(found.get("nullable", True)), made)

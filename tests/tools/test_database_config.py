@@ -1,0 +1,172 @@
+"""The file that names databases: what it means, what its author is told, and that a URL is never shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.doctor_databases import check_databases
+from bot.policy import Allow, Ask, Deny, parse
+from bot.settings import Settings, SettingsError
+from bot.tools import REASON_FIELD
+from bot.tools.database_config import DatabasesError, parse_databases
+from tests.tools.database_world import World, sqlite_world
+
+GOOD = """
+[[database]]
+name = "shop"
+url = "sqlite:///shop.db"
+about = "Orders and customers"
+secret = ["orders.card_number", "*.password"]
+max_rows = 50
+timeout = 3
+
+[[database]]
+name = "crm"
+url_env = "CRM_URL"
+about = "People we know"
+schema = "sales"
+read_only = true
+"""
+ENVIRON = {"CRM_URL": "postgresql://agent:s3cret@db.example/crm?sslmode=require"}
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with a file, line by line."""
+    with pytest.raises(DatabasesError) as caught:
+        parse_databases(text, ENVIRON, "d.toml")
+    assert "s3cret" not in str(caught.value)
+    return list(caught.value.problems)
+
+
+def test_what_is_meant() -> None:
+    """Names, kinds, limits and secrets are taken; what is left out has its default; no password is ever printed."""
+    shop, crm = parse_databases(GOOD, ENVIRON)
+    assert (shop.name, shop.dialect, shop.max_rows, shop.timeout, shop.read_only) == ("shop", "sqlite", 50, 3.0, False)
+    assert shop.path == Path.cwd() / "shop.db"
+    assert (crm.dialect, crm.schema_name, crm.read_only, crm.max_changes) == ("postgres", "sales", True, 100)
+    assert shop.is_secret("Orders", "CARD_NUMBER")
+    assert shop.is_secret("anything", "password")
+    assert not shop.is_secret("orders", "password_hint")
+    assert "s3cret" not in repr((shop, crm))
+    assert parse_databases("", {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ('name = "shop"', 'name = "Shop!"', 3, "database 1 name: write a-z"),
+        ('name = "crm"', 'name = "shop"', 11, "database 2 name: the name 'shop' is taken"),
+        ('"sqlite:///shop.db"', '"sqlite://"', 4, "it names no file"),
+        ('"sqlite:///shop.db"', '"sqlite:///:memory:"', 4, "it names no file"),
+        ('"sqlite:///shop.db"', '"sqlite:///file:shop.db?uri=true"', 4, "it names no file"),
+        ('"sqlite:///shop.db"', '"sqlite:///file:shop.db"', 4, "not a file: URI"),
+        ('"sqlite:///shop.db"', '"mysql://x:s3cret@y/z"', 4, "only sqlite and postgresql"),
+        ('"sqlite:///shop.db"', '"postgresql://host/db"', 4, "no role"),
+        ('"sqlite:///shop.db"', '"postgresql://a:s3cret@h/d?options=-csearch_path=x"', 4, "options is not taken"),
+        ('"sqlite:///shop.db"', '"s3cret"', 4, "it is no URL"),
+        ("CRM_URL", "NOT_SET", 12, "database 2 url_env: the variable NOT_SET is not set"),
+        ('url_env = "CRM_URL"', 'url_env = "CRM_URL"\nurl = "sqlite:///x"', 12, "remove one of them"),
+        ('url_env = "CRM_URL"\n', "", 10, "database 2 url: is missing"),
+        ("max_rows = 50", "max_rows = 0", 7, "greater than or equal to 1"),
+        ("max_rows = 50", "maxrows = 50", 7, "unknown key"),
+        ("read_only = true", 'read_only = "yes"', 15, "write true or false"),
+        ('"*.password"', '"password"', 6, "is no column"),
+        ('about = "People we know"', "", 10, "database 2 about: is missing"),
+        ("[[database]]", "[database]", 1, "this is not TOML|two brackets"),
+        ("[[database]]", "[[databases]]", 1, "unknown key; databases are headed"),
+        ("max_rows = 50", "max_rows = ", 7, "this is not TOML"),
+    ],
+)
+def test_what_its_author_is_told(old: str, new: str, line: int, words: str) -> None:
+    """Each mistake is told with file, line, key and remedy, and without what a URL holds."""
+    assert old in GOOD
+    count = -1 if old == "[[database]]" else 1
+    (first, *_) = problems(GOOD.replace(old, new, count))
+    assert first.startswith("d.toml:")
+    if "TOML" not in words and "headed" not in words:
+        assert first.startswith(f"d.toml:{line}:")
+    assert re.search(words, first)
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """The least that a start needs, and a databases file."""
+    (tmp_path / "policy.toml").touch()
+    (tmp_path / "databases.toml").write_text(GOOD.replace("sqlite:///shop.db", f"sqlite:///{tmp_path / 'shop.db'}"))
+    return {
+        "SLACK_BOT_TOKEN": "xoxb-1",
+        "SLACK_APP_TOKEN": "xapp-1",
+        "OPENAI_API_KEY": "key",
+        "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
+        "COUNTERSIGN_DATABASES": str(tmp_path / "databases.toml"),
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'countersign.db'}",
+    }
+
+
+def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
+    """The setting names the file; its mistakes are told with all others at the start; url_env may come from .env."""
+    (tmp_path / ".env").write_text(f"CRM_URL={ENVIRON['CRM_URL']}\n")
+    assert [each.name for each in Settings.load(environ, tmp_path / ".env").databases] == ["shop", "crm"]
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(environ | {"COUNTERSIGN_TICK": "x"})
+    assert "database 2 url_env" in caught.value.problems[0]
+    assert caught.value.problems[1].startswith("COUNTERSIGN_TICK: ")
+    assert len(caught.value.problems) == 2
+    with pytest.raises(SettingsError, match="make it a readable text file"):
+        Settings.load(environ | {"COUNTERSIGN_DATABASES": "/nowhere"})
+
+
+def test_the_doctor(environ: dict[str, str], tmp_path: Path) -> None:
+    """The doctor opens each database as a tool would, says what it sees, and what is wrong with a remedy."""
+    path = tmp_path / "databases.toml"
+    path.write_text(path.read_text().replace('"*.password"', '"*.password", "orders.cvv"'))
+    sqlite_world(tmp_path)
+    settings = Settings.load(environ | {"CRM_URL": f"sqlite:///{tmp_path / 'countersign.db'}"})
+    ok, warn, fail = check_databases(settings)
+    assert (ok.level, ok.about) == ("ok", "database shop")
+    assert "9 tables, 3 secret columns; it can be read and changed" in ok.text
+    assert (warn.level, warn.text) == ("warn", "no column is named orders.cvv")
+    assert (fail.level, fail.about) == ("fail", "database crm")
+    assert "Countersign's own database" in fail.text
+
+
+def test_the_doctor_and_a_role(pg: World) -> None:
+    """The doctor names the server and the role."""
+    settings = Settings.model_construct(databases=(pg.database,), database_url="sqlite:///c.db")
+    (found,) = check_databases(settings)
+    assert found.text.startswith("PostgreSQL ")
+    assert " as agent, " in found.text
+
+
+WHO = '[defaults]\napprovers = ["U0123"]\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        ("", Ask),
+        ('[[rule]]\ntool = "*"\neffect = "read"\nverdict = "allow"\n', Ask),
+        ('[[rule]]\nverdict = "allow"\neffect = "read"\n', Ask),
+        ('[[rule]]\ntool = ["*", "look_up_order"]\neffect = "read"\nverdict = "allow"\n', Ask),
+        ('[[rule]]\ntool = "query"\nverdict = "allow"\n', Allow),
+        ('[[rule]]\ntool = ["*", "quer?"]\neffect = "read"\nverdict = "allow"\n', Allow),
+        ('[[rule]]\ntool = "*"\nverdict = "deny"\nreason = "No."\n', Deny),
+    ],
+)
+def test_queries_ask_by_default(rule: str, verdict: type) -> None:
+    """A query is a read that people are asked about, until a rule that names it allows it; other reads are not."""
+    policy = parse(WHO + rule).model_copy(update={"asking": frozenset({"query"})})
+    assert isinstance(policy.gate("query", "read"), verdict)
+    assert isinstance(policy.gate("tables", "read"), Deny if verdict is Deny else Allow)
+
+
+def test_a_query_says_why(lite: World) -> None:
+    """Who may have to approve a query is told the reason, as with a change."""
+    assert {name: REASON_FIELD in tool.schema()["properties"] for name, tool in lite.tools.items()} == {
+        "tables": False,
+        "query": True,
+        "change": True,
+    }

@@ -1,0 +1,206 @@
+"""What a change's card says it would do, and that it is held to it."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pydantic import ValidationError
+
+from bot.tools import ChangedError, Effect, Table, ToolError
+from bot.tools.run import Changed, run_tool
+from tests.tools import context
+from tests.tools.database_world import World
+
+
+def test_an_update(world: World) -> None:
+    """Old and new side by side, columns aligned, what stays said to stay, secrets as masks."""
+    shown = world.preview("UPDATE orders SET status = 'shipped', note = 'sent', card_number = NULL WHERE total >= 20")
+    assert shown.text.splitlines() == [
+        "Changes 2 rows of orders.",
+        "1. id 2",
+        "   status       pending → shipped",
+        "   note         NULL → sent",
+        "   card_number  •••••••• → ••••••••",
+        "2. id 3",
+        "   status       shipped  (stays)",
+        "   note         third → sent",
+        "   card_number  •••••••• → ••••••••",
+    ]
+    assert shown.expects == "rows=2"
+
+
+def test_a_delete(world: World) -> None:
+    """The rows that would be gone, side by side, without the secret column; at most five, the others counted."""
+    shown = world.preview("DELETE FROM account WHERE id = 1")
+    assert shown.text == "Deletes 1 row of account.\nid  login\n1   root\n(and 1 more column)"
+    world.raw("INSERT INTO heap SELECT 'c', a.number FROM heap AS a, heap AS b, heap AS c")
+    shown = world.preview("DELETE FROM heap")
+    assert shown.text.splitlines()[0] == "Deletes 10 rows of heap."
+    assert shown.text.splitlines()[-1] == "… and 5 more rows"
+    assert len(shown.text.splitlines()) == 8
+
+
+def test_an_insert(world: World) -> None:
+    """The rows as they would be, with what the database fills in itself."""
+    shown = world.preview("INSERT INTO customer (id, name) VALUES (8, 'Ada'), (9, 'Bo')")
+    assert shown.text.splitlines() == [
+        "Adds 2 rows of customer.",
+        "id  name  email",
+        "8   Ada   NULL",
+        "9   Bo    NULL",
+    ]
+    assert shown.expects == "rows=2"
+
+
+def test_a_narrow_card(world: World) -> None:
+    """Nothing is wider than the card: long values stand one below the other and end in …, controls are dots."""
+    world.raw(f"UPDATE orders SET note = '{'long ' * 30}', status = 'a\tb' WHERE id = 1")
+    for sql in (
+        "UPDATE orders SET note = 'short' WHERE id = 1",
+        "DELETE FROM account",
+        "UPDATE orders SET status = 'x'",
+    ):
+        lines = world.preview(sql).text.splitlines()
+        assert max(map(len, lines)) <= 60
+    lines = world.preview("UPDATE orders SET note = 'short' WHERE id = 1").text.splitlines()
+    assert lines[2] == "   note"
+    assert lines[3].startswith("   − long long")
+    assert lines[3].endswith("…")
+    assert lines[4] == "   + short"
+    assert "a·b → x" in world.preview("UPDATE orders SET status = 'x'").text
+
+
+@pytest.mark.parametrize(
+    ("sql", "words", "expects"),
+    [
+        ("UPDATE watched SET value = 3", "it has the trigger watch|watched has the trigger watch", "rows=2"),
+        ("DELETE FROM orders WHERE id > 1", r"rows of line change with it \(foreign key", "rows=2"),
+        ("UPDATE heap SET number = random() WHERE word = 'a'", "random gives another value when it runs", ""),
+        ("DELETE FROM heap WHERE word < CURRENT_DATE || ''", "current_date gives another value", ""),
+    ],
+)
+def test_what_cannot_be_tried_out(world: World, sql: str, words: str, expects: str) -> None:
+    """Triggers, cascades and volatile functions are named, the change is not run, and what is known is told."""
+    before = world.dump()
+    shown = world.preview(sql)
+    assert world.dump() == before
+    assert "Not tried out beforehand, because:" in shown.text
+    assert re.search(words, shown.text)
+    assert shown.expects == expects
+    assert ("rows of" in shown.text.splitlines()[0]) == bool(expects)
+    assert ("is not known" in shown.text.splitlines()[0]) == (not expects)
+
+
+def test_more_that_cannot_be_tried_out(pg: World) -> None:
+    """PostgreSQL: sequences, rules, children and partitions."""
+    sequence = pg.preview("INSERT INTO numbered (word) VALUES ('a'), ('b')")
+    assert "- id gets its value only when it runs" in sequence.text
+    assert (sequence.expects, pg.raw("SELECT is_called FROM numbered_id_seq")) == ("rows=2", [(False,)])
+    pg.raw("CREATE RULE also AS ON DELETE TO heap DO ALSO DELETE FROM log")
+    assert "it has the rule also" in pg.preview("DELETE FROM heap").text
+    pg.raw("CREATE TABLE part (id INTEGER, word TEXT) PARTITION BY LIST (id)")
+    pg.raw("CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1)")
+    pg.raw("GRANT ALL ON part, part_1 TO agent")
+    assert "part is a partitioned table" in pg.preview("INSERT INTO part (id, word) VALUES (1, 'x')").text
+    counted = pg.preview("INSERT INTO numbered (word) SELECT word FROM heap")
+    assert counted.text.startswith("Adds 2 rows of numbered.\nNot tried out")
+
+
+def test_without_a_key(world: World) -> None:
+    """Rows without a key, or whose key changes, cannot be found again: only what was is shown."""
+    for sql in ("UPDATE heap SET number = 0", "UPDATE customer SET id = 9 WHERE id = 1 AND name = 'x'"):
+        assert "only the rows before" in world.preview(sql).text
+
+
+def test_nothing_matches(world: World) -> None:
+    """A change of nothing is said to be one, and is held to it."""
+    shown = world.preview("DELETE FROM heap WHERE word = 'zzz'")
+    assert (shown.text, shown.expects) == ("Deletes 0 rows of heap: nothing matches.", "rows=0")
+    world.raw("INSERT INTO heap VALUES ('zzz', 9)")
+    with pytest.raises(ChangedError):
+        world.change("DELETE FROM heap WHERE word = 'zzz'", shown.expects)
+
+
+def test_it_is_held_to_what_was_shown(world: World) -> None:
+    """When other rows match by now, nothing is changed, and the error is the one that leads to asking again."""
+    sql = "UPDATE heap SET number = 0 WHERE number > 0"
+    shown = world.preview(sql)
+    world.raw("INSERT INTO heap VALUES ('new', 5)")
+    before = world.dump()
+    with pytest.raises(ChangedError, match="It would touch 3 rows of heap now, and 2 were shown"):
+        world.change(sql, shown.expects)
+    assert world.dump() == before
+    assert world.change(sql, world.preview(sql).expects) == {"rows": 3, "table": "heap"}
+    assert world.raw("SELECT sum(number) FROM heap") == [(0,)]
+
+
+def test_through_the_executor(world: World) -> None:
+    """Run as the executor runs tools, a change of circumstances ends as Changed."""
+    tool = world.tools["change"]
+    args = tool.arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
+    with ThreadPoolExecutor(1) as pool:
+        ended = run_tool(tool, args, context(expects="rows=7"), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
+    assert isinstance(ended, Changed)
+    assert (tool.does, tool.idempotent, world.tools["query"].asks) == (Effect.DESTRUCTIVE, False, True)
+
+
+def test_too_many_rows(world: World) -> None:
+    """The settings bound how many rows one change may touch, on the card as when it runs."""
+    small = world.with_options(max_changes=1)
+    before = world.dump()
+    assert "it touches 2 rows, and at most 1 may change at once" in small.preview("DELETE FROM heap").text
+    with pytest.raises(ToolError, match="at most 1 may change at once"):
+        small.change("DELETE FROM heap")
+    assert world.dump() == before
+
+
+def test_a_change_that_fails(world: World) -> None:
+    """What the database refuses is told in its words, on the card and when it runs."""
+    assert "⚠ Trying it out failed: the database says: " in world.preview("UPDATE orders SET status = NULL").text
+    with pytest.raises(ToolError, match=r"the database says: .*(?i:null)"):
+        world.change("UPDATE orders SET status = NULL")
+
+
+def test_read_only(world: World) -> None:
+    """A read-only database has no tool change, and beside others that have one, a change there is refused."""
+    assert set(world.with_options(read_only=True).tools) == {"tables", "query"}
+    locked = world.with_options(read_only=True)
+    locked.tools = world.with_options(read_only=False).tools
+    assert isinstance(locked.query("SELECT 1"), Table)
+
+
+def test_the_preview_of_a_query(world: World) -> None:
+    """The card of a query says how much it reads, what is masked, and what would be refused."""
+    assert world.preview("SELECT card_number FROM orders", "query").text == (
+        "Reads at most 200 rows and changes nothing; 1 secret column masked."
+    )
+    assert world.preview("SELECT nothing FROM orders", "query").text.startswith("⚠ It would be refused: its columns")
+
+
+def test_results(world: World) -> None:
+    """Rows are bounded and the bound is told; values are kept exact; an unknown database is refused with the names."""
+    few = world.with_options(max_rows=2)
+    found = few.query("SELECT id FROM orders ORDER BY id")
+    assert (found.columns, found.rows, found.more) == (("id",), ((1,), (2,)), True)
+    assert not few.query("SELECT id FROM orders WHERE id < 3").more
+    assert world.query("SELECT 9007199254740993 AS n, NULL AS empty").rows == (("9007199254740993", None),)
+    with pytest.raises(ValidationError, match="there is no database crm; there are: shop"):
+        world.tools["query"].arguments.model_validate({"database": "crm", "sql": "SELECT 1"})
+
+
+def test_a_last_semicolon(world: World) -> None:
+    """One semicolon at the end means nothing and is dropped before anything is shown."""
+    args = world.tools["query"].arguments.model_validate({"database": "shop", "sql": " SELECT 1 ; \n"})
+    assert args.model_dump() == {"database": "shop", "sql": "SELECT 1"}
+
+
+def test_tables(world: World) -> None:
+    """The model is told the tables, types and which columns are secret; a part of a name chooses among them."""
+    tool = world.tools["tables"]
+    text = tool.function(tool.arguments(), context())
+    assert "orders: id INTEGER key, customer_id INTEGER, status TEXT, total NUMERIC, card_number TEXT SECRET" in text
+    assert re.search(r"cards \[view\]: id INTEGER, shouted \S+ SECRET", text)
+    only = tool.function(tool.arguments(database="shop", named="ACC"), context())
+    assert [line.split(":")[0].strip() for line in only.splitlines()[1:]] == ["account"]
