@@ -95,8 +95,10 @@ def dump_gate(gate: Gate) -> str:
     return canonical(gate.model_dump(mode="json"))
 
 
-def fingerprint(core: Core, run: Run, tool: Tool[Any], arguments: str, gate: str, revision: int) -> str:
-    """The digest of exactly what would run, for whom, under which gate."""
+def fingerprint(
+    core: Core, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
+) -> str:
+    """The digest of exactly what would run, for whom, under which gate, and what its preview promised."""
     return digest(
         core.key,
         tool=tool.name,
@@ -106,6 +108,7 @@ def fingerprint(core: Core, run: Run, tool: Tool[Any], arguments: str, gate: str
         team=run.team,
         gate=gate,
         revision=revision,
+        expects=expects,
     )
 
 

@@ -194,7 +194,9 @@ class Deciding:
         """Whether it was stored; the editor is told when it was not. `last`: then the delivery is dealt with."""
         core, call, at = self._core, shown.call, delivery.received_at
         tool, gate = core.tools.tools[call.tool], dump_gate(edit.gate)
-        digest = fingerprint(core, run, tool, edit.arguments, gate, call.revision + 1)
+        digest = fingerprint(
+            core, run, tool, edit.arguments, gate=gate, revision=call.revision + 1, expects=edit.preview.expects
+        )
         deadline = at + timedelta(seconds=edit.gate.deadline)
         other_people = route(load_gate(call.gate)) != route(edit.gate)
         try:
@@ -205,7 +207,8 @@ class Deciding:
         with core.store.write() as tx:
             outcome = decisions.edit(
                 tx, call.id, call.revision, delivery.user, at=at, arguments=edit.arguments, digest=digest, gate=gate,
-                deadline=min(deadline, call.deadline) if call.deadline else deadline, preview=edit.preview,
+                deadline=min(deadline, call.deadline) if call.deadline else deadline,
+                preview=edit.preview.text, expects=edit.preview.expects,
             )  # fmt: skip
             if not isinstance(outcome, Applied):
                 self._tell(tx, delivery, self._judge.lost(outcome, delivery.user))

@@ -14,11 +14,12 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments, load_gate
+from bot import again
+from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
 from bot.policy import Allow, Ask, Deny
-from bot.routing import withdraw
+from bot.results import put_table
 from bot.tools import Effect, Tool, ToolContext
-from bot.tools.run import Lost, Raised, Ran, Refused, TimedOut, run_tool
+from bot.tools.run import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
 from storage import audit, calls, decisions, moves, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
@@ -60,14 +61,16 @@ class CallExecutor:
         if shown.call.status is C.APPROVED and not self._start(run, shown.call):
             return
         context = ToolContext(
-            shown.call.id, run.id, run.team, run.requester, run.channel, run.thread_ts, core.clock.now()
-        )
+            shown.call.id, run.id, run.team, run.requester, run.channel, run.thread_ts, core.clock.now(),
+            shown.call.expects,
+        )  # fmt: skip
         log.info("run %s call %s: %s starts", run.id, call_id, tool.name)
         outcome = run_tool(
             tool, args, context, portal=self._portal, executor=self._pool,
             heartbeat=lambda: self._renew(run), beat=core.settings.lease / 3,
         )  # fmt: skip
-        self._finish(run, shown, outcome)
+        renewed = again.changed(core, tool, args, shown.call, outcome.message) if isinstance(outcome, Changed) else None
+        self._finish(run, shown, renewed or outcome)
 
     def _renew(self, run: Run) -> None:
         with self._core.store.write() as tx:
@@ -84,7 +87,9 @@ class CallExecutor:
             args = load_arguments(tool, shown.revision.arguments)
         except ValidationError as error:
             raise MismatchError("its arguments no longer fit the tool") from error
-        digest = fingerprint(core, run, tool, shown.revision.arguments, call.gate, call.revision)
+        digest = fingerprint(
+            core, run, tool, shown.revision.arguments, gate=call.gate, revision=call.revision, expects=call.expects
+        )
         votes = self._votes(call)
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
             raise MismatchError("what would run is not what was shown")
@@ -126,21 +131,9 @@ class CallExecutor:
                     moves.call(tx, call, C.INVALIDATED, at=now, actor="policy", output=output, note=note)
                     return False
                 case Ask() if not _covers(shown, gate):
-                    self._ask_again(tx, run, call, gate)
+                    again.ask(core, tx, run, call, again.stricter(call, gate))
                     return False
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest})
-
-    def _ask_again(self, tx: Any, run: Run, call: Call, gate: Ask) -> None:
-        core, now = self._core, self._core.clock.now()
-        tool, current = core.tools.tools[call.tool], calls.revision(tx, call.id, call.revision)
-        if current is None:
-            return
-        text = dump_gate(gate)
-        digest = fingerprint(core, run, tool, current.arguments, text, call.revision + 1)
-        deadline = now + timedelta(seconds=gate.deadline)
-        why = "policy changed after this was approved, so it is asked again"
-        if decisions.ask_again(tx, call, at=now, gate=text, digest=digest, deadline=deadline, why=why):
-            withdraw(tx, call.plan_id, {call.id})  # the worker puts it on a card of its own
 
     def _unknown(self, tx: Any, run: Run, call: Call, why: str) -> None:
         gate = load_gate(call.gate)
@@ -172,8 +165,9 @@ class CallExecutor:
                 audit.record(tx, "call.late", at=now, actor="worker", run_id=run.id, call_id=call.id, data=data)
                 raise_after = True
             else:
-                self._write(tx, run, shown, outcome)
-                if current is not None and current.status is RunStatus.CANCELLED:
+                cancelled = current is not None and current.status is RunStatus.CANCELLED
+                self._write(tx, run, shown, outcome, held=not cancelled)
+                if current is not None and cancelled:
                     decisions.close_cancelled(tx, current, at=now)
                 raise_after = False
         if isinstance(outcome, TimedOut):
@@ -182,7 +176,7 @@ class CallExecutor:
         if raise_after:
             raise moves.FencedError(run.id)
 
-    def _write(self, tx: Any, run: Run, shown: calls.Shown, outcome: Any) -> None:
+    def _write(self, tx: Any, run: Run, shown: calls.Shown, outcome: Any, *, held: bool) -> None:
         call, now = shown.call, self._core.clock.now()
         reads = call.does == Effect.READ
         ran = _how(tx, shown)
@@ -191,8 +185,13 @@ class CallExecutor:
             moves.call(tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note)
 
         match outcome:
-            case Ran(output=text, summary=summary):
+            case Ran(output=text, summary=summary, table=table):
                 end(C.SUCCEEDED, f"SUCCEEDED.{ran}\n{text}", summary)
+                if table is not None and held:
+                    put_table(tx, run, call, table)
+            case again.Again() as renewed:
+                if not held or not again.ask(self._core, tx, run, call, renewed):
+                    end(C.FAILED, f"FAILED: {renewed.why} Nothing was done.{ran}", renewed.why)
             case Refused(message=message):
                 end(C.FAILED, f"FAILED: {message}{ran}", message)
             case Raised(message=message):

@@ -17,6 +17,7 @@ from bot.proposals import preview
 from bot.slack import sentences
 from bot.slack.fields import Parsed
 from bot.slack.text import mention
+from bot.tools import Preview
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Decided, Outcome, TooLate
@@ -39,7 +40,7 @@ class Edit:
 
     arguments: str  # canonical JSON
     gate: Ask
-    preview: str
+    preview: Preview
 
 
 class Judge:

@@ -18,7 +18,7 @@ from bot.agent.planner import Proposed
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
 from bot.policy import Allow, Ask, Deny
-from bot.tools import REASON_FIELD, Tool
+from bot.tools import REASON_FIELD, Preview, Tool
 from storage import calls
 from storage.digest import OddValueError, parse_object
 from storage.models import Call, Revision, Run
@@ -110,9 +110,10 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, pending
             prepared.place = find_place(core, run, gate)
             call.status = CallStatus.PENDING
             call.deadline = call.created_at + timedelta(seconds=gate.deadline)
-            call.preview = preview(tool, args)
+            seen = preview(tool, args)
+            call.preview, call.expects = seen.text, seen.expects
     call.gate = dump_gate(gate)
-    call.digest = fingerprint(core, run, tool, arguments, call.gate, 1)
+    call.digest = fingerprint(core, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects)
     prepared.revision = Revision(
         call_id=call.id, number=1, arguments=arguments, digest=call.digest, author="agent", created_at=call.created_at
     )
@@ -186,13 +187,15 @@ def _place(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
     return people
 
 
-def preview(tool: Tool[Any], args: BaseModel) -> str:
+def preview(tool: Tool[Any], args: BaseModel) -> Preview:
     """The tool's own preview, or a line that says why there is none."""
-    make: Callable[[Any], str] | None = tool.preview
+    make: Callable[[Any], str | Preview] | None = tool.preview
     if make is None:
-        return ""
+        return Preview("")
     try:
-        return str(make(args))[:2000]
+        made = make(args)
+        seen = made if isinstance(made, Preview) else Preview(str(made))
+        return Preview(str(seen.text)[:2000], str(seen.expects)[:2000])
     except Exception as error:  # noqa: BLE001 - a preview is the tool author's code; without it the card still works
         log.warning("preview of %s failed: %s", tool.name, error)
-        return f"(no preview: {str(error)[:200] or type(error).__name__})"
+        return Preview(f"(no preview: {str(error)[:200] or type(error).__name__})")

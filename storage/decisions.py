@@ -110,6 +110,7 @@ def edit(
     gate: str,
     deadline: datetime | None,
     preview: str,
+    expects: str = "",
 ) -> Outcome:
     """Make the next revision: earlier votes count no longer and every older button is dead."""
     found = look(tx, call_id, revision, at)
@@ -120,7 +121,7 @@ def edit(
         tx,
         Revision(call_id=call.id, number=number, arguments=arguments, digest=digest, author=person, created_at=at),
     )
-    _renumber(tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview)
+    _renumber(tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview, expects=expects)
     details = {"revision": number, "digest": digest, "tool": call.tool}
     audit.record(tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details)
     moves.touch(tx, call.plan_id)
@@ -133,19 +134,22 @@ def _renumber(tx: Connection, call: Call, number: int, **columns: object) -> Non
 
 
 def ask_again(
-    tx: Connection, call: Call, *, at: datetime, gate: str, digest: str, deadline: datetime, why: str
+    tx: Connection, call: Call, *, at: datetime, actor: str, why: str, deadline: datetime, digest: str, **shown: str
 ) -> bool:
-    """APPROVED -> PENDING as a new revision of the same arguments, under the gate that now applies."""
+    """APPROVED or RUNNING -> PENDING as a new revision of the same arguments; RUNNING only where nothing was done.
+
+    `shown`: what the new card stands on: gate, preview, expects.
+    """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:
         return False
     number = call.revision + 1
     row = Revision(call_id=call.id, number=number, arguments=current.arguments, digest=digest, author="agent")
     row.created_at = at
-    if not moves.call(tx, call, C.PENDING, at=at, actor="policy", data={"why": why}, deadline=deadline, note=why):
+    if not moves.call(tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why):
         return False
     calls.add_revision(tx, row)
-    _renumber(tx, call, number, digest=digest, gate=gate)
+    _renumber(tx, call, number, digest=digest, **shown)
     return True
 
 

@@ -102,12 +102,13 @@ def digest(
     team: str,
     gate: str,
     revision: int,
+    expects: str = "",
 ) -> str:
     """HMAC-SHA256 (hex) over what would run and on whose word: equal exactly when all of it is equal.
 
     `arguments` and `gate` are canonical JSON text; `schema` is the tool's schema digest.
     """
-    body = canonical([tool, schema, arguments, requester, team, gate, revision])
+    body = canonical([tool, schema, arguments, requester, team, gate, revision, expects])
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 

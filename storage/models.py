@@ -167,6 +167,7 @@ class Call(SQLModel, table=True):
     deadline: datetime | None = _time(nullable=True)
     reason: str = _text("")  # the agent's words, for the approver
     preview: str = _text("")
+    expects: str = _text("")  # what the preview promised, in the tool's words; it is told when it runs
     output: str = _text("")  # what the model is told
     note: str = _text("")  # why it ended, for people
     created_at: datetime = _time()
@@ -224,7 +225,7 @@ class Message(SQLModel, table=True):
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # also in the Slack message's metadata
-    kind: str  # card | answer | notice | private
+    kind: str  # card | answer | notice | private | table | file
     run_id: str = Field(default="", index=True)
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…

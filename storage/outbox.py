@@ -26,11 +26,16 @@ def put(tx: Connection, message: Message) -> None:
 
 def notice(tx: Connection, run: Run, key: str, body: Mapping[str, Any]) -> None:
     """A line in the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
+    thread(tx, run, key, body, kind="notice")
+
+
+def thread(tx: Connection, run: Run, key: str, body: Mapping[str, Any], *, kind: str) -> None:
+    """A message of that kind in the run's thread."""
     put(
         tx,
         Message(
             key=key,
-            kind="notice",
+            kind=kind,
             run_id=run.id,
             channel=run.channel,
             thread_ts=run.thread_ts,

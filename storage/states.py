@@ -3,7 +3,7 @@
 call:  born PENDING · APPROVED · REFUSED
        PENDING  ─► APPROVED | REJECTED | EXPIRED | CANCELLED | SUPERSEDED | INVALIDATED
        APPROVED ─► RUNNING | CANCELLED | SUPERSEDED | INVALIDATED | PENDING (asked again)
-       RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN
+       RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (it did nothing, for what was shown had changed: asked again)
        UNKNOWN  ─► SUCCEEDED | FAILED (a person says which) | APPROVED (a new vote to run it again)
 run:   READY ─► RUNNING ─► WAITING ─► READY … ─► COMPLETED | FAILED | CANCELLED
        WAITING, READY, RUNNING ─► CANCELLED;  FAILED ─► READY (retry);  RUNNING ─► READY (handed back)
@@ -49,7 +49,7 @@ CALL_BIRTHS: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED
 CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     C.PENDING: frozenset({C.APPROVED, C.REJECTED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}),
     C.APPROVED: frozenset({C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING}),
-    C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN}),
+    C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING}),
     C.UNKNOWN: frozenset({C.SUCCEEDED, C.FAILED, C.APPROVED}),
     C.REFUSED: frozenset(),
     C.REJECTED: frozenset(),

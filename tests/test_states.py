@@ -22,7 +22,7 @@ CALL_TABLE = """
     CANCELLED    . . . . . . . . . . . .
     SUPERSEDED   . . . . . . . . . . . .
     INVALIDATED  . . . . . . . . . . . .
-    RUNNING      . . . . . . . . . x x x
+    RUNNING      x . . . . . . . . x x x
     SUCCEEDED    . . . . . . . . . . . .
     FAILED       . . . . . . . . . . . .
     UNKNOWN      . x . . . . . . . x x .

@@ -9,8 +9,9 @@ import copy
 from typing import Any
 
 from bot.sandbox import events, interact, messages, views
+from bot.sandbox.apps import App
 from bot.sandbox.messages import Draft
-from bot.sandbox.people import BOT_USER, Channel
+from bot.sandbox.people import Channel
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
 from bot.sandbox.text import typed
@@ -37,8 +38,9 @@ class Actor:
         if name.startswith("#"):
             found = next((c for c in world.channels.values() if c.name == word and c.kind == "channel"), None)
             return f"<#{found.id}|{found.name}>" if found else None
-        if word in ("bot", world.bot_name):
-            return f"<@{BOT_USER}>"
+        app = world.app if word == "bot" else next((a for a in world.apps.values() if a.name == word), None)
+        if app:
+            return f"<@{app.bot_user}>"
         if word in world.people:
             return f"<@{world.people[word].id}>"
         if word in world.groups:
@@ -58,21 +60,22 @@ class Actor:
             return messages.add(self._world, draft).ts
 
     def dm(self, text: str, thread_ts: str | None = None) -> str:
-        """Post in the DM with the bot; returns the message's ts."""
+        """Post in the DM with the first app; returns the message's ts."""
         return self.say(self.dm_channel, text, thread_ts)
 
     @property
     def dm_channel(self) -> str:
-        """The id of this person's DM with the bot."""
+        """The id of this person's DM with the first app."""
         with self._world.lock:
             return self._world.dm(self.id).id
 
-    def open_dm(self) -> None:
-        """Open the Messages tab of the DM with the bot, which sends app_home_opened."""
+    def open_dm(self, app: App | None = None) -> None:
+        """Open the Messages tab of the DM with the app (None: the first one), which sends app_home_opened."""
         with self._world.lock:
-            channel = self._world.dm(self.id)
+            app = app or self._world.app
+            channel = self._world.dm(self.id, app)
             event = {"type": "app_home_opened", "user": self.id, "channel": channel.id, "tab": "messages"}
-            events.emit(self._world, event, channel)
+            events.emit(self._world, app, event, channel)
             self._world.touch([self.id])
 
     # seeing

@@ -6,9 +6,11 @@ The half of `Sandbox` that needs no server. Every method may be called from any 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 
 from bot.sandbox import conversations, events, interact, messages
-from bot.sandbox.people import BOT_USER, group_json
+from bot.sandbox.apps import App
+from bot.sandbox.people import group_json
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -53,20 +55,29 @@ class Admin:
             events.member_event(self.world, "member_left_channel", user, place)
             self.world.touch()
 
-    def kick_bot(self, channel: str) -> None:
-        """Take the bot out of a channel."""
+    def install(self, manifest: Json, channels: Iterable[str] = ()) -> App:
+        """Install one more app, its bot in these channels (names or ids)."""
         with self.world.lock:
-            place = self.world.channel(channel)
-            place.members.remove(BOT_USER)
-            events.member_event(self.world, "member_left_channel", BOT_USER, place)
+            app = self.world.install(manifest)
+            for channel in channels:
+                self.world.channel(channel).members.append(app.bot_user)
+            self.world.touch()
+            return app
+
+    def kick_bot(self, channel: str, app: App | None = None) -> None:
+        """Take the app's bot (None: the first app's) out of a channel."""
+        with self.world.lock:
+            app, place = app or self.world.app, self.world.channel(channel)
+            place.members.remove(app.bot_user)
+            events.member_event(self.world, "member_left_channel", app.bot_user, place)
             kind = "channel_left" if place.kind == "channel" else "group_left"
-            events.emit(self.world, {"type": kind, "channel": place.id, "actor_id": place.creator}, place)
+            events.emit(self.world, app, {"type": kind, "channel": place.id, "actor_id": place.creator}, place)
             self.world.touch()
 
-    def invite_bot(self, channel: str) -> None:
-        """Bring the bot into a channel."""
+    def invite_bot(self, channel: str, app: App | None = None) -> None:
+        """Bring the app's bot (None: the first app's) into a channel."""
         with self.world.lock:
-            conversations.add_member(self.world, self.world.channel(channel), BOT_USER)
+            conversations.add_member(self.world, self.world.channel(channel), (app or self.world.app).bot_user)
 
     def archive(self, channel: str) -> None:
         """Archive a channel."""
@@ -74,7 +85,7 @@ class Admin:
             place = self.world.channel(channel)
             place.is_archived = True
             kind = "channel_archive" if place.kind == "channel" else "group_archive"
-            events.emit(self.world, {"type": kind, "channel": place.id, "user": place.creator}, place)
+            events.emit_all(self.world, {"type": kind, "channel": place.id, "user": place.creator}, place)
             self.world.touch()
 
     def delete_message(self, channel: str, ts: str) -> None:
@@ -85,24 +96,26 @@ class Admin:
                 raise ValueError(f"there is no message {ts} in {channel}")
             messages.remove(self.world, message)
 
-    def uninstall(self) -> None:
-        """Remove the app: its bot token is revoked, and it is told so."""
+    def uninstall(self, app: App | None = None) -> None:
+        """Remove the app (None: the first one): its bot token is revoked, and it is told so."""
         with self.world.lock:
-            self.world.revoked = True
-            events.emit(self.world, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [BOT_USER]}})
-            events.emit(self.world, {"type": "app_uninstalled"})
+            app = app or self.world.app
+            app.revoked = True
+            events.emit(self.world, app, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [app.bot_user]}})
+            events.emit(self.world, app, {"type": "app_uninstalled"})
 
     def redeliver(self, delivery: Delivery) -> Delivery:
         """Send the same payload once more, as a delivery of its own that counts on from the attempts so far."""
         again = Delivery(
             delivery.kind,
             copy.deepcopy(delivery.payload),
+            delivery.app,
             delivery.accepts_response_payload,
             attempts=delivery.attempts,
         )
         self.world.send(again)
         return again
 
-    def forge(self, payload: Json, *, accepts: bool = False) -> Delivery:
-        """Send an interactive payload that no real client would send, for tests of who may do what."""
-        return interact.deliver(self.world, copy.deepcopy(payload), accepts=accepts)
+    def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
+        """Send the app (None: the first one) an interactive payload that no real client would send."""
+        return interact.deliver(self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts)

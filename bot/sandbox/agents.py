@@ -18,7 +18,7 @@ SESSION_STATES = ("active", "processing", "suspended", "closed")
 
 
 def _channel(world: World, args: Args) -> Channel:
-    return world.seen_by_bot(args.required("channel_id"))
+    return world.seen_by(args.app, args.required("channel_id"))
 
 
 def set_status(world: World, args: Args) -> Json:
@@ -34,7 +34,7 @@ def set_status(world: World, args: Args) -> Json:
         raise SlackError("invalid_thread_ts")
     key = (channel.id, root.ts)
     if status := args.text("status"):
-        world.statuses[key] = Status(channel.id, root.ts, status, world.now() + STATUS_SECONDS)
+        world.statuses[key] = Status(channel.id, root.ts, status, world.now() + STATUS_SECONDS, args.app.id)
     else:
         world.statuses.pop(key, None)
     world.touch(messages.audience(channel))
@@ -57,7 +57,7 @@ def set_prompts(world: World, args: Args) -> Json:
     for prompt in prompts:
         if not isinstance(prompt, dict) or not all(isinstance(prompt.get(k), str) for k in ("title", "message")):
             raise invalid(["each needs a title and a message [json-pointer:/prompts]"])
-    if world.agent_view is None:
+    if args.app.agent_view is None:
         raise SlackError("not_agent_app")
     if not args.has("thread_ts"):
         world.prompts[channel.id] = [{"title": p["title"], "message": p["message"]} for p in prompts]
@@ -66,16 +66,16 @@ def set_prompts(world: World, args: Args) -> Json:
 
 
 def prompts_of(world: World, channel: Channel) -> list[Json]:
-    """What a person is offered in their DM with the bot: what the app set, else what the manifest says."""
+    """What a person is offered in their DM with an app: what the app set, else what the manifest says."""
     if channel.kind != "im":
         return []
-    default: list[Json] = (world.agent_view or {}).get("suggested_prompts", [])
+    default: list[Json] = (world.app_of_dm(channel).agent_view or {}).get("suggested_prompts", [])
     return world.prompts.get(channel.id, default)
 
 
 def _session_key(world: World, args: Args) -> tuple[str, str]:
     channel = _channel(world, args)
-    if world.agent_view is None:
+    if args.app.agent_view is None:
         raise SlackError("feature_disabled")
     thread_ts = args.text("thread_ts")
     if not thread_ts and channel.kind != "im":

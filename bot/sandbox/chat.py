@@ -12,7 +12,7 @@ from typing import Any
 from bot.sandbox import blocks as checker
 from bot.sandbox import messages
 from bot.sandbox.messages import Draft
-from bot.sandbox.people import BOT_USER, TEAM, Channel
+from bot.sandbox.people import TEAM, Channel
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
 from bot.sandbox.text import rich_text
@@ -79,9 +79,9 @@ def target(world: World, args: Args) -> Channel:
     if name in world.by_id:
         if world.by_id[name].deleted:
             raise SlackError("channel_not_found")
-        channel = world.dm(name)
+        channel = world.dm(name, args.app)
     elif name in world.channels:
-        channel = world.seen_by_bot(name)
+        channel = world.seen_by(args.app, name)
     else:
         named = [c for c in world.channels.values() if c.kind == "channel" and f"#{c.name}" in (name, f"#{name}")]
         if not named:
@@ -89,10 +89,9 @@ def target(world: World, args: Args) -> Channel:
         channel = named[0]
     if channel.is_archived:
         raise SlackError("is_archived")
-    if BOT_USER not in channel.members and "chat:write.public" not in world.scopes:
+    if args.app.bot_user not in channel.members and "chat:write.public" not in args.app.scopes:
         raise SlackError("not_in_channel")
-    home = world.manifest.get("features", {}).get("app_home", {})
-    if channel.kind == "im" and not home.get("messages_tab_enabled", True):
+    if channel.kind == "im" and not args.app.app_home.get("messages_tab_enabled", True):
         raise SlackError("messages_tab_disabled")
     return channel
 
@@ -115,7 +114,7 @@ def _post(world: World, args: Args) -> tuple[Message, Json]:
     if text and len(text) > POST_LIMIT:
         text = text[:POST_LIMIT]
         extra = {"warning": "message_truncated", "response_metadata": {"warnings": ["message_truncated"]}}
-    draft = Draft(channel, BOT_USER, text or "", found or [], thread_ts, metadata)
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_ts, metadata)
     draft.broadcast = args.flag("reply_broadcast")
     return messages.add(world, draft), extra
 
@@ -129,11 +128,11 @@ def post_message(world: World, args: Args) -> Json:
 
 def own(world: World, args: Args, error: str) -> Message:
     """The bot's message that a call names; SlackError(`error`) when someone else wrote it."""
-    channel = world.seen_by_bot(args.required("channel"))
+    channel = world.seen_by(args.app, args.required("channel"))
     message = world.find(channel.id, args.required("ts"))
     if message is None:
         raise SlackError("message_not_found")
-    if message.body.get("user") != BOT_USER:
+    if message.body.get("user") != args.app.bot_user:
         raise SlackError(error)
     return message
 
@@ -158,7 +157,7 @@ def update(world: World, args: Args) -> Json:
     if text is not None or found is not None:
         message.stream = None
         new_text = text if text is not None else str(message.body["text"])
-        messages.edit(world, message, text=new_text, blocks=found or [], by=BOT_USER, marked=not found)
+        messages.edit(world, message, text=new_text, blocks=found or [], by=args.app.bot_user, marked=not found)
     shown = copy.deepcopy(message.body)
     del shown["ts"]
     return {"channel": message.channel, "ts": message.ts, "text": message.body["text"], "message": shown}
@@ -181,7 +180,7 @@ def post_ephemeral(world: World, args: Args) -> Json:
         raise SlackError("msg_too_long")
     if user not in channel.members:
         raise SlackError("user_not_in_channel")
-    draft = Draft(channel, BOT_USER, text or "", found or [], thread_of(args), only_for=user)
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), only_for=user)
     return {"message_ts": messages.add(world, draft).ts}
 
 
@@ -200,10 +199,10 @@ def schedule(world: World, args: Args) -> Json:
     if post_at > world.now() + _DAYS_AHEAD * 86_400:
         raise SlackError("time_too_far")
     scheduled_id = world.new_id("Q")
-    draft = Draft(channel, BOT_USER, text or "", found or [], thread_of(args), checked_metadata(args))
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), checked_metadata(args))
     world.scheduled[scheduled_id] = {"post_at": post_at, "draft": draft}
     world.touch([])
-    shown: Json = {"type": "delayed_message", "text": text or "", "user": BOT_USER, "team": TEAM}
+    shown: Json = {"type": "delayed_message", "text": text or "", "user": args.app.bot_user, "team": TEAM}
     shown["blocks"] = found or [rich_text(text or "")]
     return {
         "channel": channel.id,
@@ -224,7 +223,7 @@ def post_due(world: World) -> float | None:
 
 def permalink(world: World, args: Args) -> Json:
     """chat.getPermalink."""
-    channel = world.seen_by_bot(args.required("channel"))
+    channel = world.seen_by(args.app, args.required("channel"))
     message = world.find(channel.id, args.required("message_ts"))
     if message is None:
         raise SlackError("message_not_found")

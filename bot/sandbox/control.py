@@ -11,7 +11,7 @@ from aiohttp import web
 
 from bot.sandbox import agents, interact, messages, views
 from bot.sandbox.actor import Actor
-from bot.sandbox.people import BOT_USER, TEAM, TEAM_NAMES, Channel, Person
+from bot.sandbox.people import TEAM, TEAM_NAMES, Channel, Person
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -91,9 +91,12 @@ class Control:
             }
             for p in self.world.people.values()
         ]
-        name = self.world.bot_name
-        bot: Json = {"id": BOT_USER, "name": name, "real_name": name, "team_id": TEAM, "team": TEAM_NAMES[TEAM][0]}
-        return [*people, bot | {"deleted": False, "is_restricted": False, "is_bot": True}]
+        of_bots: Json = {"team_id": TEAM, "team": TEAM_NAMES[TEAM][0], "deleted": False, "is_restricted": False}
+        bots = [
+            {"id": app.bot_user, "name": app.name, "real_name": app.name, "is_bot": True, **of_bots}
+            for app in self.world.apps.values()
+        ]
+        return [*people, *bots]
 
     async def _people(self, request: web.Request) -> web.Response:
         with self.world.lock:
@@ -107,7 +110,8 @@ class Control:
     def _seen_by(self, me: Person) -> Json:
         world = self.world
         if me.team_id in TEAM_NAMES and not me.deleted:
-            world.dm(me.id)
+            for app in world.apps.values():
+                world.dm(me.id, app)
         mine = [c for c in world.channels.values() if me.id in c.members]
         ids = {c.id for c in mine}
         people = {p["id"]: p for p in self._people_json()}
@@ -125,13 +129,13 @@ class Control:
             "prompts": {c.id: agents.prompts_of(world, c) for c in mine if c.kind == "im"},
             "views": [views.with_state(v) for v in world.stacks.get(me.id, [])],
             "notifications": world.notes.get(me.id, []),
-            "bot": {"id": BOT_USER, "name": world.bot_name},
+            "bot": {"id": world.app.bot_user, "name": world.app.name},
             "now": world.now(),
             "seq": world.seq,
         }
 
     def _channel(self, channel: Channel, me: Person) -> Json:
-        name = self.world.bot_name if channel.kind == "im" else channel.name
+        name = self.world.app_of_dm(channel).name if channel.kind == "im" else channel.name
         return {
             "id": channel.id,
             "name": name,
@@ -205,7 +209,7 @@ class Control:
             channel = self.world.channel(body["channel"])
             self.world.read(actor.id, channel)
         if channel.kind == "im":
-            actor.open_dm()
+            actor.open_dm(self.world.app_of_dm(channel))
         return {}
 
     async def _click(self, actor: Actor, body: Json) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bot.sandbox import events, messages, scopes
-from bot.sandbox.people import BOT_USER, TEAM, Channel, channel_json
+from bot.sandbox.people import TEAM, Channel, channel_json
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError, invalid, page
@@ -16,27 +16,27 @@ _KINDS = {"public_channel": "channel", "private_channel": "group", "im": "im", "
 
 
 def _readable(world: World, args: Args, method: str) -> Channel:
-    channel = world.seen_by_bot(args.required("channel"))
-    scopes.require(world, method, channel)
+    channel = world.seen_by(args.app, args.required("channel"))
+    scopes.require(args.app, method, channel)
     return channel
 
 
 def open_dm(world: World, args: Args) -> Json:
     """conversations.open: the DM with one person, or a group DM with up to eight."""
     if args.has("channel"):
-        channel = world.seen_by_bot(args.text("channel"))
+        channel = world.seen_by(args.app, args.text("channel"))
         if channel.kind not in ("im", "mpim"):
             raise SlackError("method_not_supported_for_channel_type")
     else:
         channel = _with_users(world, args)
-    scopes.require(world, "conversations.open", channel)
+    scopes.require(args.app, "conversations.open", channel)
     if args.flag("return_im"):
-        return {"channel": channel_json(channel)}
+        return {"channel": channel_json(channel, args.app.bot_user)}
     return {"channel": {"id": channel.id}}
 
 
 def _with_users(world: World, args: Args) -> Channel:
-    users = [user for user in args.names("users") if user != BOT_USER]
+    users = [user for user in args.names("users") if user != args.app.bot_user]
     if not users:
         raise SlackError("users_list_not_supplied" if not args.names("users") else "invalid_user_combination")
     for user in users:
@@ -45,15 +45,15 @@ def _with_users(world: World, args: Args) -> Channel:
         if world.by_id[user].deleted:
             raise SlackError("user_disabled")
     if len(users) == 1:
-        return world.dm(users[0])
+        return world.dm(users[0], args.app)
     if len(users) > MOST_IN_GROUP_DM:
         raise SlackError("too_many_users")
-    members = [*users, BOT_USER]
+    members = [*users, args.app.bot_user]
     for channel in world.channels.values():
         if channel.kind == "mpim" and set(channel.members) == set(members):
             return channel
     name = "mpdm-" + "--".join(world.by_id[user].name for user in users) + "-1"
-    channel = Channel(world.new_id("C"), name, "mpim", members, creator=BOT_USER, created=int(world.now()))
+    channel = Channel(world.new_id("C"), name, "mpim", members, creator=args.app.bot_user, created=int(world.now()))
     world.channels[channel.id] = channel
     return channel
 
@@ -61,7 +61,7 @@ def _with_users(world: World, args: Args) -> Channel:
 def info(world: World, args: Args) -> Json:
     """conversations.info."""
     channel = _readable(world, args, "conversations.info")
-    body = channel_json(channel)
+    body = channel_json(channel, args.app.bot_user)
     if args.flag("include_num_members"):
         body["num_members"] = len(channel.members)
     return {"channel": body}
@@ -88,13 +88,13 @@ def _window(args: Args, found: list[Message]) -> list[Message]:
 
 def _shown(world: World, args: Args, found: list[Message]) -> list[Json]:
     metadata = args.flag("include_all_metadata")
-    return [messages.show(world, message, metadata=metadata) for message in found]
+    return [messages.show(world, message, args.app.bot_user, metadata=metadata) for message in found]
 
 
 def history(world: World, args: Args) -> Json:
     """conversations.history: top-level messages, newest first."""
     channel = _readable(world, args, "conversations.history")
-    if BOT_USER not in channel.members:
+    if args.app.bot_user not in channel.members:
         raise SlackError("not_in_channel")
     stored = [m for m in world.messages.get(channel.id, {}).values() if not m.only_for]
     top = [m for m in stored if m.root == m.ts or m.body.get("subtype") == "thread_broadcast"]
@@ -106,7 +106,7 @@ def history(world: World, args: Args) -> Json:
 def replies(world: World, args: Args) -> Json:
     """conversations.replies: the root (in every page), then the replies, oldest first."""
     channel = _readable(world, args, "conversations.replies")
-    if BOT_USER not in channel.members:
+    if args.app.bot_user not in channel.members:
         raise SlackError("not_in_channel")
     root = messages.root_of(world, channel.id, args.required("ts"))
     if root is None:
@@ -124,27 +124,29 @@ def list_all(world: World, args: Args) -> Json:
         raise SlackError("invalid_types")
     kinds = [_KINDS[name] for name in names]
     for kind in kinds:
-        if not scopes.allowed(world, "conversations.list", kind):
-            raise scopes.missing(world, (f"{scopes.FAMILIES[kind]}:read",))
+        if not scopes.allowed(args.app, "conversations.list", kind):
+            raise scopes.missing(args.app, (f"{scopes.FAMILIES[kind]}:read",))
     found = [
         c
         for c in world.channels.values()
         if c.kind in kinds
-        and (c.kind == "channel" or BOT_USER in c.members)
+        and (c.kind == "channel" or args.app.bot_user in c.members)
         and not (c.is_archived and args.flag("exclude_archived"))
     ]
     shown, cursor = page(found, args)
-    channels = [channel_json(c) | ({} if c.kind == "im" else {"num_members": len(c.members)}) for c in shown]
+    channels = [
+        channel_json(c, args.app.bot_user) | ({} if c.kind == "im" else {"num_members": len(c.members)}) for c in shown
+    ]
     return {"channels": channels, "response_metadata": {"next_cursor": cursor}}
 
 
 def create(world: World, args: Args) -> Json:
     """conversations.create: the bot makes a channel and is in it."""
     name = args.text("name")
-    channel = Channel("", name, members=[BOT_USER], creator=BOT_USER, created=int(world.now()))
+    channel = Channel("", name, members=[args.app.bot_user], creator=args.app.bot_user, created=int(world.now()))
     if args.flag("is_private"):
         channel.kind = "group"
-    scopes.require(world, "conversations.create", channel)
+    scopes.require(args.app, "conversations.create", channel)
     if not name:
         raise SlackError("invalid_name_required")
     if len(name) > NAME_LIMIT:
@@ -158,10 +160,10 @@ def create(world: World, args: Args) -> Json:
     channel.id = world.new_id("C")
     world.channels[channel.id] = channel
     if channel.kind == "channel":
-        made = {"id": channel.id, "name": name, "created": channel.created, "creator": BOT_USER}
-        events.emit(world, {"type": "channel_created", "channel": made}, channel)
+        made = {"id": channel.id, "name": name, "created": channel.created, "creator": args.app.bot_user}
+        events.emit_all(world, {"type": "channel_created", "channel": made}, channel)
     world.touch(messages.audience(channel))
-    return {"channel": channel_json(channel)}
+    return {"channel": channel_json(channel, args.app.bot_user)}
 
 
 def _in_it(world: World, args: Args, method: str) -> Channel:
@@ -171,7 +173,7 @@ def _in_it(world: World, args: Args, method: str) -> Channel:
         raise SlackError("method_not_supported_for_channel_type")
     if channel.is_archived:
         raise SlackError("is_archived")
-    if BOT_USER not in channel.members:
+    if args.app.bot_user not in channel.members:
         raise SlackError("not_in_channel")
     return channel
 
@@ -191,12 +193,14 @@ def invite(world: World, args: Args) -> Json:
         raise SlackError("no_user")
     for user in users:
         person = world.by_id.get(user)
-        if user == BOT_USER:
+        if user == args.app.bot_user:
             raise SlackError("cant_invite_self")
-        if person is None:
+        if person is None and world.app_of_bot(user) is None:
             raise SlackError("user_not_found")
         if user in channel.members:
             raise SlackError("already_in_channel")
+        if person is None:
+            continue
         if person.deleted:
             raise SlackError("cant_invite")
         if person.team_id != TEAM:
@@ -204,8 +208,8 @@ def invite(world: World, args: Args) -> Json:
         if person.is_ultra_restricted:
             raise SlackError("ura_max_channels")
     for user in users:
-        add_member(world, channel, user, BOT_USER)
-    return {"channel": channel_json(channel)}
+        add_member(world, channel, user, args.app.bot_user)
+    return {"channel": channel_json(channel, args.app.bot_user)}
 
 
 def set_topic(world: World, args: Args) -> Json:
@@ -217,22 +221,23 @@ def set_topic(world: World, args: Args) -> Json:
     if len(topic) > TOPIC_LIMIT:
         raise SlackError("too_long")
     channel.topic = topic
-    messages.post_system(world, channel, BOT_USER, "channel_topic", f"<@{BOT_USER}> set the channel topic: {topic}")
-    return {"channel": channel_json(channel)}
+    bot = args.app.bot_user
+    messages.post_system(world, channel, bot, "channel_topic", f"<@{bot}> set the channel topic: {topic}")
+    return {"channel": channel_json(channel, args.app.bot_user)}
 
 
 def join(world: World, args: Args) -> Json:
     """conversations.join: public channels only."""
-    channel = world.seen_by_bot(args.required("channel"))
+    channel = world.seen_by(args.app, args.required("channel"))
     if channel.kind != "channel":
         raise SlackError("method_not_supported_for_channel_type")
     if channel.is_archived:
         raise SlackError("is_archived")
-    if BOT_USER in channel.members:
+    if args.app.bot_user in channel.members:
         extra: Json = {"warning": "already_in_channel", "response_metadata": {"warnings": ["already_in_channel"]}}
-        return {"channel": channel_json(channel), **extra}
-    add_member(world, channel, BOT_USER)
-    return {"channel": channel_json(channel)}
+        return {"channel": channel_json(channel, args.app.bot_user), **extra}
+    add_member(world, channel, args.app.bot_user)
+    return {"channel": channel_json(channel, args.app.bot_user)}
 
 
 METHODS = {

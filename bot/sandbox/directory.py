@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-from bot.sandbox.people import (
-    BOT_ID,
-    BOT_USER,
-    TEAM,
-    TEAM_NAMES,
-    bot_profile,
-    bot_user_json,
-    group_json,
-    user_json,
-)
+from bot.sandbox.people import TEAM, TEAM_NAMES, bot_profile, bot_user_json, group_json, user_json
 from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError, page
 
 
-def auth_test(world: World, _: Args) -> Json:
+def auth_test(world: World, args: Args) -> Json:
     """auth.test of the bot token."""
     return {
         "url": f"{world.url}/",
         "team": TEAM_NAMES[TEAM][0],
-        "user": world.bot_name,
+        "user": args.app.name,
         "team_id": TEAM,
-        "user_id": BOT_USER,
-        "bot_id": BOT_ID,
+        "user_id": args.app.bot_user,
+        "bot_id": args.app.bot_id,
         "is_enterprise_install": False,
     }
 
 
-def _user(world: World, user: str) -> Json:
-    if user == BOT_USER:
-        return bot_user_json(world.bot_name)
-    return user_json(world.by_id[user], email="users:read.email" in world.scopes)
+def _user(world: World, args: Args, user: str) -> Json:
+    if app := world.app_of_bot(user):
+        return bot_user_json(app)
+    return user_json(world.by_id[user], email="users:read.email" in args.app.scopes)
 
 
 def users_info(world: World, args: Args) -> Json:
     """users.info; people of other companies only where they share a channel with the bot."""
     user = args.required("user")
-    if user != BOT_USER:
+    if world.app_of_bot(user) is None:
         person = world.by_id.get(user)
         if person is None:
             raise SlackError("user_not_found")
-        shared = any(user in c.members and BOT_USER in c.members for c in world.channels.values())
+        shared = any(user in c.members and args.app.bot_user in c.members for c in world.channels.values())
         if person.team_id != TEAM and not shared:
             raise SlackError("user_not_visible")
-    found = _user(world, user)
+    found = _user(world, args, user)
     return {"user": found | ({"locale": "en-GB"} if args.flag("include_locale") else {})}
 
 
 def users_list(world: World, args: Args) -> Json:
-    """users.list: the members of this workspace, deactivated ones and the bot included."""
+    """users.list: the members of this workspace, deactivated ones and bots included."""
     ids = [p.id for p in world.people.values() if p.team_id == TEAM]
-    found, cursor = page([*ids, BOT_USER], args)
-    members = [_user(world, user) for user in found]
+    found, cursor = page([*ids, *(app.bot_user for app in world.apps.values())], args)
+    members = [_user(world, args, user) for user in found]
     return {"members": members, "cache_ts": int(world.now()), "response_metadata": {"next_cursor": cursor}}
 
 
@@ -73,12 +64,14 @@ def usergroups_users(world: World, args: Args) -> Json:
 
 
 def bots_info(world: World, args: Args) -> Json:
-    """bots.info of the one bot there is."""
-    if args.required("bot") != BOT_ID:
+    """bots.info."""
+    wanted = args.required("bot")
+    app = next((app for app in world.apps.values() if app.bot_id == wanted), None)
+    if app is None:
         raise SlackError("bot_not_found")
-    profile = bot_profile(world.bot_name)
+    profile = bot_profile(app)
     bot = {key: profile[key] for key in ("id", "deleted", "name", "updated", "app_id", "icons")}
-    return {"bot": bot | {"user_id": BOT_USER}}
+    return {"bot": bot | {"user_id": app.bot_user}}
 
 
 def team_info(world: World, args: Args) -> Json:

@@ -1,13 +1,14 @@
-"""Events: which of them the app gets, and the envelope bodies they travel in.
+"""Events: which of them which app gets, and the envelope bodies they travel in.
 
-It decides by the manifest's subscriptions and scopes and by where the bot is a member; sending is the hub's work.
+It goes by each manifest's subscriptions and scopes, and by where the bot is a member. Sending is the transports' work.
 """
 
 from __future__ import annotations
 
 import copy
 
-from bot.sandbox.people import APP_ID, BOT_USER, OTHER_TEAM, TEAM, Channel, user_json
+from bot.sandbox.apps import App
+from bot.sandbox.people import OTHER_TEAM, TEAM, Channel, user_json
 from bot.sandbox.records import Delivery, Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -38,32 +39,41 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
 KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
 
 
-def emit(world: World, event: Json, channel: Channel | None = None, *, subscription: str = "") -> Delivery | None:
-    """Send an event to the app if it asked for it and may have it; returns the delivery, or None."""
+def emit(
+    world: World, app: App, event: Json, channel: Channel | None = None, subscription: str = ""
+) -> Delivery | None:
+    """Send an event to one app if it asked for it and may have it; returns the delivery, or None."""
     name = subscription or str(event["type"])
     needs = _NEEDS.get(name, ())
-    if name not in world.subscriptions or (needs and not world.scopes.intersection(needs)):
+    if name not in app.subscriptions or (needs and not app.scopes.intersection(needs)):
         return None
     event.setdefault("event_ts", world.next_ts())
     where = f"-{channel.id}" if channel else ""
-    bot = {"enterprise_id": None, "team_id": TEAM, "user_id": BOT_USER, "is_bot": True, "is_enterprise_install": False}
+    bot: Json = {"enterprise_id": None, "team_id": TEAM, "user_id": app.bot_user}
     payload: Json = {
         "token": VERIFICATION,
         "team_id": TEAM,
         "context_team_id": TEAM,
         "context_enterprise_id": None,
-        "api_app_id": APP_ID,
-        "event": event,
+        "api_app_id": app.id,
+        "event": copy.deepcopy(event),
         "type": "event_callback",
         "event_id": world.new_id("Ev"),
         "event_time": int(float(event["event_ts"])),
-        "authorizations": [bot],
+        "authorizations": [bot | {"is_bot": True, "is_enterprise_install": False}],
         "is_ext_shared_channel": bool(channel and channel.is_ext_shared),
         "event_context": f"1-{event['type']}-{TEAM}{where}",
     }
-    delivery = Delivery("events_api", payload)
+    delivery = Delivery("events_api", payload, app)
     world.send(delivery)
     return delivery
+
+
+def emit_all(world: World, event: Json, channel: Channel | None = None, subscription: str = "") -> None:
+    """Send an event to every app that asked for it and may have it; what is not public only to those who are in it."""
+    for app in world.apps.values():
+        if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
+            emit(world, app, event, channel, subscription)
 
 
 def _in_channel(world: World, message: Message) -> Json:
@@ -74,24 +84,31 @@ def _in_channel(world: World, message: Message) -> Json:
     return body
 
 
-def message_posted(world: World, message: Message, mentions_bot: bool) -> None:
-    """A new message: `message` where the bot is a member, and `app_mention` besides where it is named."""
+def message_posted(world: World, message: Message, named: set[str]) -> None:
+    """A new message: `message` for each app in the channel, `app_mention` besides for those whose bot is `named`."""
     channel = world.channels[message.channel]
-    mention: Json | None = None
-    if mentions_bot and channel.kind in ("channel", "group") and message.body.get("user") != BOT_USER:
-        mention = _in_channel(world, message) | {"type": "app_mention"}
-    if BOT_USER not in channel.members:
-        channel.missed_mention = mention or channel.missed_mention
-        return
-    if mention:
-        emit(world, mention, channel)
-    _message(world, _in_channel(world, message), channel)
+    for app in world.apps.values():
+        mention: Json | None = None
+        if app.bot_user in named and channel.kind in ("channel", "group") and message.body.get("user") != app.bot_user:
+            mention = _in_channel(world, message) | {"type": "app_mention"}
+        if app.bot_user not in channel.members:
+            if mention:
+                channel.missed_mentions[app.id] = mention
+            continue
+        if mention:
+            emit(world, app, mention, channel)
+        _message(world, app, _in_channel(world, message), channel)
 
 
-def _message(world: World, event: Json, channel: Channel) -> None:
-    if BOT_USER in channel.members:
-        event["channel_type"] = "channel" if channel.kind == "channel" else channel.kind
-        emit(world, event, channel, subscription=f"message.{_SUFFIX[channel.kind]}")
+def _message(world: World, app: App, event: Json, channel: Channel) -> None:
+    event["channel_type"] = channel.kind
+    emit(world, app, event, channel, f"message.{_SUFFIX[channel.kind]}")
+
+
+def _message_all(world: World, event: Json, channel: Channel) -> None:
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            _message(world, app, event, channel)
 
 
 def message_changed(world: World, message: Message, before: Json) -> None:
@@ -107,7 +124,7 @@ def message_changed(world: World, message: Message, before: Json) -> None:
         "ts": ts,
         "event_ts": ts,
     }
-    _message(world, changed, world.channels[message.channel])
+    _message_all(world, changed, world.channels[message.channel])
 
 
 def message_deleted(world: World, message: Message) -> None:
@@ -123,13 +140,11 @@ def message_deleted(world: World, message: Message) -> None:
         "ts": ts,
         "event_ts": ts,
     }
-    _message(world, deleted, world.channels[message.channel])
+    _message_all(world, deleted, world.channels[message.channel])
 
 
 def member_event(world: World, kind: str, user: str, channel: Channel, inviter: str = "") -> None:
-    """member_joined_channel or member_left_channel, where the bot is a member or is the one concerned."""
-    if BOT_USER not in channel.members and user != BOT_USER:
-        return
+    """member_joined_channel or member_left_channel, for the apps that are in the channel or are the one concerned."""
     team = world.by_id[user].team_id if user in world.by_id else TEAM
     event: Json = {
         "type": kind,
@@ -138,19 +153,19 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
         "channel_type": "C" if channel.kind == "channel" else "G",
         "team": team,
     }
-    emit(world, event | ({"inviter": inviter} if inviter else {}), channel)
-    if kind == "member_joined_channel" and user == BOT_USER and channel.missed_mention:
-        emit(world, channel.missed_mention, channel)
-        channel.missed_mention = None
+    for app in world.apps.values():
+        if app.bot_user not in channel.members and user != app.bot_user:
+            continue
+        emit(world, app, event | ({"inviter": inviter} if inviter else {}), channel)
+        if kind == "member_joined_channel" and user == app.bot_user and app.id in channel.missed_mentions:
+            emit(world, app, channel.missed_mentions.pop(app.id), channel)
 
 
 def user_changed(world: World, user: str) -> None:
     """user_change with the person as they are now."""
-    email = "users:read.email" in world.scopes
-    emit(
-        world,
-        {"type": "user_change", "user": user_json(world.by_id[user], email=email), "cache_ts": int(world.now())},
-    )
+    for app in world.apps.values():
+        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes)
+        emit(world, app, {"type": "user_change", "user": shown, "cache_ts": int(world.now())})
 
 
 def group_changed(world: World, group: Json, added: list[str], removed: list[str], before: int) -> None:
@@ -166,8 +181,8 @@ def group_changed(world: World, group: Json, added: list[str], removed: list[str
         "removed_users": removed,
         "removed_users_count": len(removed),
     }
-    emit(world, members)
-    emit(world, {"type": "subteam_updated", "subteam": group})
+    emit_all(world, members)
+    emit_all(world, {"type": "subteam_updated", "subteam": group})
 
 
 def team_domain(team: str) -> Json:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.sandbox.socket_mode import Hub
+from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
+from bot.sandbox.transports import Transports
 from bot.sandbox.wire import Json
 
 Match = Callable[[Json], bool]
@@ -22,17 +23,16 @@ When = Literal["before", "after"]
 class Hold:
     """One request that waits in the server until the test lets it go."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.arrived = threading.Event()
         self.effect = True
-        self._hub = hub
+        self._loop = loop
         self._gate = asyncio.Event()
 
     def release(self, effect: bool = True) -> None:
         """Let the request go on; with effect=False its connection is cut instead and nothing happens."""
         self.effect = effect
-        assert self._hub.loop is not None
-        self._hub.loop.call_soon_threadsafe(self._gate.set)
+        self._loop.call_soon_threadsafe(self._gate.set)
 
     async def wait(self) -> None:
         """Wait for the release (on the server's loop)."""
@@ -57,10 +57,12 @@ class Fault:
 class Faults:
     """The faults still to come."""
 
-    def __init__(self, world: World, hub: Hub) -> None:
-        self._world, self._hub = world, hub
+    def __init__(self, world: World, transports: Transports) -> None:
+        self._world, self._transports = world, transports
         self._waiting: list[Fault] = []
         self._holds: list[Hold] = []
+        self._lost_acks: dict[str, int] = {}  # kind -> how many acknowledgements are still to be lost
+        world.loses_ack = self._loses_ack
 
     def _add(self, fault: Fault) -> None:
         with self._world.lock:
@@ -95,7 +97,7 @@ class Faults:
 
     def hold(self, method: str, when: When = "before", match: Match | None = None) -> Hold:
         """Let the next call wait until released, before its effect or after it (only its answer waits)."""
-        hold = Hold(self._hub)
+        hold = Hold(self._transports.loop)
         self._holds.append(hold)
         self._add(Fault(method, "hold", 1, match, when=when, hold=hold))
         return hold
@@ -103,25 +105,31 @@ class Faults:
     def lose_ack(self, kind: str, times: int = 1) -> None:
         """Lose acknowledgements of that kind (events_api, interactive), as if their three seconds were over."""
         with self._world.lock:
-            self._hub.lost_acks[kind] = self._hub.lost_acks.get(kind, 0) + times
+            self._lost_acks[kind] = self._lost_acks.get(kind, 0) + times
+
+    def _loses_ack(self, delivery: Delivery) -> bool:
+        if self._lost_acks.get(delivery.kind, 0) <= 0:
+            return False
+        self._lost_acks[delivery.kind] -= 1
+        return True
 
     def disconnect(self, reason: str = "warning") -> None:
         """Tell every socket to go; it is closed ten seconds later (at once for link_disabled)."""
-        self._hub.disconnect(reason)
+        self._transports.disconnect(reason)
 
     def refresh(self) -> None:
-        """Ask the app to make new connections, as Slack does every few hours."""
-        self._hub.disconnect("refresh_requested")
+        """Ask the apps to make new connections, as Slack does every few hours."""
+        self._transports.disconnect("refresh_requested")
 
     def cut(self) -> None:
         """Drop every socket without a word."""
-        self._hub.cut()
+        self._transports.cut()
 
     def clear(self) -> None:
         """Forget all faults and let every held request go."""
         with self._world.lock:
             self._waiting.clear()
-            self._hub.lost_acks.clear()
+            self._lost_acks.clear()
         for hold in self._holds:
             hold.release(hold.effect)
         self._holds.clear()

@@ -9,8 +9,8 @@ import copy
 from typing import Any
 
 from bot.sandbox import events, inputs, messages, views
+from bot.sandbox.apps import App
 from bot.sandbox.events import VERIFICATION, team_domain
-from bot.sandbox.people import APP_ID
 from bot.sandbox.records import Delivery, View
 from bot.sandbox.state import World
 from bot.sandbox.text import elements_of
@@ -80,13 +80,13 @@ def _action(world: World, block: Json, element: Json, chosen: Json) -> Json:
     return action | copy.deepcopy(chosen) | {"action_ts": world.next_ts()}
 
 
-def _base(world: World, kind: str, user: str) -> Json:
+def _base(world: World, app: App, kind: str, user: str) -> Json:
     person = world.by_id[user]
     who = {"id": user, "username": person.name, "name": person.name, "team_id": person.team_id}
     return {
         "type": kind,
         "user": who,
-        "api_app_id": APP_ID,
+        "api_app_id": app.id,
         "token": VERIFICATION,
         "team": team_domain(person.team_id),
         "enterprise": None,
@@ -94,9 +94,9 @@ def _base(world: World, kind: str, user: str) -> Json:
     }
 
 
-def deliver(world: World, payload: Json, *, accepts: bool = False) -> Delivery:
-    """Send any interactive payload, also one that no real client would send."""
-    delivery = Delivery("interactive", payload, accepts_response_payload=accepts)
+def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> Delivery:
+    """Send the app any interactive payload, also one that no real client would send."""
+    delivery = Delivery("interactive", payload, app, accepts_response_payload=accepts)
     world.send(delivery)
     return delivery
 
@@ -112,22 +112,23 @@ def click(
     """Use an element of a message as `shown` (a message as the person sees it); returns the delivery at once."""
     block, element = found
     channel = world.channels[channel_id]
+    app = world.apps[shown["app_id"]]
     shown = copy.deepcopy(shown)
     ephemeral = bool(shown.pop("is_ephemeral", False))
     container = {"type": "message", "message_ts": shown["ts"], "channel_id": channel_id, "is_ephemeral": ephemeral}
     if "thread_ts" in shown:
         container["thread_ts"] = shown["thread_ts"]
-    payload = _base(world, "block_actions", user) | {
+    payload = _base(world, app, "block_actions", user) | {
         "container": container,
-        "trigger_id": views.new_trigger(world, user),
+        "trigger_id": views.new_trigger(world, app, user),
         "channel": {"id": channel_id, "name": channel.label},
         "state": {"values": inputs.states(shown.get("blocks", []))},
-        "response_url": world.new_response_url(channel_id, shown["ts"], user),
+        "response_url": world.new_response_url(app, channel_id, shown["ts"], user),
         "actions": [_action(world, block, element, chosen)],
     }
     if not ephemeral:
         payload["message"] = shown
-    return deliver(world, payload)
+    return deliver(world, app, payload)
 
 
 def click_view(world: World, view: View, found: tuple[Json, Json], chosen: Json) -> Delivery:
@@ -136,13 +137,14 @@ def click_view(world: World, view: View, found: tuple[Json, Json], chosen: Json)
     if element["type"] in inputs.FIELDS:
         state = {"type": element["type"], **chosen}
         view.values.setdefault(block["block_id"], {})[element["action_id"]] = state
-    payload = _base(world, "block_actions", view.user) | {
+    app = world.apps[view.app_id]
+    payload = _base(world, app, "block_actions", view.user) | {
         "container": {"type": "view", "view_id": view.id},
-        "trigger_id": views.new_trigger(world, view.user, view.id),
+        "trigger_id": views.new_trigger(world, app, view.user, view.id),
         "view": views.with_state(view),
         "actions": [_action(world, block, element, chosen)],
     }
-    return deliver(world, payload)
+    return deliver(world, app, payload)
 
 
 def top(world: World, user: str, view_id: str | None = None) -> View:
@@ -170,13 +172,14 @@ def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
         view.values = inputs.merge(view.values, changes)
         if found := inputs.problems(view.body["blocks"], view.values):
             return {"outcome": "errors", "errors": found}
-        payload = _base(world, "view_submission", user) | {
-            "trigger_id": views.new_trigger(world, user, view.id),
+        app = world.apps[view.app_id]
+        payload = _base(world, app, "view_submission", user) | {
+            "trigger_id": views.new_trigger(world, app, user, view.id),
             "view": views.with_state(view),
             "response_urls": [],
         }
         result: Json = {}
-        delivery = Delivery("interactive", payload, accepts_response_payload=True)
+        delivery = Delivery("interactive", payload, app, accepts_response_payload=True)
 
         def settle(done: Delivery) -> None:
             if done.ok:
@@ -200,7 +203,8 @@ def close_view(world: World, user: str, view_id: str | None, *, everything: bool
         for gone in [root] if everything else closed:
             if gone.body["notify_on_close"]:
                 extra = {"view": views.with_state(gone), "is_cleared": everything}
-                deliver(world, _base(world, "view_closed", user) | extra)
+                app = world.apps[gone.app_id]
+                deliver(world, app, _base(world, app, "view_closed", user) | extra)
 
 
 def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Delivery | None:
@@ -208,11 +212,13 @@ def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Deli
     with world.lock:
         channel = world.channels[channel_id]
         stopped: list[str] = []
+        status = world.statuses.pop((channel_id, thread_ts), None)
+        app_id = status.app_id if status else ""
         for message in world.messages.get(channel_id, {}).values():
             if message.root == thread_ts and message.stream and message.stream.state == "in_progress":
                 message.stream.state = "stopped_by_user"
                 stopped.append(message.ts)
-        world.statuses.pop((channel_id, thread_ts), None)
+                app_id = message.app_id
         world.touch(messages.audience(channel))
         event = {
             "type": "agent_session_stopped",
@@ -221,4 +227,6 @@ def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Deli
             "user": user,
             "streaming_message_ts": stopped,
         }
-        return events.emit(world, event, channel)
+        if not app_id and channel.kind == "im":
+            app_id = world.app_of_dm(channel).id
+        return events.emit(world, world.apps.get(app_id, world.app), event, channel)

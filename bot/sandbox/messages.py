@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bot.sandbox import events
-from bot.sandbox.people import APP_ID, BOT_ID, BOT_USER, TEAM, Channel, bot_profile
+from bot.sandbox.people import TEAM, Channel, bot_profile
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
 from bot.sandbox.text import completed, mentions, rich_text
@@ -48,8 +48,8 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     body: Json = {"type": "message", "user": draft.user, "ts": world.next_ts(), "text": draft.text}
     if draft.subtype:
         body["subtype"] = draft.subtype
-    if draft.user == BOT_USER:
-        body |= {"bot_id": BOT_ID, "app_id": APP_ID, "bot_profile": bot_profile(world.bot_name)}
+    if app := world.app_of_bot(draft.user):
+        body |= {"bot_id": app.bot_id, "app_id": app.id, "bot_profile": bot_profile(app)}
     else:
         body["client_msg_id"] = str(uuid.uuid4())
     body["team"] = world.by_id[draft.user].team_id if draft.user in world.by_id else TEAM
@@ -66,16 +66,18 @@ def add(world: World, draft: Draft) -> Message:
     """Store a message, clear the status that waited for it, notify who is named, and tell the app."""
     root = root_of(world, draft.channel.id, draft.thread_ts)
     message = Message(draft.channel.id, _body(world, draft, root), draft.metadata, draft.only_for)
+    message.app_id = str(message.body.get("app_id", ""))
     world.messages.setdefault(draft.channel.id, {})[message.ts] = message
     if draft.only_for:
         world.touch([draft.only_for])
         return message
-    if draft.user == BOT_USER:
-        world.statuses.pop((draft.channel.id, message.root), None)
+    status = world.statuses.get((draft.channel.id, message.root))
+    if status and status.app_id == message.app_id:
+        del world.statuses[draft.channel.id, message.root]
     users, groups = mentions(draft.text, draft.blocks)
     if not draft.subtype:
         _notify(world, message, draft.channel, users, groups)
-    events.message_posted(world, message, BOT_USER in users and not draft.subtype)
+    events.message_posted(world, message, set() if draft.subtype else users)
     world.touch(audience(draft.channel))
     return message
 
@@ -130,8 +132,8 @@ def remove(world: World, message: Message) -> None:
     world.touch(audience(channel))
 
 
-def show(world: World, message: Message, *, metadata: bool = False) -> Json:
-    """A copy of the message as history and replies return it, with the counters of its thread."""
+def show(world: World, message: Message, viewer: str, *, metadata: bool = False) -> Json:
+    """A copy of the message as history and replies return it to `viewer` (a user id), with its thread's counters."""
     body = copy.deepcopy(message.body)
     if metadata and message.metadata:
         body["metadata"] = copy.deepcopy(message.metadata)
@@ -146,14 +148,14 @@ def show(world: World, message: Message, *, metadata: bool = False) -> Json:
             "latest_reply": replies[-1].ts,
             "reply_users": authors[:5],
             "is_locked": False,
-            "subscribed": any(r.body["user"] == BOT_USER for r in [message, *replies]),
+            "subscribed": any(r.body["user"] == viewer for r in [message, *replies]),
         }
     return body
 
 
 def seen(world: World, message: Message) -> Json:
     """The message as the page and the tests get it: like `show`, ephemeral ones marked."""
-    return show(world, message) | ({"is_ephemeral": True} if message.only_for else {})
+    return show(world, message, world.app.bot_user) | ({"is_ephemeral": True} if message.only_for else {})
 
 
 def post_system(world: World, channel: Channel, user: str, subtype: str, text: str) -> None:

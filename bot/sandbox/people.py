@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bot.sandbox.apps import App
+from bot.sandbox.wire import Json
+
 TEAM = "T0SANDBOX"
 OTHER_TEAM = "T0OTHERCO"
 TEAM_NAMES = {TEAM: ("Sandbox Coffee", "sandbox"), OTHER_TEAM: ("Other Company", "otherco")}
-BOT_USER = "UBOT00001"
-BOT_ID = "BBOT00001"
-APP_ID = "A0COUNTER"
+BOT_USER = "UBOT00001"  # of the first app, which the default workspace has in its channels
 EPOCH = 1_700_000_000  # when the workspace was made, Unix seconds
 
 
@@ -36,7 +37,7 @@ class Person:
 
 @dataclass(slots=True)
 class Channel:
-    """A conversation: public or private channel, DM with the bot, or group DM."""
+    """A conversation: public or private channel, DM with an app, or group DM."""
 
     id: str
     name: str
@@ -47,7 +48,7 @@ class Channel:
     topic: str = ""
     creator: str = ""
     created: int = EPOCH
-    missed_mention: dict[str, Any] | None = None  # the latest mention of the bot while it was not in here
+    missed_mentions: dict[str, Json] = field(default_factory=dict)  # app id -> latest mention while it was not in here
 
     @property
     def label(self) -> str:
@@ -166,30 +167,30 @@ def user_json(person: Person, *, email: bool) -> dict[str, Any]:
     }
 
 
-def bot_user_json(name: str) -> dict[str, Any]:
-    """The bot's own user object."""
-    bot = Person(name, BOT_USER, name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800)
+def bot_user_json(app: App) -> dict[str, Any]:
+    """The user object of an app's bot."""
+    bot = Person(app.name, app.bot_user, app.name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800)
     user = user_json(bot, email=False) | {"is_bot": True, "is_email_confirmed": False}
-    user["profile"] |= {"bot_id": BOT_ID, "api_app_id": APP_ID, "always_active": True}
+    user["profile"] |= {"bot_id": app.bot_id, "api_app_id": app.id, "always_active": True}
     return user
 
 
-def bot_profile(name: str) -> dict[str, Any]:
-    """What Slack attaches to messages that the bot posted."""
-    icons = {key: value for key, value in _images(name).items() if key in ("image_48", "image_72")}
+def bot_profile(app: App) -> dict[str, Any]:
+    """What Slack attaches to messages that an app posted."""
+    icons = {key: value for key, value in _images(app.name).items() if key in ("image_48", "image_72")}
     return {
-        "id": BOT_ID,
+        "id": app.bot_id,
         "deleted": False,
-        "name": name,
+        "name": app.name,
         "updated": EPOCH,
-        "app_id": APP_ID,
+        "app_id": app.id,
         "icons": {"image_36": icons["image_48"], **icons},
         "team_id": TEAM,
     }
 
 
-def channel_json(channel: Channel) -> dict[str, Any]:
-    """A conversation as conversations.info returns it to the bot."""
+def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
+    """A conversation as conversations.info returns it to that bot."""
     common: dict[str, Any] = {
         "id": channel.id,
         "created": channel.created,
@@ -203,7 +204,7 @@ def channel_json(channel: Channel) -> dict[str, Any]:
         "is_mpim": channel.kind == "mpim",
     }
     if channel.kind == "im":
-        user = next((m for m in channel.members if m != BOT_USER), "")
+        user = next((m for m in channel.members if m != bot_user), "")
         return common | {"user": user, "is_user_deleted": False, "priority": 0, "is_open": True}
     return common | {
         "name": channel.name,
@@ -212,7 +213,7 @@ def channel_json(channel: Channel) -> dict[str, Any]:
         "is_group": channel.kind != "channel",
         "is_private": channel.kind != "channel",
         "is_general": channel.name == "general",
-        "is_member": BOT_USER in channel.members,
+        "is_member": bot_user in channel.members,
         "creator": channel.creator,
         "unlinked": 0,
         "is_pending_ext_shared": False,

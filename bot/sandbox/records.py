@@ -10,15 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from bot.sandbox.apps import App
 from bot.sandbox.wire import Json
 
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One payload on its way to the app, over all its attempts; times are `time.monotonic()` seconds."""
+    """One payload on its way to an app, over all its attempts; times are `time.monotonic()` seconds."""
 
     kind: str  # events_api | interactive
     payload: Json
+    app: App
     accepts_response_payload: bool = False
     envelope_id: str = ""  # of the latest attempt
     envelope_ids: list[str] = field(default_factory=list)
@@ -58,6 +60,7 @@ class ApiCall:
     response: Json | None
     status: int
     at: datetime
+    app_id: str = ""  # the caller, where the token was one of an app's
 
 
 @dataclass(slots=True)
@@ -82,6 +85,7 @@ class Message:
     metadata: Json | None = None
     only_for: str = ""  # user id: an ephemeral message, which no method can address
     stream: Stream | None = None
+    app_id: str = ""  # the app that posted it
 
     @property
     def ts(self) -> str:
@@ -102,6 +106,7 @@ class Status:
     thread_ts: str
     status: str
     until: float  # sandbox seconds
+    app_id: str
 
 
 @dataclass(slots=True)
@@ -109,6 +114,7 @@ class Trigger:
     """Leave to open one modal, within three seconds."""
 
     user: str
+    app_id: str
     born: float  # time.monotonic()
     view_id: str = ""  # the view it came from
     used: bool = False
@@ -121,6 +127,7 @@ class View:
     user: str
     body: Json
     values: Json  # block_id -> action_id -> element state
+    app_id: str
 
     @property
     def id(self) -> str:
@@ -135,5 +142,6 @@ class ResponseUrl:
     channel: str
     ts: str
     user: str
+    app_id: str
     until: float  # sandbox seconds
     uses: int = 0

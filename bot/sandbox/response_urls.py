@@ -12,7 +12,6 @@ from aiohttp import web
 
 from bot.sandbox import chat, messages
 from bot.sandbox.messages import Draft
-from bot.sandbox.people import BOT_USER
 from bot.sandbox.records import ResponseUrl
 from bot.sandbox.state import World
 from bot.sandbox.wire import Args, Json, SlackError
@@ -48,7 +47,7 @@ class ResponseUrls:
         return web.Response(text="ok")
 
     def _apply(self, link: ResponseUrl, body: Json) -> None:
-        world = self.world
+        world, app = self.world, self.world.apps[link.app_id]
         original = world.messages.get(link.channel, {}).get(link.ts)
         if body.get("delete_original"):
             if original and original.only_for:
@@ -57,14 +56,14 @@ class ResponseUrls:
             elif original:
                 messages.remove(world, original)
             return
-        text, blocks = chat.content(Args(body))
+        text, blocks = chat.content(Args(body, app))
         if not text and not blocks:
             raise SlackError("no_text")
         if body.get("replace_original") and original is not None:
-            messages.edit(world, original, text=text or "", blocks=blocks or [], by=BOT_USER, marked=False)
+            messages.edit(world, original, text=text or "", blocks=blocks or [], by=app.bot_user, marked=False)
             return
         draft = Draft(
-            world.channels[link.channel], BOT_USER, text or "", blocks or [], str(body.get("thread_ts") or "")
+            world.channels[link.channel], app.bot_user, text or "", blocks or [], str(body.get("thread_ts") or "")
         )
         draft.only_for = "" if body.get("response_type") == "in_channel" else link.user
         messages.add(world, draft)

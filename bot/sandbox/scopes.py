@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from bot.sandbox.apps import App
 from bot.sandbox.methods import scope_for
 from bot.sandbox.people import Channel
-from bot.sandbox.state import World
 from bot.sandbox.wire import SlackError
 
 FAMILIES = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
 
 
-def allowed(world: World, method: str, kind: str) -> bool:
+def allowed(app: App, method: str, kind: str) -> bool:
     """Whether the app's scopes let it use the method on a conversation of that kind (a Channel.kind)."""
     needed = scope_for(method, FAMILIES[kind])
-    return not needed or bool(world.scopes.intersection(needed))
+    return not needed or bool(app.scopes.intersection(needed))
 
 
-def require(world: World, method: str, channel: Channel) -> None:
+def require(app: App, method: str, channel: Channel) -> None:
     """SlackError(missing_scope) unless the app may use the method on this channel."""
-    if not allowed(world, method, channel.kind):
-        raise missing(world, scope_for(method, FAMILIES[channel.kind]))
+    if not allowed(app, method, channel.kind):
+        raise missing(app, scope_for(method, FAMILIES[channel.kind]))
 
 
-def missing(world: World, needed: tuple[str, ...]) -> SlackError:
+def missing(app: App, needed: tuple[str, ...]) -> SlackError:
     """The refusal for scopes that the manifest does not list."""
-    return SlackError("missing_scope", needed=",".join(needed), provided=",".join(sorted(world.scopes)))
+    return SlackError("missing_scope", needed=",".join(needed), provided=",".join(sorted(app.scopes)))

@@ -20,15 +20,16 @@ from bot.clock import ShiftedClock
 from bot.sandbox import chat
 from bot.sandbox.actor import Actor
 from bot.sandbox.admin import Admin
+from bot.sandbox.apps import App
 from bot.sandbox.control import Control
 from bot.sandbox.events import KNOWN
 from bot.sandbox.faults import Faults
 from bot.sandbox.methods import SCOPES
-from bot.sandbox.people import BOT_USER, TEAM, Person, Seed, default_seed
+from bot.sandbox.people import TEAM, Person, Seed, default_seed
 from bot.sandbox.records import ApiCall, Delivery
 from bot.sandbox.response_urls import ResponseUrls
-from bot.sandbox.socket_mode import Hub
 from bot.sandbox.state import World
+from bot.sandbox.transports import Transports
 from bot.sandbox.web_api import WebApi
 from bot.sandbox.wire import Json
 
@@ -50,7 +51,8 @@ def load_manifest(path: Path = MANIFEST) -> Json:
 
 
 class Sandbox(Admin):
-    """A workspace with one app installed; start it, hand `api_url` and the tokens to the bot, and act as people."""
+    """A workspace with one app installed (`install` adds others); start it, hand `api_url` and the tokens to the app,
+    and act as people."""
 
     def __init__(
         self,
@@ -62,16 +64,15 @@ class Sandbox(Admin):
         self.clock = clock or ShiftedClock()
         world = World(load_manifest() if manifest is None else manifest, self.clock, seed or default_seed())
         super().__init__(world)
-        self.bot_token, self.app_token = self.world.bot_token, self.world.app_token
-        self.team_id, self.bot_user_id = TEAM, BOT_USER
+        self.team_id = TEAM
         self.url = self.api_url = ""
-        self._hub = Hub(self.world)
-        self.faults = Faults(self.world, self._hub)
-        self._web = WebApi(self.world, self._hub, self.faults)
+        self._loop = asyncio.new_event_loop()
+        self._transports = Transports(self.world, self._loop)
+        self.faults = Faults(self.world, self._transports)
+        self._web = WebApi(self.world, self._transports, self.faults)
         self._control = Control(self.world)
         self._response_urls = ResponseUrls(self.world)
         self._port = port
-        self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -106,7 +107,7 @@ class Sandbox(Admin):
     async def _serve(self) -> web.AppRunner:
         app = web.Application(client_max_size=8 * 1024 * 1024)
         app.router.add_route("*", "/api/{method}", self._web.handle)
-        app.router.add_get("/link/", self._hub.link)
+        app.router.add_get("/link/", self._transports.link)
         app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
         self._control.add_routes(app.router)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
@@ -114,7 +115,6 @@ class Sandbox(Admin):
         await web.TCPSite(runner, "127.0.0.1", self._port).start()
         self.url = self.world.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         self.api_url = f"{self.url}/api/"
-        self._hub.loop = self._loop
         return runner
 
     def stop(self) -> None:
@@ -125,7 +125,7 @@ class Sandbox(Admin):
             self.clock.on_shift.remove(self._clock_moved)
         self.faults.clear()
         self._control.close()
-        self._hub.cut()
+        self._transports.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._thread = None
@@ -156,13 +156,28 @@ class Sandbox(Admin):
     # looking
 
     @property
+    def bot_token(self) -> str:
+        """The bot token of the first app."""
+        return self.world.app.bot_token
+
+    @property
+    def app_token(self) -> str:
+        """The app-level token of the first app."""
+        return self.world.app.app_token
+
+    @property
+    def bot_user_id(self) -> str:
+        """The user id of the first app's bot."""
+        return self.world.app.bot_user
+
+    @property
     def people(self) -> dict[str, Person]:
         """Everybody, by short name."""
         return self.world.people
 
     @property
     def deliveries(self) -> list[Delivery]:
-        """Every payload ever sent to the app, in the order they were made."""
+        """Every payload ever sent to an app, in the order they were made."""
         with self.world.lock:
             return list(self.world.deliveries)
 
@@ -194,11 +209,12 @@ class Sandbox(Admin):
                 if self.world.seq == seq:
                     self.world.condition.wait(min(left, 0.25))
 
-    def wait_connected(self, timeout: float = 10.0) -> None:
-        """Wait until the app has a socket open; TimeoutError otherwise."""
-        self.wait(lambda: bool(self._hub.sockets), timeout)
+    def wait_connected(self, timeout: float = 10.0, app: App | None = None) -> None:
+        """Wait until the app (None: the first one) has a socket open; TimeoutError otherwise."""
+        hub = self._transports.hub(app or self.world.app)
+        self.wait(lambda: bool(hub.sockets), timeout)
 
     @property
     def connections(self) -> int:
-        """How many sockets the app has open."""
-        return len(self._hub.sockets)
+        """How many sockets the apps have open."""
+        return self._transports.connections

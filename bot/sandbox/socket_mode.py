@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import WSMsgType, web
 
-from bot.sandbox.people import APP_ID
+from bot.sandbox.apps import App
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -28,7 +28,7 @@ _HOST = "applink-sandbox"
 
 @dataclass(eq=False)
 class Socket:
-    """One connection of the app."""
+    """One connection of an app."""
 
     number: int
     ws: web.WebSocketResponse
@@ -36,19 +36,16 @@ class Socket:
 
 
 class Hub:
-    """All connections of the app, and what is on its way to it."""
+    """All connections of one app, and what is on its way to it."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, world: World, app: App, loop: asyncio.AbstractEventLoop) -> None:
+        self.world, self.app, self.loop = world, app, loop
         self.sockets: list[Socket] = []
-        self.lost_acks: dict[str, int] = {}  # kind -> how many acknowledgements are still to be lost
         self._tickets: set[str] = set()
         self._waiting: list[Delivery] = []  # events that no socket was there for
         self._by_envelope: dict[str, Delivery] = {}
         self._numbers = 0
         self._turn = 0
-        world.send = self.send
 
     # sending
 
@@ -56,26 +53,22 @@ class Hub:
         """A WebSocket address that works once."""
         ticket = secrets.token_urlsafe(12)
         self._tickets.add(ticket)
-        return f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={APP_ID}"
+        return f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={self.app.id}"
 
     def send(self, delivery: Delivery) -> None:
         """Hand a payload to any one socket; without one an event waits and an interaction fails at once."""
         with self.world.lock:
-            self.world.deliveries.append(delivery)
-            if not self.sockets and delivery.kind == "interactive":
+            if not self.sockets and delivery.kind != "events_api":
                 self._settle(delivery, "no_socket")
                 return
-        if self.loop is not None:
-            self.loop.call_soon_threadsafe(self._attempt, delivery)
-        else:
-            self._waiting.append(delivery)
+        self.loop.call_soon_threadsafe(self._attempt, delivery)
 
     def _attempt(self, delivery: Delivery) -> None:
         with self.world.lock:
             if delivery.outcome == "acked":
                 return
             if not self.sockets:
-                if delivery.kind == "interactive":
+                if delivery.kind != "events_api":
                     self._settle(delivery, "no_socket")
                 else:
                     self._waiting.append(delivery)
@@ -89,7 +82,6 @@ class Hub:
             delivery.sent_at = time.monotonic()
             delivery.attempts += 1
             socket.frames.put_nowait(json.dumps(self._envelope(delivery)))
-            assert self.loop is not None
             self.loop.call_later(self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id)
             self.world.touch([])
 
@@ -111,10 +103,9 @@ class Hub:
         with self.world.lock:
             if delivery.outcome != "pending" or delivery.envelope_id != envelope_id:
                 return
-            if delivery.kind == "interactive" or delivery.attempts > len(RETRY_DELAYS):
+            if delivery.kind != "events_api" or delivery.attempts > len(RETRY_DELAYS):
                 self._settle(delivery, "timeout")
                 return
-            assert self.loop is not None
             self.loop.call_later(RETRY_DELAYS[delivery.attempts - 1], self._attempt, delivery)
 
     def _settle(self, delivery: Delivery, outcome: str) -> None:
@@ -127,7 +118,7 @@ class Hub:
     # receiving
 
     async def link(self, request: web.Request) -> web.StreamResponse:
-        """GET /link/?ticket=…: the WebSocket."""
+        """The WebSocket of a ticket."""
         ticket = request.query.get("ticket", "")
         if ticket not in self._tickets:
             return web.Response(status=403, text="this ticket is used up or was never issued")
@@ -170,7 +161,7 @@ class Hub:
             "type": "hello",
             "num_connections": len(self.sockets) + 1,
             "debug_info": {"host": _HOST, "build_number": 1, "approximate_connection_time": 18060},
-            "connection_info": {"app_id": APP_ID},
+            "connection_info": {"app_id": self.app.id},
         }
 
     def _disconnect_frame(self, reason: str) -> Json:
@@ -179,7 +170,7 @@ class Hub:
             "reason": reason,
             "num_connections": len(self.sockets),
             "debug_info": {"host": _HOST},
-            "connection_info": {"app_id": APP_ID},
+            "connection_info": {"app_id": self.app.id},
         }
 
     def _received(self, text: str) -> None:
@@ -193,8 +184,7 @@ class Hub:
             delivery = self._by_envelope.get(str(frame.get("envelope_id")))
             if delivery is None or delivery.outcome != "pending":
                 return
-            if self.lost_acks.get(delivery.kind, 0) > 0:
-                self.lost_acks[delivery.kind] -= 1
+            if self.world.loses_ack(delivery):
                 self._overdue(delivery, delivery.envelope_id)  # as if the three seconds were over
                 return
             delivery.acked_at = time.monotonic()
@@ -206,18 +196,15 @@ class Hub:
 
     def disconnect(self, reason: str) -> None:
         """Tell every socket that it will be closed, and close it after the grace period of that reason."""
-        assert self.loop is not None
         self.loop.call_soon_threadsafe(self._say_goodbye, reason)
 
     def _say_goodbye(self, reason: str) -> None:
-        assert self.loop is not None
         for socket in list(self.sockets):
             socket.frames.put_nowait(json.dumps(self._disconnect_frame(reason)))
             self.loop.call_later(GRACE.get(reason, 0.0), socket.frames.put_nowait, None)
 
     def cut(self) -> None:
         """Drop every connection without a word."""
-        assert self.loop is not None
 
         def drop() -> None:
             for socket in list(self.sockets):

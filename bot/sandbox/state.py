@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bot.clock import ShiftedClock
-from bot.sandbox.people import BOT_USER, TEAM, Channel, Group, Person, Seed
+from bot.sandbox.apps import App, new_app
+from bot.sandbox.people import TEAM, Channel, Group, Person, Seed
 from bot.sandbox.records import ApiCall, Delivery, Message, ResponseUrl, Status, Trigger, View
 from bot.sandbox.wire import Json, SlackError
 
@@ -22,11 +23,11 @@ class World:
     def __init__(self, manifest: Json, clock: ShiftedClock, seed: Seed) -> None:
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
-        self.manifest, self.clock = manifest, clock
+        self.clock = clock
         self.url = ""
-        self.revoked = False  # the bot token is no longer good
+        self.apps: dict[str, App] = {}
+        self.install(manifest)
         self.ack_seconds = 3.0  # Slack's limit for acknowledgements, and the life of a trigger
-        self.bot_token, self.app_token = "xoxb-sandbox-bot", "xapp-1-sandbox-app"
         self.people: dict[str, Person] = {person.name: person for person in seed.people}
         self.by_id: dict[str, Person] = {person.id: person for person in seed.people}
         self.channels: dict[str, Channel] = {channel.id: channel for channel in seed.channels}
@@ -46,6 +47,7 @@ class World:
         self.seq = 0
         self.watchers: list[Callable[[int, frozenset[str] | None], None]] = []
         self.send: Callable[[Delivery], None] = self.deliveries.append
+        self.loses_ack: Callable[[Delivery], bool] = lambda _: False  # whether an acknowledgement got lost on its way
         self._last_micros = 0
         self._counter = 0
 
@@ -65,35 +67,39 @@ class World:
         self._counter += 1
         return f"{prefix}0{self._counter:08X}"
 
-    def new_response_url(self, channel: str, ts: str, user: str) -> str:
-        """An address for answers to an interaction with that message."""
+    def new_response_url(self, app: App, channel: str, ts: str, user: str) -> str:
+        """An address for the app's answers to an interaction with that message."""
         token = secrets.token_hex(12)
-        self.response_urls[token] = ResponseUrl(channel, ts, user, self.now() + 1800)
+        self.response_urls[token] = ResponseUrl(channel, ts, user, app.id, self.now() + 1800)
         return f"{self.url}/actions/{TEAM}/{token}"
 
-    # the manifest
+    # apps
+
+    def install(self, manifest: Json) -> App:
+        """One more app, in no channel yet."""
+        app = new_app(manifest, len(self.apps) + 1)
+        self.apps[app.id] = app
+        return app
 
     @property
-    def scopes(self) -> frozenset[str]:
-        """The bot scopes that the app was given."""
-        return frozenset(self.manifest.get("oauth_config", {}).get("scopes", {}).get("bot", []))
+    def app(self) -> App:
+        """The first app."""
+        return next(iter(self.apps.values()))
 
-    @property
-    def subscriptions(self) -> frozenset[str]:
-        """The bot events that the app asked for."""
-        return frozenset(self.manifest.get("settings", {}).get("event_subscriptions", {}).get("bot_events", []))
+    def app_of_bot(self, user: str) -> App | None:
+        """The app whose bot has that user id, or None."""
+        return next((app for app in self.apps.values() if app.bot_user == user), None)
 
-    @property
-    def bot_name(self) -> str:
-        """The bot's user name."""
-        name = self.manifest.get("features", {}).get("bot_user", {}).get("display_name", "countersign")
-        return str(name).lower()
+    def app_of_token(self, token: str) -> App | None:
+        """The app that has this bot token or app-level token, or None."""
+        return next((app for app in self.apps.values() if token in (app.bot_token, app.app_token)), None)
 
-    @property
-    def agent_view(self) -> Json | None:
-        """The manifest's agent_view, or None where the app is no agent."""
-        view: Json | None = self.manifest.get("features", {}).get("agent_view")
-        return view
+    def app_of_dm(self, channel: Channel) -> App:
+        """The app that a DM is with; ValueError for another kind of conversation."""
+        for app in self.apps.values():
+            if channel.kind == "im" and app.bot_user in channel.members:
+                return app
+        raise ValueError(f"{channel.id} is no DM with an app")
 
     # finding
 
@@ -105,18 +111,19 @@ class World:
                 return channel
         raise ValueError(f"there is no channel {name_or_id}")
 
-    def seen_by_bot(self, channel_id: str) -> Channel:
-        """The channel, as far as the bot may know of it; SlackError(channel_not_found) otherwise."""
+    def seen_by(self, app: App, channel_id: str) -> Channel:
+        """The channel, as far as the app's bot may know of it; SlackError(channel_not_found) otherwise."""
         channel = self.channels.get(channel_id)
-        if channel is None or (channel.kind != "channel" and BOT_USER not in channel.members):
+        if channel is None or (channel.kind != "channel" and app.bot_user not in channel.members):
             raise SlackError("channel_not_found")
         return channel
 
-    def dm(self, user: str) -> Channel:
-        """The DM between the bot and that user id, made on first use."""
-        channel_id = f"D{user[1:]}"
+    def dm(self, user: str, app: App | None = None) -> Channel:
+        """The DM between that user id and the app (None: the first one), made on first use."""
+        app = app or self.app
+        channel_id = f"D{user[1:]}" if app is self.app else f"D{app.bot_user[1:]}{user[1:]}"
         if channel_id not in self.channels:
-            self.channels[channel_id] = Channel(channel_id, "", "im", [user, BOT_USER], created=int(self.now()))
+            self.channels[channel_id] = Channel(channel_id, "", "im", [user, app.bot_user], created=int(self.now()))
         return self.channels[channel_id]
 
     def find(self, channel_id: str, ts: str) -> Message | None:
@@ -169,7 +176,7 @@ class World:
             lines += [f"view {v.id} of {v.user}: {v.body['callback_id']}" for s in self.stacks.values() for v in s]
             for d in self.deliveries[-12:]:
                 what = d.event.get("type") or d.payload.get("type")
-                lines.append(f"{d.kind} {what}: {d.outcome}, attempts {d.attempts}")
+                lines.append(f"{d.kind} {what} for {d.app.name}: {d.outcome}, attempts {d.attempts}")
             for call in self.requests[-12:]:
                 answer = call.response or {}
                 error = answer.get("error", "ok" if answer else "connection cut")

@@ -12,7 +12,7 @@ from typing import Any
 from bot.sandbox import agents, chat, messages
 from bot.sandbox import blocks as checker
 from bot.sandbox.messages import Draft
-from bot.sandbox.people import BOT_USER, TEAM_NAMES
+from bot.sandbox.people import TEAM_NAMES
 from bot.sandbox.records import Message, Stream
 from bot.sandbox.state import World
 from bot.sandbox.text import completed
@@ -119,7 +119,7 @@ def start(world: World, args: Args) -> Json:
     chunks = _chunks(args)
     stream = Stream("in_progress", world.now(), display)
     _take(stream, chunks)
-    message = messages.add(world, Draft(channel, BOT_USER, stream.text, thread_ts=root.ts))
+    message = messages.add(world, Draft(channel, args.app.bot_user, stream.text, thread_ts=root.ts))
     message.stream = stream
     _draw(message)
     world.touch(messages.audience(channel))

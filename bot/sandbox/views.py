@@ -13,7 +13,8 @@ from typing import Any
 
 from bot.sandbox import blocks as checker
 from bot.sandbox import inputs
-from bot.sandbox.people import APP_ID, BOT_ID, TEAM
+from bot.sandbox.apps import App
+from bot.sandbox.people import TEAM
 from bot.sandbox.records import Trigger, View
 from bot.sandbox.state import World
 from bot.sandbox.text import completed
@@ -23,16 +24,16 @@ MOST_VIEWS = 3
 MOST_BYTES = 250_000
 
 
-def new_trigger(world: World, user: str, view_id: str = "") -> str:
-    """A trigger for that user's action, good for three seconds from now and one use."""
+def new_trigger(world: World, app: App, user: str, view_id: str = "") -> str:
+    """A trigger for that user's action with the app, good for three seconds from now and one use."""
     trigger_id = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
-    world.triggers[trigger_id] = Trigger(user, time.monotonic(), view_id)
+    world.triggers[trigger_id] = Trigger(user, app.id, time.monotonic(), view_id)
     return trigger_id
 
 
 def _trigger(world: World, args: Args) -> Trigger:
     trigger = world.triggers.get(args.required("trigger_id"))
-    if trigger is None:
+    if trigger is None or trigger.app_id != args.app.id:
         raise SlackError("invalid_trigger_id")
     if trigger.used:
         raise SlackError("exchanged_trigger_id")
@@ -77,7 +78,7 @@ def _plain(text: Json | None) -> Json | None:
     return {"emoji": True, **text} if text else None
 
 
-def _body(world: World, user: str, view: Json, view_id: str) -> Json:
+def _body(world: World, app: App, user: str, view: Json, view_id: str) -> Json:
     person = world.by_id.get(user)
     return {
         "id": view_id,
@@ -95,18 +96,18 @@ def _body(world: World, user: str, view: Json, view_id: str) -> Json:
         "submit": _plain(view.get("submit")),
         "previous_view_id": None,
         "root_view_id": view_id,
-        "app_id": APP_ID,
+        "app_id": app.id,
         "external_id": view.get("external_id", ""),
         "app_installed_team_id": TEAM,
-        "bot_id": BOT_ID,
+        "bot_id": app.bot_id,
     }
 
 
-def _add(world: World, user: str, view: Json, stack: list[View]) -> View:
-    body = _body(world, user, view, world.new_id("V"))
+def _add(world: World, app: App, user: str, view: Json, stack: list[View]) -> View:
+    body = _body(world, app, user, view, world.new_id("V"))
     if stack:
         body |= {"previous_view_id": stack[-1].id, "root_view_id": stack[0].id}
-    shown = View(user, body, inputs.states(body["blocks"]))
+    shown = View(user, body, inputs.states(body["blocks"]), app.id)
     stack.append(shown)
     world.stacks[user] = stack
     world.touch([user])
@@ -115,7 +116,7 @@ def _add(world: World, user: str, view: Json, stack: list[View]) -> View:
 
 def _replace(world: World, shown: View, view: Json) -> None:
     old = shown.body
-    body = _body(world, shown.user, view, shown.id)
+    body = _body(world, world.apps[shown.app_id], shown.user, view, shown.id)
     body |= {"previous_view_id": old["previous_view_id"], "root_view_id": old["root_view_id"]}
     shown.values = inputs.states(body["blocks"], shown.values, old["blocks"])
     shown.body = body
@@ -133,7 +134,7 @@ def open_view(world: World, args: Args) -> Json:
     trigger = _trigger(world, args)
     _free_external_id(world, view)
     trigger.used = True
-    return {"view": copy.deepcopy(_add(world, trigger.user, view, []).body)}
+    return {"view": copy.deepcopy(_add(world, args.app, trigger.user, view, []).body)}
 
 
 def push(world: World, args: Args) -> Json:
@@ -147,7 +148,7 @@ def push(world: World, args: Args) -> Json:
     if len(stack) >= MOST_VIEWS:
         raise SlackError("push_limit_reached")
     trigger.used = True
-    return {"view": copy.deepcopy(_add(world, trigger.user, view, stack).body)}
+    return {"view": copy.deepcopy(_add(world, args.app, trigger.user, view, stack).body)}
 
 
 def update(world: World, args: Args) -> Json:
@@ -157,7 +158,7 @@ def update(world: World, args: Args) -> Json:
     if not view_id and not external_id:
         raise invalid(["missing required field: view_id"])
     key, wanted = ("id", view_id) if view_id else ("external_id", external_id)
-    shown = next((v for v in _all(world) if v.body[key] == wanted), None)
+    shown = next((v for v in _all(world) if v.app_id == args.app.id and v.body[key] == wanted), None)
     if shown is None:
         raise SlackError("not_found")
     if args.has("hash") and args.text("hash") != shown.body["hash"]:
@@ -197,7 +198,7 @@ def respond(world: World, view: View, answer: Json | None) -> Json:
             _free_external_id(world, check(answer.get("view")))
             if len(stack) >= MOST_VIEWS:
                 raise SlackError("push_limit_reached")
-            _add(world, view.user, answer["view"], stack)
+            _add(world, world.apps[view.app_id], view.user, answer["view"], stack)
             return {"outcome": "pushed"}
     except SlackError as error:
         return {"outcome": "invalid", "message": f"We had some trouble connecting. ({error.body()})"}

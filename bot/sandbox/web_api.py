@@ -16,8 +16,8 @@ from bot.sandbox import agents, chat, conversations, directory, scopes, streams,
 from bot.sandbox.faults import Fault, Faults
 from bot.sandbox.methods import SCOPES
 from bot.sandbox.records import ApiCall
-from bot.sandbox.socket_mode import Hub
 from bot.sandbox.state import World
+from bot.sandbox.transports import Transports
 from bot.sandbox.wire import Args, Json, SlackError, read_args
 
 Method = Callable[[World, Args], Json]
@@ -42,8 +42,8 @@ class _Request:
 class WebApi:
     """Answers /api/<method>."""
 
-    def __init__(self, world: World, hub: Hub, faults: Faults) -> None:
-        self.world, self.hub, self.faults = world, hub, faults
+    def __init__(self, world: World, transports: Transports, faults: Faults) -> None:
+        self.world, self.transports, self.faults = world, transports, faults
 
     async def handle(self, http: web.Request) -> web.StreamResponse:
         """One call, in JSON, form, multipart or query format."""
@@ -104,20 +104,21 @@ class WebApi:
             raise SlackError("unknown_method", req_method=call.method)
         if not call.token:
             raise SlackError("not_authed")
-        if call.token not in (world.bot_token, world.app_token):
+        app = world.app_of_token(call.token)
+        if app is None:
             raise SlackError("invalid_auth")
-        if world.revoked and call.token == world.bot_token:
+        if app.revoked and call.token == app.bot_token:
             raise SlackError("token_revoked")
         if call.method == "apps.connections.open":
-            if call.token != world.app_token:
+            if call.token != app.app_token:
                 raise SlackError("not_allowed_token_type")
-            return {"url": self.hub.ticket_url()}
-        if call.token != world.bot_token:
+            return {"url": self.transports.hub(app).ticket_url()}
+        if call.token != app.bot_token:
             raise SlackError("not_allowed_token_type")
         needed = SCOPES.get(call.method, ())
-        if needed and not world.scopes.intersection(needed):
-            raise scopes.missing(world, needed)
-        return METHODS[call.method](world, Args(call.args))
+        if needed and not app.scopes.intersection(needed):
+            raise scopes.missing(app, needed)
+        return METHODS[call.method](world, Args(call.args, app))
 
     def _answer(self, call: _Request, body: Json) -> web.Response:
         if call.warning:
@@ -125,14 +126,17 @@ class WebApi:
             warnings = [*metadata.get("warnings", []), call.warning]
             body = {**body, "warning": call.warning, "response_metadata": {**metadata, "warnings": warnings}}
         self._log(call, body, 200)
+        app = self.world.app_of_token(call.token)
         headers = {
-            "X-OAuth-Scopes": ",".join(sorted(self.world.scopes)),
+            "X-OAuth-Scopes": ",".join(sorted(app.scopes if app else ())),
             "X-Accepted-OAuth-Scopes": ",".join(SCOPES.get(call.method, ())),
         }
         return web.json_response(body, headers=headers)
 
     def _log(self, call: _Request, body: Json | None, status: int) -> None:
         with self.world.lock:
+            app = self.world.app_of_token(call.token)
             entry = ApiCall(call.method, call.args, copy.deepcopy(body), status, self.world.clock.now())
+            entry.app_id = app.id if app else ""
             self.world.requests.append(entry)
             self.world.touch([])

@@ -9,8 +9,11 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from bot.sandbox.apps import App
 
 Json = dict[str, Any]
 
@@ -35,9 +38,10 @@ def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """The arguments of one call, whatever format they came in; values from forms are strings."""
+    """The arguments of one call, whatever format they came in, and the app that called; forms bring strings."""
 
     values: Mapping[str, Any]
+    app: App
 
     def has(self, name: str) -> bool:
         """Whether the argument was sent with a value."""

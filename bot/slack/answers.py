@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bot.slack.card_parts import Json, actions, button, line, mrkdwn, plain_text, rich, section, words
 from bot.slack.text import escape, neutral_markdown, unescape
 from bot.slack.visible import visible
 
+CELL = 80  # characters of a table's cell
 _EFFECTS = {
     "read": "🔎 *These look something up*",
     "write": "✋ *These change something*",
@@ -66,6 +68,27 @@ def notice_blocks(sentence: str) -> list[Json]:
     if rest := sentence[end:]:
         leaves.append(words(unescape(rest)))
     return [rich("n", [line(*leaves)])]
+
+
+def table_blocks(body: Mapping[str, Any]) -> list[Json]:
+    """Rows a tool found (see `bot.results`): what they are, the first of them, and where the rest is."""
+    total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
+    parts = [f"{total:,} row{'' if total == 1 else 's'}", *(["and there are more"] if body["more"] else [])]
+    if shown < total:
+        parts.append(f"the first {shown} here")
+    if columns < body["width"]:
+        parts.append(f"{columns} of {body['width']} columns")
+    if body["file"]:
+        parts.append("all of it in the file below")
+    heading = [words(visible(body["title"]), bold=True), words(" · " + ", ".join(parts))]
+    cells = [[_raw(text) for text in row] for row in (body["columns"], *body["rows"])]
+    table = {"type": "table", "block_id": "t", "rows": cells, "column_settings": [{"is_wrapped": True}] * columns}
+    return [rich("h", [line(*heading)]), table]
+
+
+def _raw(text: str) -> Json:
+    seen = visible(text) or "(empty)"
+    return {"type": "raw_text", "text": seen if len(seen) <= CELL else seen[: CELL - 1] + "…"}
 
 
 def prose_blocks(text: str) -> list[Json]:

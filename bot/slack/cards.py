@@ -28,6 +28,7 @@ from bot.slack.card_parts import (
 from bot.slack.card_values import Filled, effect_of, fill, headline, pieces_of, title_of
 from bot.slack.text import channel_mention, escape, group_mention, in_utc, mention, plain, slack_length, when
 from bot.slack.views import CallView, CardView
+from bot.slack.visible import visible
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message
@@ -98,6 +99,8 @@ def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool)
     blocks = [header(f"h:{key}", headline(call))]
     if call.does == "destructive":
         blocks.append(section(f"w:{key}", mrkdwn("⚠️ *This cannot be undone.*")))
+    if call.note and not call.edited_by:
+        blocks.append(context(f"n:{key}", [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))]))
     blocks += _rich_blocks(f"v:{key}", filled.body)
     if filled.missing:
         blocks.append(context(f"m:{key}", [plain_text(f"🔎 {filled.missing}")]))

@@ -31,6 +31,9 @@ def draw(core: Core, row: Message) -> tuple[Drawn, int]:
         words = with_names(core.directory, body["text"])
         text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
         return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"])), current.wanted
+    if row.kind == "table":
+        text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
+        return Drawn(text, answers.table_blocks(body)), current.wanted
     return Drawn(body["text"], blocks_of(body)), current.wanted
 
 

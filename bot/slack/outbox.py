@@ -20,19 +20,16 @@ from slack_sdk.errors import SlackApiError
 
 from bot.core import Core
 from bot.slack import answers
-from bot.slack.drawn import blocks_of, draw
-from bot.slack.unseen import close_unseen
-from storage import outbox, runs
+from bot.slack.drawn import draw
+from bot.slack.posting import PASSING, Posting, key_of
+from bot.slack.unseen import close_unseen, tell_of_file
+from storage import outbox
 from storage.models import Message
 
 log = logging.getLogger("countersign.outbox")
 EVENT_TYPE = "countersign"
 TRIES = 4  # before a message that is itself the problem is set aside
 CERTAIN = 500  # an answer below this status says that nothing was posted
-PASSING = {
-    "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout",
-    "team_added_to_org", "org_login_required", "accesslimited", "streaming_state_conflict",
-}  # fmt: skip
 GONE = {"message_not_found", "edit_window_closed", "cant_update_message"}
 STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not_found"}
 
@@ -44,6 +41,7 @@ class Outbox:
         """`client` must have no retry handlers. Channels are served side by side by `lanes` threads."""
         self._core = core
         self._client = client
+        self._posting = Posting(core, client)
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
@@ -136,7 +134,10 @@ class Outbox:
 
     def _dispatch(self, row: Message) -> None:
         if row.kind == "private":
-            self._post_private(row)
+            self._posting.private(row)
+            self._sent(row, "", shown=row.wanted)
+        elif row.kind == "file":
+            self._sent(row, self._posting.upload(row), shown=row.wanted)
         elif row.status == "closing":
             self._close_stream(row)
         elif row.ts:
@@ -145,13 +146,13 @@ class Outbox:
             self._post(row)
 
     def _post(self, row: Message) -> None:
-        if row.status == "sending" and (found := self._find(row, lambda message: _key(message) == row.key)):
+        if row.status == "sending" and (found := self._posting.find(row, lambda message: key_of(message) == row.key)):
             self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
             return
         if row.channel.startswith(("U", "W")):
             self._open_dm(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
-        self._link_back(row)
+        self._posting.link_back(row)
         drawn, version = draw(self._core, row)
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="sending")
@@ -173,47 +174,6 @@ class Outbox:
         with self._core.store.write() as tx:
             outbox.change(tx, row, channel=str(opened["channel"]["id"]))
 
-    def _link_back(self, row: Message) -> None:
-        """A card elsewhere learns where its request stands."""
-        body = outbox.body(row)
-        if body.get("elsewhere") and not body.get("origin"):
-            with self._core.store.read() as tx:
-                run = runs.get(tx, row.run_id)
-            if run is not None:
-                link = self._permalink(run.channel, run.thread_ts)
-                with self._core.store.write() as tx:  # its calls may have been withdrawn meanwhile
-                    now = outbox.body(outbox.by_key(tx, row.key) or row)
-                    outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
-
-    def _permalink(self, channel: str, ts: str) -> str:
-        try:
-            return str(self._client.chat_getPermalink(channel=channel, message_ts=ts)["permalink"])
-        except SlackApiError:
-            return ""  # a link is a comfort; the card says who asked anyway
-
-    def _find(self, row: Message, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-        """The message that a lost answer left behind, by the key in its metadata or by being an open stream."""
-        arguments: dict[str, Any] = {"channel": row.channel, "include_all_metadata": True, "limit": 100}
-        if row.channel.startswith(("U", "W")):
-            return None  # the DM had not been opened, so nothing was posted
-        if row.thread_ts:
-            pages = self._client.conversations_replies(ts=row.thread_ts, **arguments)
-        else:
-            pages = self._client.conversations_history(**arguments)
-        for page in pages:
-            found: list[dict[str, Any]] = [message for message in page["messages"] if fits(message)]
-            if found:
-                return found[0]
-            if not row.thread_ts:
-                break  # a channel's newest hundred: it was posted a moment ago
-        return None
-
-    def _is_lost_stream(self, message: dict[str, Any]) -> bool:
-        if message.get("user") != self._core.identity.user or message.get("streaming_state") != "in_progress":
-            return False
-        with self._core.store.read() as tx:
-            return not outbox.knows(tx, message["ts"])
-
     def _update(self, row: Message) -> None:
         drawn, version = draw(self._core, row)
         self._client.chat_update(channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks)
@@ -223,7 +183,7 @@ class Outbox:
         """Stop a stream with its last blocks; where it does not hold the whole text, write it over."""
         body = outbox.body(row)
         last: Mapping[str, Any] = {"blocks": [answers.feedback(row.run_id)]} if body.get("last") else {}
-        if not row.ts and (lost := self._find(row, self._is_lost_stream)):
+        if not row.ts and (lost := self._posting.find(row, self._posting.is_lost_stream)):
             row.ts = str(lost["ts"])
         if row.ts:
             try:
@@ -239,23 +199,6 @@ class Outbox:
             self._sent(row, row.ts, shown=row.wanted)
         else:
             self._update(row)
-
-    def _post_private(self, row: Message) -> None:
-        body, channel = outbox.body(row), row.channel
-        blocks = blocks_of(body)
-        try:
-            if channel.startswith(("U", "W")):
-                raise LookupError(channel)
-            self._client.chat_postEphemeral(
-                channel=channel, user=row.recipient, thread_ts=row.thread_ts or None, text=body["text"], blocks=blocks
-            )
-        except (SlackApiError, LookupError) as error:
-            code = error.response.get("error") if isinstance(error, SlackApiError) else "no_channel"
-            if code in PASSING:
-                raise
-            opened = self._client.conversations_open(users=row.recipient)
-            self._client.chat_postMessage(channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks)
-        self._sent(row, "", shown=row.wanted)
 
     def _sent(self, row: Message, ts: str, *, shown: int) -> None:
         with self._core.store.write() as tx:
@@ -291,10 +234,8 @@ class Outbox:
         """It will never be sent. A card that nobody can see fails closed: what it asks for is not done."""
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="failed", error=code, due_at=None)
+            if row.kind == "file":
+                tell_of_file(tx, row)
             lost = row.kind == "card" and close_unseen(tx, row, code, at=self._core.clock.now())
         if lost:
             self._core.wake()
-
-
-def _key(message: dict[str, Any]) -> str:
-    return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))

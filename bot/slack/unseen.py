@@ -1,4 +1,4 @@
-"""What becomes of calls whose card cannot be shown: they are not done, and somebody hears so. Sends nothing itself."""
+"""What becomes of what cannot be shown: calls on a lost card are not done, and somebody hears so. It sends nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from storage.models import Message
 from storage.states import CallStatus
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
+
+NO_FILE = "I could not upload the file with all of it; what stands above is what there is to see here."
 
 
 def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> bool:
@@ -35,3 +37,10 @@ def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> b
         to = run.requester
         outbox.private(tx, f"unseen:{card.key}", channel=to, thread_ts="", person=to, text=UNSEEN)
     return bool(lost)
+
+
+def tell_of_file(tx: Connection, file: Message) -> None:
+    """A file that Slack would not take: the thread, which was promised one, hears so."""
+    run = runs.get(tx, file.run_id)
+    if run is not None:
+        outbox.notice(tx, run, f"unsent:{file.key}", {"text": NO_FILE})

@@ -49,14 +49,37 @@ class ToolContext:
     channel: str
     thread_ts: str
     now: datetime
+    expects: str = ""  # what the tool's Preview said must still hold; "" when nobody was asked
 
 
 class ToolError(Exception):
     """Raised by a tool for a refusal the model should hear in these words ("no order 1042")."""
 
 
+class ChangedError(ToolError):
+    """Raised by a tool that certainly did nothing, because what it showed no longer holds: people are asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a tool says on the card of a call before it runs."""
+
+    text: str  # plain text, shown in a monospaced block
+    expects: str = ""  # in the tool's own words, what must still hold when it runs; see ToolContext.expects
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows as a result: JSON for the model, for people a table in the thread, and a CSV file when they are many."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool = False  # there are more rows than these
+
+
 A = TypeVar("A", bound=BaseModel)
-Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel
+Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel | Table
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
 
 
@@ -74,7 +97,7 @@ class Tool(Generic[A]):
     idempotent: bool = False  # safe to run again with the same ToolContext.call_id
     secret: frozenset[str] = frozenset()  # top-level fields masked everywhere people look
     editable: frozenset[str] | None = None  # None: all fields may be edited
-    preview: Callable[[A], str] | None = None  # plain text for the card; must not change anything
+    preview: Callable[[A], str | Preview] | None = None  # for the card; must not change anything
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
 
@@ -115,7 +138,7 @@ def tool(
     idempotent: bool | None = None,
     secret: set[str] | None = None,
     editable: set[str] | None = None,
-    preview: Callable[[Any], str] | None = None,
+    preview: Callable[[Any], str | Preview] | None = None,
     timeout: float = 60.0,
     max_output: int = 20_000,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:

@@ -2,6 +2,7 @@
 
     Ran       it returned: what the model is told, and one line for the card
     Refused   it raised ToolError: it certainly did nothing, in words meant for the model
+    Changed   it raised ChangedError: it did nothing, for what it showed no longer holds
     Raised    it raised something else; `certain` when it cannot have changed anything
     Lost      the connection broke or timed out under it: what it did is not known (never for reads)
     TimedOut  it is still running; `future` tells how it ended, see `ended`
@@ -25,7 +26,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel
 from pydantic_core import to_json, to_jsonable_python
 
-from bot.tools import Effect, Tool, ToolContext, ToolError
+from bot.tools import ChangedError, Effect, Table, Tool, ToolContext, ToolError, tables
 
 MASK = "••••••••"
 SUMMARY_LENGTH = 200  # characters
@@ -44,11 +45,19 @@ class Ran:
 
     output: str  # for the model, at most the tool's max_output characters
     summary: str  # for the card: plain text, one line, at most 200 characters, secrets masked
+    table: Table | None = None  # for people to see in the thread, in JSON values
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """It said no and did nothing."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """It would do something else than was shown, and did nothing."""
 
     message: str
 
@@ -76,7 +85,7 @@ class TimedOut:
     message: str
 
 
-Ended = Ran | Refused | Raised | Lost
+Ended = Ran | Refused | Changed | Raised | Lost
 Outcome = Ended | TimedOut
 
 
@@ -119,7 +128,7 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
         return _ran(tool, args, future.result())
     message = _clip(_mask(_words(error), _secrets(tool, args)), MESSAGE_LENGTH)
     if isinstance(error, ToolError):
-        return Refused(message)
+        return Changed(message) if isinstance(error, ChangedError) else Refused(message)
     if tool.does is Effect.READ:
         return Raised(message, certain=True)
     return Lost(message) if _answer_lost(error) else Raised(message, certain=False)
@@ -175,6 +184,9 @@ def _beat(heartbeat: Callable[[], None], context: ToolContext) -> None:
 
 def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
     try:
+        if isinstance(result, Table):
+            table = tables.plain(result)
+            return Ran(_clean(tables.for_model(table, tool.max_output)), tables.summary(table), table)
         return Ran(output(result, tool.max_output), summary(result, _secrets(tool, args)))
     except Exception as error:
         # It did run: a result nobody can write down must not turn into a failure.

@@ -12,6 +12,7 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.sandbox.apps import App
 from bot.sandbox.server import Sandbox
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
@@ -27,11 +28,11 @@ def fixture(name: str) -> Any:
 
 
 class HandApp:
-    """One socket of an app, read and answered frame by frame."""
+    """One socket of an app (None: the first one), read and answered frame by frame."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, app: App | None = None) -> None:
         client = WebClient(base_url=sandbox.api_url)
-        self.url = client.apps_connections_open(app_token=sandbox.app_token)["url"]
+        self.url = client.apps_connections_open(app_token=(app or sandbox.world.app).app_token)["url"]
         self.ws = websocket.create_connection(self.url, timeout=5)
         self.hello = self.frame()
 

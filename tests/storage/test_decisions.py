@@ -217,7 +217,9 @@ def test_ask_again(store: Store) -> None:
     stale = seeded.call()
     with store.write() as tx:
         won, lost = (
-            decisions.ask_again(tx, stale, at=AT, gate=ASKED, digest="d2", deadline=AT + HOUR, why="stricter")
+            decisions.ask_again(
+                tx, stale, at=AT, actor="policy", gate=ASKED, digest="d2", deadline=AT + HOUR, why="stricter"
+            )
             for _ in range(2)
         )
     assert (won, lost) == (True, False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bot.tools import Effect, Tool, ToolContext, ToolError, tool
+from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
 
 
 class Note(BaseModel):
@@ -28,7 +28,8 @@ class Kit:
         self.keys: list[str] = []
         self.entered = threading.Event()  # a `slow` call has begun
         self.go_on = threading.Event()  # lets it end
-        self.tools: list[Tool[Any]] = [*self._good(), *self._bad()]
+        self.shelf = 3  # books
+        self.tools: list[Tool[Any]] = [*self._good(), *self._bad(), *self._careful()]
 
     def did(self, name: str, text: str) -> int:
         """How often a tool had its effect with this text."""
@@ -98,3 +99,26 @@ class Kit:
             return f"slowly {args.text}"
 
         return [refuse, explode, lose, slow]
+
+    def _careful(self) -> list[Tool[Any]]:
+        """Tools that look before they act: what they saw is shown, and must still hold."""
+
+        @tool(title="Empty a shelf", effect="Empty “{text}”", does=Effect.WRITE, preview=self._on_shelf)
+        def empty(args: Note, context: ToolContext) -> str:
+            if args.text == "slowly":
+                self.entered.set()
+                self.go_on.wait(15)
+            if context.expects and context.expects != str(self.shelf):
+                raise ChangedError(f"There are {self.shelf} books now, not {context.expects}.")
+            self._effect("empty", args.text, context)
+            return f"emptied {args.text} of {self.shelf}"
+
+        @tool(title="List books", effect="List the books on “{text}”", does=Effect.READ)
+        def books(args: Note, context: ToolContext) -> Table:
+            rows = tuple((number, f"=Book {number}", None) for number in range(1, self.shelf + 1))
+            return Table(f"Books on {args.text}", ("no", "title", "lent to"), rows, more=self.shelf > 40)
+
+        return [empty, books]
+
+    def _on_shelf(self, args: Note) -> Preview:
+        return Preview(f"{self.shelf} books stand on {args.text}", expects=str(self.shelf))

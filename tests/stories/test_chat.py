@@ -267,7 +267,9 @@ def test_what_is_no_message_of_a_person(world: World) -> None:
             {"subtype": "channel_topic", "user": "UBEN00001"},
         ]  # fmt: skip
         for each in odd:
-            events.emit(slack, {**base, **each, "ts": slack.next_ts()}, place, subscription="message.channels")
+            events.emit(
+                slack, slack.app, {**base, **each, "ts": slack.next_ts()}, place, subscription="message.channels"
+            )
         mine = messages.add(slack, Draft(place, "UBEN00001", "no mention"))
         messages.edit(slack, mine, text="<@UBOT00001> now with one", blocks=[], by="UBEN00001", marked=True)
         messages.remove(slack, mine)

@@ -79,9 +79,9 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(world: Worl
         body: dict[str, Any] = {"user": "UBEN00001", "text": "<@UBOT00001> look here", "ts": ts, "event_ts": ts}
         body["channel"] = SUPPORT
         body |= {"files": [{"name": "mug.png"}]} if subtype == "file_share" else {"thread_ts": root}
-        events.emit(slack, {**body, "type": "app_mention"}, place)
+        events.emit(slack, slack.app, {**body, "type": "app_mention"}, place)
         more = {"type": "message", "subtype": subtype, "channel_type": "channel"}
-        events.emit(slack, {**body, **more}, place, subscription="message.channels")
+        events.emit(slack, slack.app, {**body, **more}, place, subscription="message.channels")
     world.slack.wait(lambda: asked_with(world, "look here"))
     arrived(world)
     assert str(world.planner.requests[-1]["input"]).count("look here") == 1
@@ -90,7 +90,7 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(world: Worl
         assert "mug.png" in str(world.planner.requests[-1]["input"])
         with slack.lock:
             later = {**body, "thread_ts": ts, "ts": slack.next_ts(), "text": "and once more", "type": "message"}
-            events.emit(slack, {**later, "channel_type": "channel"}, place, subscription="message.channels")
+            events.emit(slack, slack.app, {**later, "channel_type": "channel"}, place, subscription="message.channels")
         world.slack.wait(lambda: asked_with(world, "and once more"))
 
 
@@ -160,7 +160,7 @@ def test_another_workspace_is_not_heard(world: World) -> None:
     rows, asked = len(world.all(Delivery)), len(world.planner.requests)
     message = copy.deepcopy(sent_for(world, thread)[0].payload) | {"team_id": "T0OTHERCO", "event_id": "Ev0OTHER"}
     message["event"] |= {"ts": world.slack.world.next_ts(), "user": "UANA00001"}
-    assert world.slack.redeliver(Sent("events_api", message)).wait() == "acked"
+    assert world.slack.redeliver(Sent("events_api", message, world.slack.world.app)).wait() == "acked"
     click = copy.deepcopy(world.person("ana").click(SUPPORT, card["ts"], "cancel_run").payload)
     arrived(world)
     click["team"]["id"], click["actions"][0]["action_ts"] = "T0OTHERCO", "1.000001"

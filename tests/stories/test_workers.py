@@ -245,7 +245,7 @@ def test_deadlines_fall_though_the_token_was_revoked(world: World, kit: Kit) -> 
         all_sent(world)
     finally:
         with world.slack.world.lock:
-            world.slack.world.revoked = False
+            world.slack.world.app.revoked = False
     assert world.calls_in(thread)[0].status is C.EXPIRED
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.slack.wait(lambda: '"button"' not in words(_at(world, thread, card["ts"], SUPPORT)))

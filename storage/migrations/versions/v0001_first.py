@@ -99,6 +99,7 @@ def _call() -> None:
         sa.Column("deadline", sa.BigInteger(), nullable=True),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("preview", sa.Text(), nullable=False),
+        sa.Column("expects", sa.Text(), nullable=False),
         sa.Column("output", sa.Text(), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),

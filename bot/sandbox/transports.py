@@ -1,0 +1,59 @@
+"""How payloads get to the apps: each app has a way of its own, and this finds it.
+
+It knows no payload. `send`, `disconnect` and `cut` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from bot.sandbox.apps import App
+from bot.sandbox.records import Delivery
+from bot.sandbox.socket_mode import Hub
+from bot.sandbox.state import World
+
+
+class Transports:
+    """The hubs of all apps."""
+
+    def __init__(self, world: World, loop: asyncio.AbstractEventLoop) -> None:
+        self.world, self.loop = world, loop
+        self._hubs: dict[str, Hub] = {}
+        world.send = self.send
+
+    def hub(self, app: App) -> Hub:
+        """The app's sockets."""
+        with self.world.lock:
+            if app.id not in self._hubs:
+                self._hubs[app.id] = Hub(self.world, app, self.loop)
+            return self._hubs[app.id]
+
+    @property
+    def connections(self) -> int:
+        """How many sockets all apps have open."""
+        return sum(len(hub.sockets) for hub in list(self._hubs.values()))
+
+    def send(self, delivery: Delivery) -> None:
+        """Hand a payload to its app."""
+        with self.world.lock:
+            self.world.deliveries.append(delivery)
+            self.hub(delivery.app).send(delivery)
+
+    async def link(self, request: web.Request) -> web.StreamResponse:
+        """GET /link/?ticket=…&app_id=…: the WebSocket."""
+        app = self.world.apps.get(request.query.get("app_id", ""))
+        if app is None:
+            return web.Response(status=403, text="there is no such app")
+        return await self.hub(app).link(request)
+
+    def disconnect(self, reason: str) -> None:
+        """Tell every socket that it will be closed, and close it after the grace period of that reason."""
+        for hub in list(self._hubs.values()):
+            hub.disconnect(reason)
+
+    def cut(self) -> None:
+        """Drop every connection without a word."""
+        for hub in list(self._hubs.values()):
+            hub.cut()

@@ -1,0 +1,82 @@
+"""A tool's Table in its three forms: JSON lines for the model, text cells for people, a CSV file. Pure.
+
+What comes out of a database is not trusted: no cell can become a formula in a spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from pydantic_core import to_json, to_jsonable_python
+
+from bot.tools import Table
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take for the beginning of one
+NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
+
+
+def plain(table: Table) -> Table:
+    """The same with values that JSON has: exact decimals as text, times in ISO form, bytes in base64."""
+    cells = to_jsonable_python(table.rows, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
+    return Table(table.title, tuple(map(str, table.columns)), tuple(tuple(row) for row in cells), table.more)
+
+
+def for_model(table: Table, limit: int) -> str:
+    """A line with the columns, a JSON list per row, as many as fit into `limit` characters, and what is missing."""
+    lines = [_json(list(table.columns))]
+    left = limit - len(lines[0]) - NOTE_LENGTH
+    for row in table.rows:
+        line = _json(list(row))
+        left -= len(line) + 1
+        if left < 0:
+            break
+        lines.append(line)
+    hidden = len(table.rows) - (len(lines) - 1)
+    notes = [f"{hidden} more rows not shown to you; people have them"] if hidden else []
+    notes += ["there are more rows than were read"] if table.more else []
+    return "\n".join([*lines, *([f"[… {'; '.join(notes)}]"] if notes else [])])
+
+
+def summary(table: Table) -> str:
+    """One line for the card."""
+    count = f"{len(table.rows):,} row{'' if len(table.rows) == 1 else 's'}"
+    return f"{count}, and there are more" if table.more else count
+
+
+def cell(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value == "":
+        return "(empty)"
+    return value if isinstance(value, str) else _json(value)
+
+
+def csv_text(table: Table) -> str:
+    """The whole table as CSV (RFC 4180); an apostrophe comes before what a spreadsheet would take for a formula."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([_harmless(name) for name in table.columns])
+    for row in table.rows:
+        writer.writerow([_harmless(value) for value in row])
+    return out.getvalue()
+
+
+def _harmless(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return _json(value)
+    return f"'{value}" if value.startswith(_FORMULA) and not _is_number(value) else value
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("+-").replace(".", "", 1).isdecimal()
+
+
+def _json(value: Any) -> str:
+    return to_json(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
