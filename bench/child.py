@@ -1,7 +1,8 @@
 """The bot as a process of its own, as it is measured: `python -m bench.child`, with settings from the environment.
 
 It writes one JSON line when it is ready and one for each command it reads: `report` (what happened since the start),
-`ticks N` (how long N idle ticks took), anything else ends it. All moments are `time.monotonic()`, which processes share.
+`ticks N` (how long N idle ticks took), anything else ends it. Moments are `time.monotonic()`, which
+processes share.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ starts: dict[str, float] = {}  # a call's text -> when its tool was entered
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
-def note_asked(args: Note, context: ToolContext) -> str:
+def note_asked(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
     """Notes when it was entered."""
     starts[args.text] = time.monotonic()
     return "noted"

@@ -79,6 +79,8 @@ def table(figures: Sequence[Figure]) -> str:
     """A Markdown table that also reads well in a terminal."""
     rows = [HEAD, *map(_cells, figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)

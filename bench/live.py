@@ -81,7 +81,13 @@ class Live:
         command = [sys.executable, "-m", "bench.child"]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own
-                command, cwd=self.folder, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                cwd=self.folder,
+                env=environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         return {**self._line(), "began": began}
 

@@ -44,13 +44,13 @@ class Note(BaseModel):
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
-def note_asked(args: Note, context: ToolContext) -> str:
+def note_asked(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
     """Does nothing, at once."""
     return "noted"
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
-def note_freely(args: Note, context: ToolContext) -> str:
+def note_freely(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
     """The same, under a rule that allows it."""
     return "noted"
 
@@ -116,10 +116,12 @@ class Quiet:
     def finish(self, tx: Connection, text: str, *, last: bool) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
-            outbox.put(tx, Message(
-                key=f"answer:{self._run.id}:{self._run.turns}", kind="answer", run_id=self._run.id,
-                channel=self._run.channel, thread_ts=self._run.thread_ts, body=outbox.dump({"text": text, "last": last}),
-            ))  # fmt: skip
+            run, body = self._run, outbox.dump({"text": text, "last": last})
+            row = Message(
+                key=f"answer:{run.id}:{run.turns}", kind="answer", run_id=run.id, channel=run.channel, body=body
+            )
+            row.thread_ts = run.thread_ts
+            outbox.put(tx, row)
 
     def abandon(self) -> None:
         """Nothing to close."""
@@ -216,7 +218,13 @@ class Bench:
             for number in range(items):
                 if number % 4 == 1:
                     plan = PlanRow(run_id=run.id, turn=number, answered=True, created_at=now)
-                    call = Call(run_id=run.id, plan_id=plan.id, position=0, provider_id=f"call_{thread}_{number}", tool="note_asked")
+                    call = Call(
+                        run_id=run.id,
+                        plan_id=plan.id,
+                        position=0,
+                        provider_id=f"call_{thread}_{number}",
+                        tool="note_asked",
+                    )
                     call.status, call.created_at = CallStatus.SUCCEEDED, now
                     tx.execute(insert(PlanRow).values(values(plan)))
                     tx.execute(insert(Call).values(values(call)))

@@ -47,7 +47,7 @@ def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
     yield "CREATE TEMP TABLE ids (n INTEGER PRIMARY KEY, run TEXT, plan TEXT, call TEXT)"
     fresh = ", ".join("lower(hex(randomblob(11)))" for _ in IDS)
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1})"  # noqa: S608 - a number
-    yield f"{numbers} INSERT INTO ids SELECT i, {fresh} FROM n"
+    yield f"{numbers} INSERT INTO ids SELECT i, {fresh} FROM n"  # noqa: S608 - from above
     old = {name: db.execute(f"SELECT id FROM {name}").fetchone()[0] for name in IDS}  # noqa: S608 - names from above
     for table in ("run", "plan", "call", "revision", "item", "message", "audit"):
         columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
@@ -56,7 +56,7 @@ def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
             value = f'old."{column}"'
             for name in IDS:
                 value = f"replace({value}, '{old[name]}', ids.{name})"
-            kept = f"CASE typeof(old.\"{column}\") WHEN 'text' THEN {value} ELSE old.\"{column}\" END"
+            kept = f'CASE typeof(old."{column}") WHEN \'text\' THEN {value} ELSE old."{column}" END'
             values.append(SPECIAL.get(column, kept))
         names = ", ".join(f'"{column}"' for column in columns)
         source = f'SELECT * FROM "{table}"'  # noqa: S608 - names from above

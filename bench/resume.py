@@ -60,7 +60,8 @@ def story(bench: Bench, thread: str, *, fresh: bool = False) -> tuple[Bench, Sto
         each.close()
     with bench.store.read() as tx:
         ended = runs.get(tx, run.id)
-    assert ended is not None and ended.status is RunStatus.COMPLETED, ended
+    assert ended is not None
+    assert ended.status is RunStatus.COMPLETED, ended.error
     return bench, Story(wall, processor, commits)
 
 

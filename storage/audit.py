@@ -15,6 +15,7 @@ from storage.models import Audit
 from storage.store import rows
 
 FIRST = "0" * 64
+_LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 
 
 def _hash(previous: str, at: datetime, run_id: str, call_id: str, actor: str, event: str, data: str) -> str:
@@ -34,19 +35,12 @@ def record(
 ) -> None:
     """Append one row; `data` must be JSON and must hold no secret values."""
     text = json.dumps(dict(data or {}), sort_keys=True, ensure_ascii=False)
-    previous = tx.scalar(select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)) or FIRST
-    tx.execute(
-        insert(Audit).values(
-            at=at,
-            run_id=run_id,
-            call_id=call_id,
-            actor=actor,
-            event=event,
-            data=text,
-            previous=previous,
-            hash=_hash(previous, at, run_id, call_id, actor, event, text),
-        )
-    )
+    previous = tx.scalar(_LAST) or FIRST
+    row = {
+        "at": at, "run_id": run_id, "call_id": call_id, "actor": actor, "event": event, "data": text,
+        "previous": previous, "hash": _hash(previous, at, run_id, call_id, actor, event, text),
+    }  # fmt: skip
+    tx.execute(insert(Audit), row)
 
 
 def verify(tx: Connection) -> int | None:
