@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col
 
 from storage.models import Delivery, values
-from storage.store import first, readable, rows
+from storage.store import first, insert_once, readable, rows
 
 CLICKS = ("action", "submission")
 _NEW = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
@@ -26,9 +25,7 @@ _SETTLE = update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(
 
 def store(tx: Connection, delivery: Delivery) -> bool:
     """Store a delivery; False when its key is there already (a redelivery)."""
-    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(Delivery).values(values(delivery)).on_conflict_do_nothing(index_elements=["key"])
-    return tx.execute(statement).rowcount == 1
+    return tx.execute(insert_once(Delivery, tx.dialect.name), values(delivery)).rowcount == 1
 
 
 def new(tx: Connection) -> list[Delivery]:

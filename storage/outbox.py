@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import col
 
 from storage.models import Message, Run, values
-from storage.store import first, readable, rows
+from storage.store import first, insert_once, readable, rows
 
 # closing: a stream to be stopped with its final words; stale: to be drawn again
 WORK = ("pending", "sending", "closing", "stale")
@@ -32,8 +31,7 @@ _REDRAW = (
 
 def put(tx: Connection, message: Message) -> None:
     """Add a message; one with the same key is left as it is (said once is said)."""
-    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
-    tx.execute(dialect.insert(Message).values(values(message)).on_conflict_do_nothing(index_elements=["key"]))
+    tx.execute(insert_once(Message, tx.dialect.name), values(message))
 
 
 def notice(tx: Connection, run: Run, key: str, body: Mapping[str, Any]) -> None:

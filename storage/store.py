@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -17,6 +18,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, Select, make_url, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.orm.attributes import manager_of_class
 from sqlmodel import SQLModel, create_engine
 
@@ -110,6 +113,13 @@ def first(tx: Connection, model: type[M], statement: Select[Any], **parameters: 
     """The first of `rows`, or None; the statement has its own limit where it may find many."""
     found: Sequence[M] = rows(tx, model, statement, **parameters)
     return found[0] if found else None
+
+
+@cache
+def insert_once(model: type[SQLModel], dialect: str) -> Any:
+    """An insert that leaves a row with the same `key` as it is; built once for each model."""
+    insert = (sqlite_dialect if dialect == "sqlite" else postgresql).insert
+    return insert(model).on_conflict_do_nothing(index_elements=["key"])
 
 
 def migrate(store: Store, scripts: str = "storage:migrations") -> None:
