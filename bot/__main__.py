@@ -1,4 +1,7 @@
-"""The command line: `countersign run`, `demo` and `doctor`. It starts and stops things, and prints what people read."""
+"""The command line: `countersign run`, `demo`, `sandbox` and `doctor`.
+
+It starts and stops things, and prints what people read.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run()
         if arguments.command == "demo":
             return _demo(arguments)
+        if arguments.command == "sandbox":
+            return _sandbox(arguments)
         return _init(arguments.approver) if arguments.init else _doctor()
     except KeyboardInterrupt:  # how run and demo are meant to end, wherever it finds them
         return 130 if arguments.command == "doctor" else 0
@@ -67,6 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("run", help="the bot, with settings from the environment and .env")
     demo = commands.add_parser("demo", help="a local Slack, a local planner and the bot, in one process")
     demo.add_argument("--port", type=int, help="where the page is served (default: 8765 or the next free one)")
+    sandbox = commands.add_parser("sandbox", help="the local Slack alone, for any app that honours SLACK_API_URL")
+    sandbox.add_argument("--port", type=int, help="where it is served (default: 8765 or the next free one; 0: any)")
+    manifest = "an app's manifest, YAML or JSON; repeatable (default: one app that may do everything)"
+    sandbox.add_argument("--manifest", type=Path, action="append", default=[], metavar="FILE", help=manifest)
+    sandbox.add_argument("--seed", type=Path, metavar="FILE", help="people, channels and apps, as TOML")
+    sandbox.add_argument("--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers")
     doctor = commands.add_parser("doctor", help="look at everything a start depends on")
     doctor.add_argument("--init", action="store_true", help=f"write a first {POLICY}; never overwrites")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
@@ -96,18 +107,43 @@ def _run() -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     try:
-        from bot.sandbox.demo import DemoError, run  # aiohttp comes with the extra only
+        from bot.sandbox.demo import run  # aiohttp comes with the extra only
+        from bot.sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
-        if error.name != "aiohttp":
-            raise
-        print("The demo needs aiohttp: pip install 'countersign-bot[sandbox]'", file=sys.stderr)
-        return 1
+        return _without_extra("demo", error)
     try:
-        run(DEMO, arguments.port, os.environ, lambda line: print(line, flush=True))
-    except DemoError as error:
-        print(error, file=sys.stderr)
-        return 1
+        run(DEMO, arguments.port, os.environ, _say)
+    except PortTakenError as error:
+        return _complain(error)
     return 0
+
+
+def _sandbox(arguments: argparse.Namespace) -> int:
+    try:
+        from bot.sandbox.alone import CannotStart, run  # as above
+    except ModuleNotFoundError as error:
+        return _without_extra("sandbox", error)
+    where = (arguments.port, arguments.manifest, arguments.seed)
+    try:
+        run(*where, rate_limits=arguments.rate_limits, say=_say, warn=_complain)
+    except CannotStart as error:
+        return _complain(error)
+    return 0
+
+
+def _without_extra(command: str, error: ModuleNotFoundError) -> int:
+    if error.name != "aiohttp":
+        raise error
+    return _complain(f"The {command} needs aiohttp: pip install 'countersign-bot[sandbox]'")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _complain(problem: object) -> int:
+    print(problem, file=sys.stderr)
+    return 1
 
 
 def _doctor() -> int:

@@ -212,6 +212,19 @@ BLOCKS: dict[str, Json] = {
         "title_url": URL,
     },
 }
+BLOCKS["auth_provider"] = {
+    "value": "shop",
+    "name": plain("Shop"),
+    "is_connected": True,
+    "description": plain(),
+    "icon_url": URL,
+    "auth_url": URL,
+    "disconnect_url": URL,
+    "connected_identity": plain("ana"),
+    "connected_context": plain("Shop Ltd"),
+    "accessory": ELEMENTS["overflow"],
+    "fallback": [{"type": "divider"}],
+}
 for _name, _sample in BLOCKS.items():
     _sample.update(type=_name, block_id="b")
 

@@ -105,9 +105,9 @@ def test_surfaces(name: str) -> None:
     assert all(found == [refused] for found in verdicts.values() if found)
 
 
-@pytest.mark.parametrize("name", ["file", "call", "auth_provider"])
+@pytest.mark.parametrize("name", ["file", "call"])
 def test_blocks_an_app_cannot_post(name: str) -> None:
-    """Blocks that are only ever read, or need hosts in the manifest, are refused everywhere."""
+    """Blocks that are only ever read are refused everywhere."""
     assert check_blocks([{"type": name, "external_id": "x", "source": "remote"}], "message") == [
         f"unsupported type: {name} [json-pointer:/blocks/0/type]"
     ]

@@ -31,6 +31,9 @@ DIFFERENCES = {
     r"/text 0 characters$": "Slack refuses an empty text in rich text",
     r"^block (table|data_table) .*/text 1200[01] characters$": "10,000 characters in all cells together",
     r"^block data_table /row_header_column_index ": "the column must exist",
+    r"^block data_table /rows/[01] \d+ items$": "all rows must have the same number of cells",
+    r"^block data_visualization /chart/(series|axis_config)": "names are unique, and each category has a point",
+    r"^element timepicker /timezone ": "Slack documents an IANA name; the schema takes any string",
 }
 
 
@@ -121,7 +124,7 @@ def _verdicts(kind: str, name: str, value: Any) -> tuple[bool, bool]:
 
 SAMPLES = {
     **{f"element {name}": sample for name, sample in ELEMENTS.items()},
-    **{f"block {name}": sample for name, sample in BLOCKS.items()},
+    **{f"block {name}": sample for name, sample in BLOCKS.items() if name != "auth_provider"},
     **{f"block rich_text {leaf['elements'][0]['elements'][0]['type']}": leaf for leaf in LEAF_BLOCKS},
     "block data_visualization pie": {**BLOCKS["data_visualization"], "chart": PIE},
 }
@@ -162,6 +165,7 @@ def test_every_kind_in_the_schema_is_known_or_refused_for_a_reason() -> None:
         name.removesuffix("_block") for name in defs if name.endswith("_block") and name != "container_child_block"
     }
     assert blocks - set(BLOCKS) == {"file"}  # a file block is only ever read
+    assert set(BLOCKS) - blocks == {"auth_provider"}  # newer than the schema; slack_sdk has it
     elements = {name for name in defs if name.endswith("_element") and not name.startswith("rich_text_")}
     unions = {"section_accessory", "actions_block", "input_block", "context_block", "context_actions_block"}
     assert elements - {_schema_name(name) for name in ELEMENTS} == {f"{name}_element" for name in unions}

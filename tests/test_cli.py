@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import main
-from bot.sandbox.demo import DemoError, free_port
 from bot.sandbox.planner import Planner
+from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
 from bot.tools.shop import Shop
 from storage.sqlite import lock
@@ -159,7 +159,7 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
     """A port that was asked for and is taken is an error; without a wish the next free one is found."""
     with Sandbox() as sandbox:
         port = int(sandbox.url.rsplit(":", 1)[1])
-        with pytest.raises(DemoError, match=f"port {port} is taken"):
+        with pytest.raises(PortTakenError, match=f"port {port} is taken"):
             free_port(port)
         assert main(["demo", "--port", str(port)]) == 1
         assert "--port" in capsys.readouterr().err

@@ -6,22 +6,62 @@ whole and run once every block is sound by itself. Messages come without Slack's
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from bot.sandbox.layouts import BLOCKS, MARKDOWN_LIMIT, Surface
 from bot.sandbox.objects import Check, anything, escaped, flag, plain, problem, record, text, union
+from bot.sandbox.wire import Json
 
+SECOND_TABLE = "only_one_table_allowed"
 TABLE_TEXT_LIMIT = 10_000  # characters of all table cells of a message together
 UPDATE_TEXT_LIMIT = 4_000  # characters of chat.update's text
 # Undocumented. Others measured that one markdown block may hold 13,297 characters, and 125 fewer with a divider below.
 MESSAGE_SIZE_LIMIT, BLOCK_SIZE = 13_200, 100
 
 
-def check_blocks(blocks: object, surface: Surface) -> list[str]:
-    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; [] when sound."""
-    return _check(blocks, surface, "/blocks")
+def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[str]:
+    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; [] when sound.
+
+    `at` is where the call has them, for the JSON pointers.
+    """
+    found = list(BLOCKS[surface](blocks, at))
+    return found or [*_misplaced(blocks, surface, at), *(each for rule in RULES for each in rule(blocks, at))]
+
+
+def error_of(problems: list[str]) -> str:
+    """The error code that goes with problems of a message's blocks. For a second table it is another than for the rest,
+    as others measured."""
+    return "invalid_attachments" if problems[0].startswith(SECOND_TABLE) else "invalid_blocks"
+
+
+def check_leave(blocks: list[Json], scopes: Collection[str], manifest: Json, at: str = "/blocks") -> list[str]:
+    """Say which parts of sound blocks an app with these scopes and this manifest may not send; [] when all is allowed.
+
+    docs.slack.dev: video and file_input have a scope each, videos come from the app's unfurl domains, and the addresses
+    of an auth_provider from its auth_hosts.
+    """
+    features = manifest.get("features", {})
+    hosts = features.get("user_connections", {}).get("auth_hosts", ())
+    found: list[str] = []
+    for here, each in _walk(blocks, at):
+        kind = each.get("type")
+        needs = {"video": "links.embed:write", "file_input": "files:read"}.get(str(kind))
+        if needs and needs not in scopes:
+            found.append(problem(f"{kind} needs the scope {needs}", here))
+        if kind == "video" and not _within(each["video_url"], features.get("unfurl_domains", ())):
+            found.append(problem("must be of an unfurl domain of the app", f"{here}/video_url"))
+        for name in ("auth_url", "disconnect_url") if kind == "auth_provider" else ():
+            if name in each and not _within(each[name], hosts):
+                found.append(problem("must be of an auth host of the app", f"{here}/{name}"))
+    return found
+
+
+def _within(url: str, domains: Iterable[str]) -> bool:
+    """Whether the address is on one of the domains, or below one."""
+    host = urlsplit(url).hostname or ""
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
 def check_view(view: object) -> list[str]:
@@ -29,7 +69,7 @@ def check_view(view: object) -> list[str]:
     found = list(_VIEW(view, "/view"))
     if found or not isinstance(view, dict):
         return found
-    found = _check(view["blocks"], view["type"], "/view/blocks")
+    found = check_blocks(view["blocks"], view["type"], "/view/blocks")
     if not found and view["type"] == "modal" and "submit" not in view:
         asks = any(block["type"] == "input" for block in view["blocks"])
         found = [problem("missing required field: submit", "/view")] if asks else []
@@ -78,11 +118,6 @@ _VIEW: Check = union(
 )
 
 # Payloads as a whole.
-
-
-def _check(blocks: object, surface: Surface, at: str) -> list[str]:
-    found = list(BLOCKS[surface](blocks, at))
-    return found or [*_misplaced(blocks, surface, at), *(each for rule in RULES for each in rule(blocks, at))]
 
 
 def _blocks(blocks: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -141,18 +176,17 @@ def _table_text(blocks: Any, at: str) -> Iterator[str]:
         yield problem(f"all table cells together must be less than {TABLE_TEXT_LIMIT + 1} characters", at)
 
 
-AT_MOST: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (1, ("table", "data_table")),
-    (1, ("plan",)),
-    (2, ("data_visualization",)),
+AT_MOST: tuple[tuple[int, tuple[str, ...], str], ...] = (
+    (1, ("table", "data_table"), SECOND_TABLE),
+    (1, ("plan",), "only one plan allowed"),
+    (2, ("data_visualization",), "no more than 2 data_visualization blocks allowed"),
 )
 
 
 def _counts(blocks: Any, at: str) -> Iterator[str]:
-    there = Counter(block["type"] for _, block in _blocks(blocks, at))
-    for most, kinds in AT_MOST:
-        if sum(there[kind] for kind in kinds) > most:
-            yield problem(f"no more than {most} of {' and '.join(kinds)} allowed", at)
+    for most, kinds, says in AT_MOST:
+        there = [here for here, block in _blocks(blocks, at) if block["type"] in kinds]
+        yield from (problem(says, here) for here in there[most:])
 
 
 def _misplaced(blocks: Any, surface: Surface, at: str) -> Iterator[str]:

@@ -9,18 +9,16 @@ import copy
 import re
 from typing import Any
 
+from bot.sandbox import attachments, messages
 from bot.sandbox import blocks as checker
-from bot.sandbox import messages
 from bot.sandbox.messages import Draft
-from bot.sandbox.people import TEAM, Channel
+from bot.sandbox.people import Channel
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
-from bot.sandbox.text import rich_text
 from bot.sandbox.wire import Args, Json, SlackError, invalid
 
 POST_LIMIT, UPDATE_LIMIT, MARKDOWN_LIMIT, METADATA_LIMIT = 40_000, 4_000, 12_000, 16_000
 _TS = re.compile(r"\d{1,12}\.\d{6}")
-_DAYS_AHEAD = 120
 
 
 def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
@@ -30,8 +28,9 @@ def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
         return None
     if not isinstance(value, list):
         raise SlackError("invalid_blocks_format")
-    if problems := checker.check_blocks(value, "message"):
-        raise invalid(problems, "invalid_blocks")
+    problems = checker.check_blocks(value, "message")
+    if problems := problems or checker.check_leave(value, args.app.scopes, args.app.manifest):
+        raise invalid(problems, checker.error_of(problems))
     if error := checker.check_message_size(value):
         raise SlackError(error)
     return value
@@ -63,13 +62,43 @@ def content(args: Args) -> tuple[str | None, list[Json] | None]:
         if len(text) > MARKDOWN_LIMIT:
             raise SlackError("msg_too_long")
         found = [{"type": "markdown", "text": text}]
-    if text is not None:
-        text = re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", text)
-    return text, found
+    return None if text is None else escaped(text), found
 
 
-def _something(text: str | None, found: list[Json] | None) -> None:
-    if not found and (error := checker.check_message_text(text or "")):
+def escaped(text: str) -> str:
+    """The text with every lone & as Slack stores it."""
+    return re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", text)
+
+
+def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | None:
+    """The attachments of a call beside its blocks `found`, as they will be stored; None where it has none."""
+    value: Any = args.json("attachments", "invalid_attachments")
+    if value is None:
+        return None
+    code, problems = attachments.check_attachments(value, found or [])
+    if code:
+        raise invalid(problems, code) if problems else SlackError(code)
+    return attachments.completed_attachments(value)
+
+
+def extras(args: Args, found: list[Json] | None) -> Json:
+    """What a message has beside text and the blocks `found`: attachments; name and picture, with their scope."""
+    attached = checked_attachments(args, found)
+    extra: Json = {"attachments": attached} if attached else {}
+    if "chat:write.customize" not in args.app.scopes:
+        return extra
+    if name := args.text("username"):
+        extra["username"] = name
+    if emoji := args.text("icon_emoji"):
+        extra["icons"] = {"emoji": emoji}
+    elif url := args.text("icon_url"):
+        extra["icons"] = {"image_48": url}
+    return extra
+
+
+def something(text: str | None, found: list[Json] | None, extra: Json) -> None:
+    """SlackError unless there is something to post."""
+    if not found and "attachments" not in extra and (error := checker.check_message_text(text or "")):
         raise SlackError(error)
 
 
@@ -96,27 +125,36 @@ def target(world: World, args: Args) -> Channel:
     return channel
 
 
-def thread_of(args: Args) -> str:
-    """The call's thread_ts, "" where it has none; SlackError when it is no timestamp."""
+def thread_of(args: Args, error: str = "invalid_thread_ts") -> str:
+    """The call's thread_ts, "" where it has none; SlackError(`error`) when it is no timestamp."""
     thread_ts = args.text("thread_ts")
     if thread_ts and not _TS.fullmatch(thread_ts):
-        raise SlackError("invalid_thread_ts")
+        raise invalid(["must be the ts of a message [json-pointer:/thread_ts]"], error)
     return thread_ts
+
+
+def me_message(world: World, args: Args) -> Json:
+    """chat.meMessage: "the bot does something"."""
+    channel, text = target(world, args), escaped(args.text("text"))
+    if len(text) > POST_LIMIT:
+        raise SlackError("msg_too_long")
+    message = messages.add(world, Draft(channel, args.app.bot_user, text, subtype="me_message"))
+    return {"channel": channel.id, "ts": message.ts}
 
 
 def _post(world: World, args: Args) -> tuple[Message, Json]:
     channel = target(world, args)
     text, found = content(args)
     thread_ts = thread_of(args)
-    metadata = checked_metadata(args)
-    _something(text, found)
-    extra: Json = {}
+    metadata, extra = checked_metadata(args), extras(args, found)
+    something(text, found, extra)
+    warning: Json = {}
     if text and len(text) > POST_LIMIT:
         text = text[:POST_LIMIT]
-        extra = {"warning": "message_truncated", "response_metadata": {"warnings": ["message_truncated"]}}
-    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_ts, metadata)
+        warning = {"warning": "message_truncated", "response_metadata": {"warnings": ["message_truncated"]}}
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_ts, metadata, extra=extra)
     draft.broadcast = args.flag("reply_broadcast")
-    return messages.add(world, draft), extra
+    return messages.add(world, draft), warning
 
 
 def post_message(world: World, args: Args) -> Json:
@@ -142,16 +180,20 @@ def update(world: World, args: Args) -> Json:
     args.required("channel")
     args.required("ts")
     text, found = content(args)
-    metadata = checked_metadata(args)
+    metadata, attached = checked_metadata(args), checked_attachments(args, found)
     if text is not None and len(text) > UPDATE_LIMIT:
         raise SlackError("msg_too_long")
     message = own(world, args, "cant_update_message")
-    if message.stream and message.stream.state == "in_progress":
+    if message.stream and message.stream.state_at(world.now()) == "in_progress":
         raise SlackError("streaming_state_conflict")
-    if text is None and found is None and metadata is None:
+    if text is None and found is None and metadata is None and attached is None:
         raise SlackError("no_text")
-    if found == [] and not text:
+    if found == [] and not text and not attached:
         raise SlackError("no_text")
+    if attached is not None:
+        message.body["attachments"] = attached
+        if not attached:
+            del message.body["attachments"]
     if metadata is not None:
         message.metadata = metadata
     if text is not None or found is not None:
@@ -175,50 +217,14 @@ def post_ephemeral(world: World, args: Args) -> Json:
     channel = target(world, args)
     user = args.required("user")
     text, found = content(args)
-    _something(text, found)
+    extra = extras(args, found)
+    something(text, found, extra)
     if text and len(text) > POST_LIMIT:
         raise SlackError("msg_too_long")
     if user not in channel.members:
         raise SlackError("user_not_in_channel")
-    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), only_for=user)
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), only_for=user, extra=extra)
     return {"message_ts": messages.add(world, draft).ts}
-
-
-def schedule(world: World, args: Args) -> Json:
-    """chat.scheduleMessage: posted when the sandbox's clock gets there."""
-    channel = target(world, args)
-    text, found = content(args)
-    _something(text, found)
-    if text and len(text) > POST_LIMIT:
-        raise SlackError("msg_too_long")
-    if not args.has("post_at"):
-        raise invalid(["missing required field: post_at"])
-    post_at = args.number("post_at", 0)
-    if post_at <= world.now():
-        raise SlackError("time_in_past")
-    if post_at > world.now() + _DAYS_AHEAD * 86_400:
-        raise SlackError("time_too_far")
-    scheduled_id = world.new_id("Q")
-    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), checked_metadata(args))
-    world.scheduled[scheduled_id] = {"post_at": post_at, "draft": draft}
-    world.touch([])
-    shown: Json = {"type": "delayed_message", "text": text or "", "user": args.app.bot_user, "team": TEAM}
-    shown["blocks"] = found or [rich_text(text or "")]
-    return {
-        "channel": channel.id,
-        "scheduled_message_id": scheduled_id,
-        "post_at": post_at,
-        "message": shown,
-    }
-
-
-def post_due(world: World) -> float | None:
-    """Post what was scheduled for now or earlier; returns when the next one is due (Unix seconds), or None."""
-    for key, entry in sorted(world.scheduled.items(), key=lambda item: item[1]["post_at"]):
-        if entry["post_at"] <= world.now():
-            del world.scheduled[key]
-            messages.add(world, entry["draft"])
-    return min((float(entry["post_at"]) for entry in world.scheduled.values()), default=None)
 
 
 def permalink(world: World, args: Args) -> Json:
@@ -238,6 +244,6 @@ METHODS = {
     "chat.update": update,
     "chat.delete": delete,
     "chat.postEphemeral": post_ephemeral,
-    "chat.scheduleMessage": schedule,
+    "chat.meMessage": me_message,
     "chat.getPermalink": permalink,
 }

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from bot.app import build
 from bot.clock import ShiftedClock
 from bot.sandbox.planner import Planner
+from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings, prepare_environment
 from bot.startup import read_policy
@@ -23,19 +23,13 @@ from bot.tools.shop import Shop
 from storage.sqlite import lock
 
 POLICY = Path(__file__).with_name("demo_policy.toml")
-PORT = 8765
-TRIES = 20  # ports looked at from PORT on
 STATE = ("countersign.db*", "shop.db*", "demo.log")
-
-
-class DemoError(Exception):
-    """The demo cannot start, for this reason."""
 
 
 def run(folder: Path, port: int | None, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Run until Ctrl-C, whose KeyboardInterrupt it passes on. What earlier demos left in `folder` is forgotten.
 
-    Raises DemoError where the port is taken, AlreadyRunningError where a demo runs in this folder, SettingsError
+    Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this folder, SettingsError
     where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,14 +75,3 @@ def empty(folder: Path) -> None:
         for path in (path for pattern in STATE for path in folder.glob(pattern)):
             if path.suffix != ".lock":
                 path.unlink()
-
-
-def free_port(wanted: int | None) -> int:
-    """`wanted`, or the first free port from PORT on; DemoError where it is taken."""
-    for port in [wanted] if wanted is not None else range(PORT, PORT + TRIES):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with suppress(OSError, OverflowError):
-                probe.bind(("127.0.0.1", port))
-                return port
-    raise DemoError(f"port {wanted or PORT} is taken; choose another with --port")

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from typing import Any
+from zoneinfo import available_timezones
 
 from bot.sandbox.objects import (
     CHANNEL,
@@ -106,6 +108,20 @@ def _calendar_date(value: Any, at: str) -> Iterator[str]:
 
 
 TIME_OF_DAY = text(form="([01][0-9]|2[0-3]):[0-5][0-9]", says="must be a time in the format HH:mm")
+
+
+def _timezone(value: Any, at: str) -> Iterator[str]:
+    """An IANA name, such as Europe/Berlin; where this machine knows none, any name will do."""
+    found = list(text()(value, at))
+    known = _zones()
+    yield from found or ([problem("must be a valid IANA timezone", at)] if known and value not in known else [])
+
+
+@cache
+def _zones() -> set[str]:
+    return available_timezones()
+
+
 UNIX_SECONDS = number(1_000_000_000, 9_999_999_999)  # ten digits
 NUMERAL = text(form=r"-?[0-9]+(\.[0-9]+)?", says="must be a number in a string")
 
@@ -125,10 +141,23 @@ def _numbers_agree(value: Mapping[str, Any]) -> str | None:
     return None if ordered == sorted(ordered) else f"{' <= '.join(given)} does not hold"
 
 
+def _spelled_out(option: Mapping[str, Any]) -> dict[str, Any]:
+    """The option with what Slack takes for granted in its texts."""
+    usual = {"plain_text": {"emoji": True}, "mrkdwn": {"verbatim": False}}
+    return {name: usual[each["type"]] | each if isinstance(each, dict) else each for name, each in option.items()}
+
+
 def _initial_is_offered(value: Mapping[str, Any]) -> str | None:
     offered = [*value.get("options", ()), *(o for group in value.get("option_groups", ()) for o in group["options"])]
     chosen = [*value.get("initial_options", ()), *([value["initial_option"]] if "initial_option" in value else ())]
-    return None if all(each in offered for each in chosen) else "initial options must match the options offered"
+    known = [_spelled_out(each) for each in offered]
+    fine = all(_spelled_out(each) in known for each in chosen)
+    return None if fine else "initial options must match the options offered"
+
+
+def _lines_in_order(value: Mapping[str, Any]) -> str | None:
+    fine = value.get("min_lines", 1) <= value.get("max_lines", value.get("min_lines", 1))
+    return None if fine else "min_lines must not exceed max_lines"
 
 
 # Elements. What they share first, then one line each.
@@ -180,7 +209,7 @@ ELEMENTS: dict[str, Check] = {
     "channels_select": record({}, {**_PICK, **_CHANNELS, "initial_channel": text(form=CHANNEL)}),
     "multi_channels_select": record({}, {**_MANY, "initial_channels": array(text(form=CHANNEL))}),
     "datepicker": record({}, {**_PICK, "initial_date": _calendar_date}),
-    "timepicker": record({}, {**_PICK, "initial_time": TIME_OF_DAY, "timezone": text()}),
+    "timepicker": record({}, {**_PICK, "initial_time": TIME_OF_DAY, "timezone": _timezone}),
     "datetimepicker": record({}, {**_ASK, "initial_date_time": UNIX_SECONDS}),
     "plain_text_input": record(
         {},
@@ -203,6 +232,7 @@ ELEMENTS: dict[str, Check] = {
     "rich_text_input": record(
         {"action_id": ID},
         {**_TYPE, "initial_value": RICH_TEXT_OBJECT, "min_lines": number(1), "max_lines": number(1)},
+        _lines_in_order,
     ),
     "file_input": record({}, {**_ACTION, "filetypes": array(text()), "max_files": number(1, 10)}),
     "image": record(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 
 from bot.sandbox.apps import App
-from bot.sandbox.people import OTHER_TEAM, TEAM, Channel, user_json
+from bot.sandbox.people import TEAM, Channel, user_json
 from bot.sandbox.records import Delivery, Message
 from bot.sandbox.state import World
 from bot.sandbox.wire import Json
@@ -26,17 +26,31 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_archive": ("channels:read",),
     "channel_left": ("channels:read",),
     "channel_created": ("channels:read",),
+    "channel_id_changed": ("channels:read", "groups:read"),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
     "user_change": ("users:read",),
+    "channel_rename": ("channels:read",),
+    "channel_unarchive": ("channels:read",),
+    "group_rename": ("groups:read",),
+    "group_unarchive": ("groups:read",),
+    "file_shared": ("files:read",),
+    "file_deleted": ("files:read",),
+    "pin_added": ("pins:read",),
+    "pin_removed": ("pins:read",),
+    "reaction_added": ("reactions:read",),
+    "reaction_removed": ("reactions:read",),
+    "subteam_created": ("usergroups:read",),
     "subteam_members_changed": ("usergroups:read",),
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
+    "agent_session_title_changed": ("chat:write",),
     "app_home_opened": (),
     "app_uninstalled": (),
     "tokens_revoked": (),
 }
 KNOWN = frozenset(_NEEDS)  # the events that the sandbox can send
+SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # that let events through
 
 
 def emit(
@@ -74,6 +88,13 @@ def emit_all(world: World, event: Json, channel: Channel | None = None, subscrip
     for app in world.apps.values():
         if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
             emit(world, app, event, channel, subscription)
+
+
+def emit_members(world: World, event: Json, channel: Channel) -> None:
+    """Send an event to every app that is in the channel, asked for it and may have it."""
+    for app in world.apps.values():
+        if app.bot_user in channel.members:
+            emit(world, app, event, channel)
 
 
 def _in_channel(world: World, message: Message) -> Json:
@@ -185,6 +206,23 @@ def group_changed(world: World, group: Json, added: list[str], removed: list[str
     emit_all(world, {"type": "subteam_updated", "subteam": group})
 
 
-def team_domain(team: str) -> Json:
+def team_domain(world: World, team: str) -> Json:
     """The `team` object of an interaction payload."""
-    return {"id": team, "domain": "otherco" if team == OTHER_TEAM else "sandbox"}
+    return {"id": team, "domain": world.teams[team][1]}
+
+
+def rate_limited(world: World, app: App) -> Delivery:
+    """Tell an app that it got more events than Slack sends in an hour: a payload of its own kind, with no event in it.
+
+    docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the app subscribed to.
+    """
+    payload: Json = {
+        "token": VERIFICATION,
+        "type": "app_rate_limited",
+        "team_id": TEAM,
+        "minute_rate_limited": int(world.now()) // 60 * 60,
+        "api_app_id": app.id,
+    }
+    delivery = Delivery("events_api", payload, app)
+    world.send(delivery)
+    return delivery

@@ -19,6 +19,8 @@ from bot.sandbox.wire import Json
 WARNINGS = {
     "timeout": "This app did not answer in time. Please try again.",
     "no_socket": "This app is not reachable right now. Please try again later.",
+    "unreachable": "This app is not reachable right now. Please try again later.",
+    "http_error": "This app answered with an error. Please try again later.",
 }
 
 
@@ -88,7 +90,7 @@ def _base(world: World, app: App, kind: str, user: str) -> Json:
         "user": who,
         "api_app_id": app.id,
         "token": VERIFICATION,
-        "team": team_domain(person.team_id),
+        "team": team_domain(world, person.team_id),
         "enterprise": None,
         "is_enterprise_install": False,
     }

@@ -62,7 +62,18 @@ def _data_table_rule(value: Mapping[str, Any]) -> str | None:
     rich = any(cell["type"] == "rich_text" for cell in value["rows"][0])
     if value.get("row_header_column_index", 0) >= len(value["rows"][0]):
         return "row_header_column_index must name a column"
+    if len({len(row) for row in value["rows"]}) > 1:
+        return "all rows must have the same number of cells"
     return "rich_text is not allowed in the header row" if rich else None
+
+
+def _series_rule(value: Mapping[str, Any]) -> str | None:
+    names = [series["name"] for series in value["series"]]
+    if len(set(names)) < len(names):
+        return "the names of series must be unique"
+    wanted = sorted(value["axis_config"]["categories"])
+    fits = all(sorted(point["label"] for point in series["data"]) == wanted for series in value["series"])
+    return None if fits else "each series must have exactly one data point for each category"
 
 
 _IMAGE = element("image")
@@ -83,7 +94,9 @@ _SERIES = record(
         "axis_config": record(
             {"categories": array(text(20), 20, low=0)}, {"x_label": text(50, low=0), "y_label": text(50, low=0)}
         ),
-    }
+    },
+    {},
+    _series_rule,
 )
 _SLICE = record({"label": text(20), "value": number(0, whole=False, above=True)})
 _CHART = union({**dict.fromkeys(("line", "bar", "area"), _SERIES), "pie": record({"segments": array(_SLICE, 6)})})
@@ -95,6 +108,7 @@ _TASK = {
     "block_id": ID,
 }
 _HTTPS = text(form=r"https://\S+", says="must be an https URL")
+_SHORT_HTTPS = text(3000, form=r"https://\S+", says="must be an https URL")
 
 
 def _maybe(check: Check) -> Check:
@@ -110,6 +124,12 @@ def _inline_task(value: Any, at: str) -> Iterator[str]:
         {"type": "task_card", **value} if isinstance(value, dict) else value
     )  # inside a plan the type may be left out
     yield from union({"task_card": _CHECKS["task_card"]})(task, at)
+
+
+def _instead(value: Any, at: str) -> Iterator[str]:
+    """Blocks for clients that do not know the one they stand for."""
+    kinds = {name: check for name, check in _CHECKS.items() if name != "auth_provider"}
+    yield from array(union(kinds))(value, at)
 
 
 def _block(need: Mapping[str, Check], may: Mapping[str, Check] | None = None, *rules: Rule) -> Check:
@@ -173,6 +193,17 @@ _CHECKS: dict[str, Check] = {
             "title_url": _HTTPS,
         },
     ),
+    "auth_provider": _block(
+        {"value": text(150), "name": plain(75), "is_connected": flag},
+        {
+            "description": plain(150),
+            "connected_identity": plain(75),
+            "connected_context": plain(75),
+            **dict.fromkeys(("icon_url", "auth_url", "disconnect_url"), _SHORT_HTTPS),
+            "accessory": element("overflow"),
+            "fallback": _instead,
+        },
+    ),
 }
 _CHILDREN = ("actions", "context", "divider", "header", "image", "input", "rich_text", "section", "table", "video")
 _CHECKS["container"] = _block(
@@ -188,7 +219,7 @@ _CHECKS["container"] = _block(
     any_of("title", "rich_text_title"),
     _container_rule,
 )
-# auth_provider (its hosts must be in the manifest), file and call (only ever read) are refused as unknown types.
+# file and call, which are only ever read, are refused as unknown types.
 _MESSAGE = ("context_actions", "markdown", "table", "data_table", "data_visualization", "task_card", "plan")
 _ONLY: dict[str, tuple[Surface, ...]] = {
     **dict.fromkeys(_MESSAGE, ("message",)),

@@ -31,6 +31,7 @@ class Draft:
     only_for: str = ""
     subtype: str = ""
     broadcast: bool = False
+    extra: Json = field(default_factory=dict)  # what else the message is to have: files, attachments, username …
 
 
 def audience(channel: Channel) -> Iterable[str] | None:
@@ -53,12 +54,14 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     else:
         body["client_msg_id"] = str(uuid.uuid4())
     body["team"] = world.by_id[draft.user].team_id if draft.user in world.by_id else TEAM
+    if draft.channel.is_ext_shared:
+        body |= {"user_team": body["team"], "source_team": body["team"]}
+    body |= copy.deepcopy(draft.extra)
     if blocks := completed(copy.deepcopy(draft.blocks)) or ([rich_text(draft.text)] if draft.text else []):
         body["blocks"] = blocks
     if root is not None:
-        body |= {"thread_ts": root.ts, "parent_user_id": root.body.get("user", "")}
-        if draft.broadcast:
-            body |= {"subtype": "thread_broadcast", "root": copy.deepcopy(root.body)}
+        body["thread_ts"] = root.ts
+        body |= {"subtype": "thread_broadcast"} if draft.broadcast else {"parent_user_id": root.body.get("user", "")}
     return body
 
 
@@ -68,6 +71,8 @@ def add(world: World, draft: Draft) -> Message:
     message = Message(draft.channel.id, _body(world, draft, root), draft.metadata, draft.only_for)
     message.app_id = str(message.body.get("app_id", ""))
     world.messages.setdefault(draft.channel.id, {})[message.ts] = message
+    if draft.broadcast and root is not None:
+        message.body["root"] = show(world, root, draft.user)  # with this reply counted
     if draft.only_for:
         world.touch([draft.only_for])
         return message
@@ -75,9 +80,10 @@ def add(world: World, draft: Draft) -> Message:
     if status and status.app_id == message.app_id:
         del world.statuses[draft.channel.id, message.root]
     users, groups = mentions(draft.text, draft.blocks)
-    if not draft.subtype:
+    spoken = draft.subtype in ("", "file_share", "me_message")
+    if spoken:
         _notify(world, message, draft.channel, users, groups)
-    events.message_posted(world, message, set() if draft.subtype else users)
+    events.message_posted(world, message, users if spoken else set())
     world.touch(audience(draft.channel))
     return message
 
@@ -85,7 +91,7 @@ def add(world: World, draft: Draft) -> Message:
 def _notify(world: World, message: Message, channel: Channel, users: set[str], groups: set[str]) -> None:
     named = set(users)
     for group in world.groups.values():
-        if group.id in groups:
+        if group.id in groups and not group.disabled:
             named.update(group.users)
     for member in channel.members:
         if member not in world.by_id or member == message.body["user"]:
@@ -107,6 +113,14 @@ def edit(world: World, message: Message, *, text: str, blocks: list[Json], by: s
     if message.only_for:
         world.touch([message.only_for])
         return
+    events.message_changed(world, message, before)
+    world.touch(audience(world.channels[message.channel]))
+
+
+def change(world: World, message: Message, parts: Json) -> None:
+    """Give a message other parts beside its words, such as files or attachments."""
+    before = copy.deepcopy(message.body)
+    message.body |= copy.deepcopy(parts)
     events.message_changed(world, message, before)
     world.touch(audience(world.channels[message.channel]))
 
@@ -138,7 +152,7 @@ def show(world: World, message: Message, viewer: str, *, metadata: bool = False)
     if metadata and message.metadata:
         body["metadata"] = copy.deepcopy(message.metadata)
     if message.stream:
-        body["streaming_state"] = message.stream.state
+        body["streaming_state"] = message.stream.state_at(world.now())
     if message.root == message.ts and (replies := world.replies(message.channel, message.ts)):
         authors = list(dict.fromkeys(str(r.body["user"]) for r in replies))
         body |= {

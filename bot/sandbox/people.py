@@ -33,6 +33,7 @@ class Person:
     tz: str = "Europe/Berlin"
     tz_offset: int = 3600  # seconds east of UTC
     updated: int = EPOCH
+    email: str = ""
 
 
 @dataclass(slots=True)
@@ -46,6 +47,11 @@ class Channel:
     is_ext_shared: bool = False
     is_archived: bool = False
     topic: str = ""
+    purpose: str = ""
+    topic_set: tuple[str, int] = ("", 0)  # by which user id, when (Unix seconds)
+    purpose_set: tuple[str, int] = ("", 0)
+    previous_names: list[str] = field(default_factory=list)  # the latest first
+    is_open: bool = True  # a DM that its app has not closed
     creator: str = ""
     created: int = EPOCH
     missed_mentions: dict[str, Json] = field(default_factory=dict)  # app id -> latest mention while it was not in here
@@ -65,6 +71,12 @@ class Group:
     name: str
     users: list[str] = field(default_factory=list)
     updated: int = EPOCH
+    created: int = EPOCH
+    disabled: int = 0  # since when (Unix seconds)
+    description: str = ""
+    channels: list[str] = field(default_factory=list)  # ids of those that its members are to join
+    created_by: str = "UANA00001"
+    updated_by: str = "UANA00001"
 
 
 @dataclass(slots=True)
@@ -74,6 +86,11 @@ class Seed:
     people: list[Person]
     channels: list[Channel]
     groups: list[Group]
+    teams: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEAM_NAMES))  # id -> name and domain
+
+    def __post_init__(self) -> None:
+        for person in self.people:
+            person.email = person.email or f"{person.name}@{self.teams[person.team_id][1]}.example"
 
 
 def default_seed() -> Seed:
@@ -131,8 +148,18 @@ def _profile(person: Person, email: bool) -> dict[str, Any]:
         **_images(person.name),
     }
     if email:
-        profile["email"] = f"{person.name}@{TEAM_NAMES[person.team_id][1]}.example"
+        profile["email"] = person.email
     return profile
+
+
+_OUTSIDE = {
+    "is_admin": False,
+    "is_owner": False,
+    "is_primary_owner": False,
+    "is_restricted": False,
+    "is_ultra_restricted": False,
+    "is_stranger": False,  # true only where no channel is shared, and such people the bot does not see
+}
 
 
 def user_json(person: Person, *, email: bool) -> dict[str, Any]:
@@ -142,13 +169,16 @@ def user_json(person: Person, *, email: bool) -> dict[str, Any]:
         "team_id": person.team_id,
         "name": person.name,
         "deleted": person.deleted,
-        "profile": _profile(person, email),
+        "profile": _profile(person, email and person.team_id == TEAM),
         "is_bot": False,
         "is_app_user": False,
         "updated": person.updated,
     }
     if person.deleted:
         return user
+    if person.team_id != TEAM:  # what a bot learns of who is at home elsewhere
+        zone = {"tz": person.tz, "tz_label": person.tz, "tz_offset": person.tz_offset}
+        return user | zone | {"color": "9f69e7", "real_name": person.real_name, **_OUTSIDE}
     return user | {
         "color": "9f69e7",
         "real_name": person.real_name,
@@ -160,7 +190,7 @@ def user_json(person: Person, *, email: bool) -> dict[str, Any]:
         "is_primary_owner": False,
         "is_restricted": person.is_restricted,
         "is_ultra_restricted": person.is_ultra_restricted,
-        "is_stranger": False,  # also for people of other companies who share a channel
+        "is_stranger": False,
         "is_email_confirmed": True,
         "has_2fa": False,
         "who_can_share_contact_card": "EVERYONE",
@@ -205,7 +235,10 @@ def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
     }
     if channel.kind == "im":
         user = next((m for m in channel.members if m != bot_user), "")
-        return common | {"user": user, "is_user_deleted": False, "priority": 0, "is_open": True}
+        return common | {"user": user, "is_user_deleted": False, "priority": 0, "is_open": channel.is_open}
+    connected: dict[str, Any] = {}
+    if channel.is_ext_shared:
+        connected = {"connected_team_ids": [OTHER_TEAM], "internal_team_ids": [TEAM], "conversation_host_id": TEAM}
     return common | {
         "name": channel.name,
         "name_normalized": channel.name,
@@ -220,10 +253,15 @@ def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
         "pending_shared": [],
         "parent_conversation": None,
         "shared_team_ids": [TEAM, OTHER_TEAM] if channel.is_ext_shared else [TEAM],
-        "topic": {"value": channel.topic, "creator": channel.creator if channel.topic else "", "last_set": 0},
-        "purpose": {"value": "", "creator": "", "last_set": 0},
-        "previous_names": [],
+        "topic": _said(channel.topic, channel.topic_set),
+        "purpose": _said(channel.purpose, channel.purpose_set),
+        "previous_names": list(channel.previous_names),
+        **connected,
     }
+
+
+def _said(value: str, by: tuple[str, int]) -> dict[str, Any]:
+    return {"value": value, "creator": by[0], "last_set": by[1]}
 
 
 def group_json(group: Group, *, users: bool, count: bool) -> dict[str, Any]:
@@ -234,20 +272,20 @@ def group_json(group: Group, *, users: bool, count: bool) -> dict[str, Any]:
         "is_usergroup": True,
         "is_subteam": True,
         "name": group.name,
-        "description": "",
+        "description": group.description,
         "handle": group.handle,
         "is_external": False,
-        "date_create": EPOCH,
+        "date_create": group.created,
         "date_update": group.updated,
-        "date_delete": 0,
+        "date_delete": group.disabled,
         "auto_type": None,
         "auto_provision": False,
         "enterprise_subteam_id": "",
-        "created_by": "UANA00001",
-        "updated_by": "UANA00001",
-        "deleted_by": None,
-        "prefs": {"channels": [], "groups": []},
-        "channel_count": 0,
+        "created_by": group.created_by,
+        "updated_by": group.updated_by,
+        "deleted_by": group.updated_by if group.disabled else None,
+        "prefs": {"channels": list(group.channels), "groups": []},
+        "channel_count": len(group.channels),
     }
     if users:
         body["users"] = list(group.users)

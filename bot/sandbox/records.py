@@ -18,7 +18,7 @@ from bot.sandbox.wire import Json
 class Delivery:
     """One payload on its way to an app, over all its attempts; times are `time.monotonic()` seconds."""
 
-    kind: str  # events_api | interactive
+    kind: str  # events_api | interactive | slash_commands | url_verification
     payload: Json
     app: App
     accepts_response_payload: bool = False
@@ -29,7 +29,9 @@ class Delivery:
     sent_at: float | None = None
     acked_at: float | None = None
     ack: Json | None = None  # the payload of the acknowledgement
-    outcome: str = "pending"  # pending | acked | timeout | no_socket
+    outcome: str = "pending"  # pending | acked | timeout | no_socket | unreachable | http_error
+    next_at: float | None = None  # sandbox seconds of the retry that is planned
+    retry_reason: str = ""  # why the latest attempt failed, in the word that the next one carries
     settled: threading.Event = field(default_factory=threading.Event)
     on_settled: Callable[[Delivery], None] | None = None  # runs once, under the world's lock
 
@@ -43,6 +45,13 @@ class Delivery:
     def ok(self) -> bool:
         """Whether the app acknowledged it in time."""
         return self.outcome == "acked"
+
+    def settle(self, outcome: str) -> None:
+        """Say how it ended; hold the world's lock."""
+        self.outcome = outcome
+        if self.on_settled:
+            self.on_settled(self)
+        self.settled.set()
 
     def wait(self, timeout: float = 5.0) -> str:
         """The outcome, once there is one; TimeoutError after `timeout` seconds."""
@@ -63,6 +72,9 @@ class ApiCall:
     app_id: str = ""  # the caller, where the token was one of an app's
 
 
+ABANDONED = 600  # seconds without an append, after which a stream is over
+
+
 @dataclass(slots=True)
 class Stream:
     """A message that is being streamed."""
@@ -70,10 +82,14 @@ class Stream:
     state: str  # in_progress | completed | stopped_by_user | abandoned
     touched: float  # sandbox seconds of the last append
     display: str = "timeline"
-    text: str = ""
-    title: str = ""
-    tasks: dict[str, Json] = field(default_factory=dict)
-    blocks: list[Json] = field(default_factory=list)
+    text: str = ""  # all its words
+    title: str = ""  # of the plan
+    tasks: dict[str, Json] = field(default_factory=dict)  # what the updates of a task came to, by its id
+    parts: list[Json] = field(default_factory=list)  # in their order: blocks, and where tasks and the plan stand
+
+    def state_at(self, now: float) -> str:
+        """The state at a moment of the sandbox's time: one that nobody adds to is abandoned."""
+        return "abandoned" if self.state == "in_progress" and now - self.touched > ABANDONED else self.state
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +123,7 @@ class Status:
     status: str
     until: float  # sandbox seconds
     app_id: str
+    loading: list[str] = field(default_factory=list)  # what is shown in turn meanwhile
 
 
 @dataclass(slots=True)
@@ -133,6 +150,18 @@ class View:
     def id(self) -> str:
         """The view's id."""
         return str(self.body["id"])
+
+
+@dataclass(slots=True)
+class OAuthCode:
+    """A person's consent, to be exchanged for a token once, within ten minutes."""
+
+    app_id: str
+    scopes: frozenset[str]
+    redirect_uri: str  # as the app sent it, "" where it did not
+    user: str
+    until: float  # sandbox seconds
+    used: bool = False
 
 
 @dataclass(slots=True)

@@ -8,23 +8,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TypeVar
 
-import yaml
 from aiohttp import web
 
 from bot.clock import ShiftedClock
-from bot.sandbox import chat
+from bot.sandbox import scheduled
 from bot.sandbox.actor import Actor
 from bot.sandbox.admin import Admin
 from bot.sandbox.apps import App
+from bot.sandbox.consent import Consent
 from bot.sandbox.control import Control
-from bot.sandbox.events import KNOWN
 from bot.sandbox.faults import Faults
-from bot.sandbox.methods import SCOPES
+from bot.sandbox.files_http import FilesHttp
+from bot.sandbox.manifests import load_manifest
 from bot.sandbox.people import TEAM, Person, Seed, default_seed
 from bot.sandbox.records import ApiCall, Delivery
 from bot.sandbox.response_urls import ResponseUrls
@@ -34,20 +33,6 @@ from bot.sandbox.web_api import WebApi
 from bot.sandbox.wire import Json
 
 T = TypeVar("T")
-MANIFEST = Path(__file__).parents[2] / "manifest.yml"
-
-
-def load_manifest(path: Path = MANIFEST) -> Json:
-    """The app manifest at `path`; where there is none, one that allows all that the sandbox knows."""
-    if path.is_file():
-        manifest: Json = yaml.safe_load(path.read_text())
-        return manifest
-    scopes = sorted({scope for needed in SCOPES.values() for scope in needed} - {"connections:write"})
-    return {
-        "features": {"bot_user": {"display_name": "countersign"}, "agent_view": {"suggested_prompts": []}},
-        "oauth_config": {"scopes": {"bot": [*scopes, "app_mentions:read", "users:read.email"]}},
-        "settings": {"event_subscriptions": {"bot_events": sorted(KNOWN)}},
-    }
 
 
 class Sandbox(Admin):
@@ -68,9 +53,11 @@ class Sandbox(Admin):
         self.url = self.api_url = ""
         self._loop = asyncio.new_event_loop()
         self._transports = Transports(self.world, self._loop)
+        self._transports.installed(self.world.app)
         self.faults = Faults(self.world, self._transports)
         self._web = WebApi(self.world, self._transports, self.faults)
         self._control = Control(self.world)
+        self.rates = self._web.rates
         self._response_urls = ResponseUrls(self.world)
         self._port = port
         self._thread: threading.Thread | None = None
@@ -103,13 +90,18 @@ class Sandbox(Admin):
         if failed:
             raise failed[0]
         self.clock.on_shift.append(self._clock_moved)
+        self.world.watchers.append(self._changed)
 
     async def _serve(self) -> web.AppRunner:
         app = web.Application(client_max_size=8 * 1024 * 1024)
-        app.router.add_route("*", "/api/{method}", self._web.handle)
+        app.router.add_get("/api/{method}", self._web.handle, allow_head=False)
+        app.router.add_post("/api/{method}", self._web.handle)
         app.router.add_get("/link/", self._transports.link)
         app.router.add_post("/actions/{team}/{token}", self._response_urls.handle)
         self._control.add_routes(app.router)
+        app.on_cleanup.append(self._transports.close)
+        FilesHttp(self.world).add_routes(app.router)
+        Consent(self.world).add_routes(app.router)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self._port).start()
@@ -123,6 +115,7 @@ class Sandbox(Admin):
             return
         if self._clock_moved in self.clock.on_shift:
             self.clock.on_shift.remove(self._clock_moved)
+            self.world.watchers.remove(self._changed)
         self.faults.clear()
         self._control.close()
         self._transports.cut()
@@ -139,16 +132,27 @@ class Sandbox(Admin):
     ) -> None:
         self.stop()
 
+    def install(self, manifest: Json, channels: Iterable[str] = ()) -> App:
+        """Install one more app, its bot in these channels (names or ids); a request URL of it is verified."""
+        app = super().install(manifest, channels)
+        self._transports.installed(app)
+        return app
+
     # time
 
     def _clock_moved(self) -> None:
         with self.world.lock:
             self.world.touch()
+        self._transports.timers.wake()
         self._loop.call_soon_threadsafe(self._post_due)
+
+    def _changed(self, _seq: int, _audience: frozenset[str] | None) -> None:
+        if self.world.scheduled:
+            self._loop.call_soon_threadsafe(self._post_due)
 
     def _post_due(self) -> None:
         with self.world.lock:
-            due = chat.post_due(self.world)
+            due = scheduled.post_due(self.world)
         if self._timer:
             self._timer.cancel()
         self._timer = None if due is None else self._loop.call_later(max(0.0, due - self.world.now()), self._post_due)

@@ -18,9 +18,14 @@ from aiohttp import WSMsgType, web
 from bot.sandbox.apps import App
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
+from bot.sandbox.timers import Timers
 from bot.sandbox.wire import Json
 
-RETRY_DELAYS = (0.0, 60.0, 300.0)  # seconds after an attempt ran out of time; then Slack gives up
+RETRY_DELAYS = (
+    0.0,
+    60.0,
+    300.0,
+)  # seconds of the sandbox's clock after an attempt failed; then Slack gives up
 MOST_SOCKETS = 10
 GRACE = {"warning": 10.0, "refresh_requested": 1.0}  # seconds between the notice and the close
 _HOST = "applink-sandbox"
@@ -38,8 +43,8 @@ class Socket:
 class Hub:
     """All connections of one app, and what is on its way to it."""
 
-    def __init__(self, world: World, app: App, loop: asyncio.AbstractEventLoop) -> None:
-        self.world, self.app, self.loop = world, app, loop
+    def __init__(self, world: World, app: App, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
+        self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
         self._tickets: set[str] = set()
         self._waiting: list[Delivery] = []  # events that no socket was there for
@@ -81,6 +86,7 @@ class Hub:
             delivery.socket_id = socket.number
             delivery.sent_at = time.monotonic()
             delivery.attempts += 1
+            delivery.next_at = None
             socket.frames.put_nowait(json.dumps(self._envelope(delivery)))
             self.loop.call_later(self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id)
             self.world.touch([])
@@ -94,8 +100,7 @@ class Hub:
             "accepts_response_payload": delivery.accepts_response_payload,
         }
         if delivery.kind == "events_api":
-            again = delivery.attempts - 1
-            frame |= {"retry_attempt": again, "retry_reason": "timeout" if again else ""}
+            frame |= {"retry_attempt": delivery.attempts - 1, "retry_reason": delivery.retry_reason}
         return frame
 
     def _overdue(self, delivery: Delivery, envelope_id: str) -> None:
@@ -106,13 +111,12 @@ class Hub:
             if delivery.kind != "events_api" or delivery.attempts > len(RETRY_DELAYS):
                 self._settle(delivery, "timeout")
                 return
-            self.loop.call_later(RETRY_DELAYS[delivery.attempts - 1], self._attempt, delivery)
+            delivery.retry_reason = "timeout"
+            delivery.next_at = self.timers.after(RETRY_DELAYS[delivery.attempts - 1], lambda: self._attempt(delivery))
+            self.world.touch([])
 
     def _settle(self, delivery: Delivery, outcome: str) -> None:
-        delivery.outcome = outcome
-        if delivery.on_settled:
-            delivery.on_settled(delivery)
-        delivery.settled.set()
+        delivery.settle(outcome)
         self.world.touch([])
 
     # receiving

@@ -12,8 +12,9 @@ from typing import Any
 
 from bot.clock import ShiftedClock
 from bot.sandbox.apps import App, new_app
+from bot.sandbox.file_record import File
 from bot.sandbox.people import TEAM, Channel, Group, Person, Seed
-from bot.sandbox.records import ApiCall, Delivery, Message, ResponseUrl, Status, Trigger, View
+from bot.sandbox.records import ApiCall, Delivery, Message, OAuthCode, ResponseUrl, Status, Trigger, View
 from bot.sandbox.wire import Json, SlackError
 
 
@@ -31,18 +32,24 @@ class World:
         self.people: dict[str, Person] = {person.name: person for person in seed.people}
         self.by_id: dict[str, Person] = {person.id: person for person in seed.people}
         self.channels: dict[str, Channel] = {channel.id: channel for channel in seed.channels}
+        self.teams = seed.teams  # id -> name and domain
         self.groups: dict[str, Group] = {group.handle: group for group in seed.groups}
         self.messages: dict[str, dict[str, Message]] = {}
         self.deliveries: list[Delivery] = []
         self.requests: list[ApiCall] = []
         self.statuses: dict[tuple[str, str], Status] = {}
         self.prompts: dict[str, list[Json]] = {}
-        self.sessions: dict[tuple[str, str], Json] = {}
+        self.sessions: dict[tuple[str, str, str], Json] = {}  # app id, channel id, root ts
         self.triggers: dict[str, Trigger] = {}
         self.stacks: dict[str, list[View]] = {}
         self.notes: dict[str, list[Json]] = {}
         self.scheduled: dict[str, Json] = {}
+        self.files: dict[str, File] = {}
+        self.uploads: dict[str, str] = {}  # the secret of an upload's address -> file id
+        self.bookmarks: dict[str, list[Json]] = {}  # by channel id
+        self.away: set[str] = set()  # user ids whose presence was set to away
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
+        self.codes: dict[str, OAuthCode] = {}
         self.response_urls: dict[str, ResponseUrl] = {}
         self.seq = 0
         self.watchers: list[Callable[[int, frozenset[str] | None], None]] = []
@@ -92,7 +99,11 @@ class World:
 
     def app_of_token(self, token: str) -> App | None:
         """The app that has this bot token or app-level token, or None."""
-        return next((app for app in self.apps.values() if token in (app.bot_token, app.app_token)), None)
+        return next((app for app in self.apps.values() if app.has(token)), None)
+
+    def app_of_client(self, client_id: str) -> App | None:
+        """The app of that client id, or None."""
+        return next((app for app in self.apps.values() if app.client_id == client_id), None)
 
     def app_of_dm(self, channel: Channel) -> App:
         """The app that a DM is with; ValueError for another kind of conversation."""

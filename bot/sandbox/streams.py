@@ -1,7 +1,8 @@
 """chat.startStream, appendStream, stopStream: a message that grows, in one of four states.
 
 in_progress ─► completed (stopStream) | stopped_by_user (the person's Stop) | abandoned (ten minutes of silence).
-Called with the world's lock held.
+What comes is kept in the order in which it is shown: words, tasks (each where it was first named, or all in one plan)
+and blocks. Called with the world's lock held.
 """
 
 from __future__ import annotations
@@ -11,143 +12,193 @@ from typing import Any
 
 from bot.sandbox import agents, chat, messages
 from bot.sandbox import blocks as checker
+from bot.sandbox.elements import element
 from bot.sandbox.messages import Draft
-from bot.sandbox.people import TEAM_NAMES
-from bot.sandbox.records import Message, Stream
+from bot.sandbox.objects import anything, array, one_of, record, text, union
+from bot.sandbox.records import ABANDONED, Message, Stream
 from bot.sandbox.state import World
-from bot.sandbox.text import completed
+from bot.sandbox.text import completed, new_block_id
 from bot.sandbox.wire import Args, Json, SlackError, invalid
 
-ABANDONED = 600  # seconds without an append
-MARKDOWN_LIMIT, CHUNK_LIMIT, BLOCK_LIMIT = 12_000, 256, 50
-_TASK_STATES = ("pending", "in_progress", "complete", "error")
+# Undocumented for the message as a whole; others measured that appends beyond it are refused with msg_too_long.
+MARKDOWN_LIMIT = 12_000
+CHUNK_LIMIT, BLOCK_LIMIT = 256, 50
+_SHORT = text(CHUNK_LIMIT, low=0)
+_MORE = {"details": _SHORT, "output": _SHORT, "sources": array(element("url"), low=0)}
+_TASK = {"id": text(), "title": text(CHUNK_LIMIT), "status": one_of("pending", "in_progress", "complete", "error")}
+_CHUNKS = array(
+    union(
+        {
+            "markdown_text": record({"text": text(low=0)}),
+            "task_update": record(_TASK, _MORE),
+            "plan_update": record({"title": text(CHUNK_LIMIT)}),
+            "blocks": record({"blocks": anything}),
+        }
+    ),
+    low=0,
+)
 
 
 def _chunks(args: Args) -> list[Json]:
     """What a call adds, `markdown_text` as a chunk like the others; SlackError for what no chunk may be."""
     value: Any = args.json("chunks", "invalid_chunks")
-    if value is not None and not isinstance(value, list):
-        raise SlackError("invalid_chunks")
+    if problems := list(_CHUNKS(value or [], "/chunks")):
+        raise invalid(problems, "invalid_chunks")
     chunks = list(value or [])
     if args.has("markdown_text"):
         chunks.insert(0, {"type": "markdown_text", "text": args.text("markdown_text")})
-    for chunk in chunks:
-        _check(chunk)
-    if sum(len(c["text"]) for c in chunks if c["type"] == "markdown_text") > MARKDOWN_LIMIT:
-        raise invalid([f"must be less than {MARKDOWN_LIMIT + 1} characters [json-pointer:/markdown_text]"])
+    for index, chunk in enumerate(chunks):
+        if chunk["type"] == "blocks":
+            _check_blocks(chunk["blocks"], f"/chunks/{index}/blocks")
     return chunks
 
 
-def _check(chunk: Any) -> None:
-    kind = chunk.get("type") if isinstance(chunk, dict) else None
-    if kind == "markdown_text":
-        good = isinstance(chunk.get("text"), str)
-    elif kind == "task_update":
-        short = all(len(str(chunk.get(key) or "")) <= CHUNK_LIMIT for key in ("title", "details", "output"))
-        good = bool(chunk.get("id")) and bool(chunk.get("title")) and chunk.get("status") in _TASK_STATES and short
-    elif kind == "plan_update":
-        good = isinstance(chunk.get("title"), str) and len(chunk["title"]) <= CHUNK_LIMIT
-    elif kind == "blocks":
-        if problems := checker.check_blocks(chunk.get("blocks"), "message"):
-            raise invalid(problems, "invalid_blocks")
-        good = True
-    else:
-        good = False
-    if not good:
-        raise SlackError("invalid_chunks")
+def _check_blocks(found: object, at: str) -> None:
+    if problems := checker.check_blocks(found, "message", at):
+        raise invalid(problems, checker.error_of(problems))
+
+
+# What a stream holds, and how it looks.
 
 
 def _take(stream: Stream, chunks: list[Json]) -> None:
     for chunk in copy.deepcopy(chunks):
         kind = chunk.pop("type")
         if kind == "markdown_text":
-            stream.text += chunk["text"]
+            _words(stream, chunk["text"])
         elif kind == "plan_update":
             stream.title = chunk["title"]
+            _place(stream, {"type": "plan"})
         elif kind == "task_update":
-            stream.tasks.setdefault(chunk["id"], {}).update(chunk)
+            _task(stream, chunk)
         else:
-            stream.blocks += chunk["blocks"]
+            stream.parts += chunk["blocks"]
 
 
-def _rich(text: str) -> Json:
-    section = {"type": "rich_text_section", "elements": [{"type": "text", "text": text}]}
+def _words(stream: Stream, words: str) -> None:
+    stream.text += words
+    if not stream.parts or stream.parts[-1]["type"] != "markdown":
+        stream.parts.append({"type": "markdown", "text": ""})
+    stream.parts[-1]["text"] += words
+
+
+def _task(stream: Stream, chunk: Json) -> None:
+    """A later update replaces title and status, and adds to what stands in details, output and sources."""
+    known = stream.tasks.get(chunk["id"], {})
+    grown = {key: known[key] + chunk[key] for key in ("details", "output", "sources") if key in known and key in chunk}
+    stream.tasks[chunk["id"]] = known | chunk | grown
+    _place(stream, {"type": "plan"} if stream.display == "plan" else {"type": "task", "id": chunk["id"]})
+
+
+def _place(stream: Stream, part: Json) -> None:
+    """Keep the place of a task or the plan from its first mention on; a plan has one in plan mode only."""
+    there = [{key: each[key] for key in each if key != "block_id"} for each in stream.parts]
+    if part not in there and (part["type"] != "plan" or stream.display == "plan"):
+        stream.parts.append(part | {"block_id": new_block_id()})
+
+
+def _rich(words: str) -> Json:
+    section = {"type": "rich_text_section", "elements": [{"type": "text", "text": words}]}
     return {"type": "rich_text", "elements": [section]}
 
 
 def _card(task: Json) -> Json:
     card = {"type": "task_card", "task_id": task["id"], "title": task["title"], "status": task["status"]}
-    card |= {key: _rich(str(task[key])) for key in ("details", "output") if task.get(key)}
+    card |= {key: _rich(task[key]) for key in ("details", "output") if task.get(key)}
     return card | ({"sources": task["sources"]} if task.get("sources") else {})
 
 
-def _draw(message: Message) -> None:
-    """Make the body's text and blocks of what was streamed so far."""
-    stream = message.stream
-    assert stream is not None
-    drawn: list[Json] = [_card(task) for task in stream.tasks.values()]
-    if drawn and stream.display == "plan":
-        drawn = [{"type": "plan", "title": stream.title or "Plan", "tasks": drawn}]
-    if stream.text:
-        drawn.append({"type": "markdown", "text": stream.text})
-    drawn += copy.deepcopy(stream.blocks)
+def _shown(stream: Stream, part: Json) -> Json:
+    if part["type"] == "task":
+        return _card(stream.tasks[part["id"]]) | {"block_id": part["block_id"]}
+    if part["type"] == "plan":
+        tasks = [_card(task) for task in stream.tasks.values()]
+        return {"type": "plan", "title": stream.title or "Plan", "tasks": tasks, "block_id": part["block_id"]}
+    return part
+
+
+def _drawn(stream: Stream) -> list[Json]:
+    """The blocks of what was streamed so far; SlackError where they are too much together."""
+    drawn = completed([_shown(stream, part) for part in stream.parts if part.get("text") != ""])
     if len(drawn) > BLOCK_LIMIT:
         raise SlackError("msg_blocks_too_many")
-    message.body["text"] = stream.text
-    message.body["blocks"] = completed(drawn)
+    if len(stream.text) > MARKDOWN_LIMIT:
+        raise SlackError("msg_too_long")
+    _check_blocks(drawn, "/blocks")
+    return copy.deepcopy(drawn)
+
+
+# The methods.
+
+
+def _recipient(world: World, args: Args) -> None:
+    """In channels it must be said for whom the stream is, and wherever it is said it must be true."""
+    team, user = args.text("recipient_team_id"), args.text("recipient_user_id")
+    if team and team not in world.teams:
+        raise SlackError("team_not_found")
+    if user and user not in world.by_id:
+        raise SlackError("user_not_found")
 
 
 def start(world: World, args: Args) -> Json:
-    """chat.startStream: a reply in a thread; in channels it must say for whom."""
+    """chat.startStream: a reply in a thread, in channels also a message of its own; there it must say for whom."""
     channel = chat.target(world, args)
-    thread_ts = args.required("thread_ts")
-    root = messages.root_of(world, channel.id, chat.thread_of(args))
-    if root is None:
+    thread_ts = chat.thread_of(args)
+    root = messages.root_of(world, channel.id, thread_ts)
+    if thread_ts and root is None:
         raise invalid([f"no such thread: {thread_ts} [json-pointer:/thread_ts]"])
+    if channel.kind == "im" and root is None:
+        raise invalid(["missing required field: thread_ts"])
     if channel.kind != "im":
-        if not args.text("recipient_team_id"):
-            raise SlackError("missing_recipient_team_id")
-        if not args.text("recipient_user_id"):
-            raise SlackError("missing_recipient_user_id")
-    if (team := args.text("recipient_team_id")) and team not in TEAM_NAMES:
-        raise SlackError("team_not_found")
-    if (user := args.text("recipient_user_id")) and user not in world.by_id:
-        raise SlackError("user_not_found")
+        for name in ("recipient_team_id", "recipient_user_id"):
+            if not args.text(name):
+                raise SlackError(f"missing_{name}")
+    _recipient(world, args)
     display = args.text("task_display_mode", "timeline")
     if display not in ("timeline", "plan"):
-        raise invalid(["must be timeline or plan [json-pointer:/task_display_mode]"])
-    chunks = _chunks(args)
+        raise invalid(["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"])
     stream = Stream("in_progress", world.now(), display)
-    _take(stream, chunks)
-    message = messages.add(world, Draft(channel, args.app.bot_user, stream.text, thread_ts=root.ts))
+    _take(stream, _chunks(args))
+    message = messages.add(
+        world, Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
+    )
     message.stream = stream
-    _draw(message)
+    _processing(world, args, message)
     world.touch(messages.audience(channel))
     return {"channel": channel.id, "ts": message.ts}
 
 
-def _streaming(world: World, args: Args) -> tuple[Message, Stream]:
+def _processing(world: World, args: Args, message: Message) -> None:
+    """A stream keeps its thread's session processing for as long as somebody adds to it."""
+    if args.app.agent_view is not None:
+        new = (key := (args.app.id, message.channel, message.root)) not in world.sessions
+        session = agents.note_session(world, key, "processing", ABANDONED)
+        if new and (root := messages.root_of(world, *key[1:])):
+            session["initiator"] = root.body.get("user", "")
+
+
+def _streaming(world: World, args: Args, *, stopping: bool = False) -> tuple[Message, Stream]:
     message = chat.own(world, args, "message_not_owned_by_app")
+    if world.channels[message.channel].is_archived:
+        raise SlackError("is_archived")
     stream = message.stream
-    if stream is not None and stream.state == "in_progress" and world.now() - stream.touched > ABANDONED:
-        stream.state = "abandoned"
-    if stream is not None and stream.state == "stopped_by_user":
+    state = stream.state_at(world.now()) if stream else ""
+    if state == "stopped_by_user" and not stopping:
         raise SlackError("stopped_by_user")
-    if stream is None or stream.state != "in_progress":
+    if stream is None or state not in ("in_progress", "stopped_by_user"):
         raise SlackError("message_not_in_streaming_state")
     return message, stream
 
 
-def _grow(world: World, message: Message, stream: Stream, chunks: list[Json]) -> None:
-    backup = copy.deepcopy(stream)
-    _take(stream, chunks)
-    try:
-        _draw(message)
-    except SlackError:
-        message.stream = backup
-        raise
-    stream.touched = world.now()
+def _grow(world: World, message: Message, stream: Stream, chunks: list[Json]) -> Stream:
+    grown = copy.deepcopy(stream)
+    _take(grown, chunks)
+    message.body["blocks"] = _drawn(grown)
+    message.body["text"] = grown.text
+    message.stream = grown
+    grown.touched = world.now()
     world.touch(messages.audience(world.channels[message.channel]))
+    return grown
 
 
 def append(world: World, args: Args) -> Json:
@@ -157,24 +208,27 @@ def append(world: World, args: Args) -> Json:
     if not chunks:
         raise SlackError("no_text")
     _grow(world, message, stream, chunks)
+    _processing(world, args, message)
     return {"channel": message.channel, "ts": message.ts}
 
 
 def stop(world: World, args: Args) -> Json:
-    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like any other."""
+    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like any other.
+
+    Also the app's answer to a person's Stop: its last words, and the session's next status.
+    """
     chunks = _chunks(args)
     if found := chat.checked_blocks(args):
         chunks.append({"type": "blocks", "blocks": found})
     metadata = chat.checked_metadata(args)
-    session = args.text("session_status")
-    if session and session not in agents.SESSION_STATES:
+    session = args.text("session_status", "active")
+    if session not in agents.SESSION_STATES:
         raise SlackError("invalid_status")
-    message, stream = _streaming(world, args)
-    _grow(world, message, stream, chunks)
-    stream.state = "completed"
+    message, stream = _streaming(world, args, stopping=True)
+    _grow(world, message, stream, chunks).state = "completed"
     message.metadata = metadata or message.metadata
-    if session:
-        world.sessions.setdefault((message.channel, message.root), {"title": ""})["status"] = session
+    if args.app.agent_view is not None:
+        agents.note_session(world, (args.app.id, message.channel, message.root), session)
     messages.announce_change(world, message)
     return {"channel": message.channel, "ts": message.ts, "message": copy.deepcopy(message.body)}
 

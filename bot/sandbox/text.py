@@ -91,9 +91,20 @@ def _walk(value: Any) -> Iterator[Json]:
             yield from _walk(child)
 
 
+def every_block(blocks: list[Json]) -> list[Json]:
+    """The blocks, each followed by those inside it: a container's children, a carousel's cards."""
+    found: list[Json] = []
+    for block in blocks:
+        inner = block.get("child_blocks", []) or (block["elements"] if block.get("type") == "carousel" else [])
+        found += [block, *every_block(inner)]
+    return found
+
+
 def elements_of(block: Json) -> list[Json]:
     """The interactive elements that stand directly in a block."""
     found = [block[key] for key in ("accessory", "element") if isinstance(block.get(key), dict)]
+    if block.get("type") == "card":
+        found += block.get("actions", [])
     if block.get("type") in _STATEFUL:
         found += [e for e in block.get("elements", []) if isinstance(e, dict)]
     return [e for e in found if e.get("type") != "image"]
@@ -101,17 +112,17 @@ def elements_of(block: Json) -> list[Json]:
 
 def completed(blocks: list[Json]) -> list[Json]:
     """The blocks as Slack gives them back: ids filled in, `emoji` and `verbatim` spelled out. Changes its argument."""
-    for block in blocks:
+    for block in every_block(blocks):
         if not block.get("block_id"):
             block["block_id"] = new_block_id()
         for element in elements_of(block):
             if not element.get("action_id"):
                 element["action_id"] = new_block_id()
-        for part in _walk(block):
-            if part.get("type") == "plain_text":
-                part.setdefault("emoji", True)
-            elif part.get("type") == "mrkdwn":
-                part.setdefault("verbatim", False)
+    for part in _walk(blocks):
+        if part.get("type") == "plain_text":
+            part.setdefault("emoji", True)
+        elif part.get("type") == "mrkdwn":
+            part.setdefault("verbatim", False)
     return blocks
 
 

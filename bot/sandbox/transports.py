@@ -10,16 +10,20 @@ import asyncio
 from aiohttp import web
 
 from bot.sandbox.apps import App
+from bot.sandbox.http_mode import HttpMode
 from bot.sandbox.records import Delivery
 from bot.sandbox.socket_mode import Hub
 from bot.sandbox.state import World
+from bot.sandbox.timers import Timers
 
 
 class Transports:
-    """The hubs of all apps."""
+    """The hubs of the apps that use Socket Mode, and HTTP for the others."""
 
     def __init__(self, world: World, loop: asyncio.AbstractEventLoop) -> None:
         self.world, self.loop = world, loop
+        self.timers = Timers(world.clock, loop)
+        self.http = HttpMode(world, loop, self.timers)
         self._hubs: dict[str, Hub] = {}
         world.send = self.send
 
@@ -27,7 +31,7 @@ class Transports:
         """The app's sockets."""
         with self.world.lock:
             if app.id not in self._hubs:
-                self._hubs[app.id] = Hub(self.world, app, self.loop)
+                self._hubs[app.id] = Hub(self.world, app, self.loop, self.timers)
             return self._hubs[app.id]
 
     @property
@@ -39,7 +43,15 @@ class Transports:
         """Hand a payload to its app."""
         with self.world.lock:
             self.world.deliveries.append(delivery)
+        if delivery.app.over_http:
+            self.http.send(delivery)
+        else:
             self.hub(delivery.app).send(delivery)
+
+    def installed(self, app: App) -> None:
+        """An app has come: the request URL of one that takes HTTP requests is verified."""
+        if app.over_http and app.events_url:
+            self.http.verify(app)
 
     async def link(self, request: web.Request) -> web.StreamResponse:
         """GET /link/?ticket=…&app_id=…: the WebSocket."""
@@ -47,6 +59,10 @@ class Transports:
         if app is None:
             return web.Response(status=403, text="there is no such app")
         return await self.hub(app).link(request)
+
+    async def close(self, _: web.Application) -> None:
+        """End what is under way over HTTP."""
+        await self.http.close()
 
     def disconnect(self, reason: str) -> None:
         """Tell every socket that it will be closed, and close it after the grace period of that reason."""

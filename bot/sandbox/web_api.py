@@ -1,34 +1,25 @@
 """The Web API's front door: formats, tokens, scopes, faults, the log of calls, and the way to the methods.
 
-The methods themselves are in chat, streams, views, conversations, directory and agents.
+The methods themselves are found in the catalogue.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from bot.sandbox import agents, chat, conversations, directory, scopes, streams, views
+from bot.sandbox import formats, scopes
+from bot.sandbox.catalogue import METHODS
 from bot.sandbox.faults import Fault, Faults
-from bot.sandbox.methods import SCOPES
+from bot.sandbox.methods import FACTS, SCOPES, check_required
+from bot.sandbox.rates import Rates
 from bot.sandbox.records import ApiCall
 from bot.sandbox.state import World
 from bot.sandbox.transports import Transports
-from bot.sandbox.wire import Args, Json, SlackError, read_args
-
-Method = Callable[[World, Args], Json]
-METHODS: Mapping[str, Method] = {
-    **chat.METHODS,
-    **streams.METHODS,
-    **views.METHODS,
-    **conversations.METHODS,
-    **directory.METHODS,
-    **agents.METHODS,
-}
+from bot.sandbox.wire import Args, Json, SlackError, basic, read_args
 
 
 @dataclass(slots=True)
@@ -44,6 +35,7 @@ class WebApi:
 
     def __init__(self, world: World, transports: Transports, faults: Faults) -> None:
         self.world, self.transports, self.faults = world, transports, faults
+        self.rates = Rates(world)
 
     async def handle(self, http: web.Request) -> web.StreamResponse:
         """One call, in JSON, form, multipart or query format."""
@@ -52,6 +44,8 @@ class WebApi:
             call = await self._read(http, method)
         except SlackError as error:
             return self._answer(_Request(method, "", {}), error.body())
+        if seconds := self._too_fast(call):
+            return self._slow_down(call, seconds)
         fault = self.faults.take(method, call.args)
         if fault is None:
             return self._answer(call, self._run(call))
@@ -64,9 +58,7 @@ class WebApi:
             self._log(call, None, fault.number)
             return web.Response(status=fault.number, text="the server had a fault on demand")
         if fault.kind == "rate_limit":
-            body = {"ok": False, "error": "ratelimited"}
-            self._log(call, body, 429)
-            return web.json_response(body, status=429, headers={"Retry-After": str(fault.number)})
+            return self._slow_down(call, fault.number)
         answer = self._run(call) if fault.when == "after" else None
         if fault.hold is not None:
             await fault.hold.wait()
@@ -77,6 +69,16 @@ class WebApi:
             http.transport.abort()
         raise asyncio.CancelledError
 
+    def _too_fast(self, call: _Request) -> int:
+        with self.world.lock:
+            app = self.world.app_of_token(call.token)
+            return self.rates.wait_for(app.id, call.method, call.args) if app else 0
+
+    def _slow_down(self, call: _Request, seconds: int) -> web.Response:
+        body = {"ok": False, "error": "ratelimited"}
+        self._log(call, body, 429)
+        return web.json_response(body, status=429, headers={"Retry-After": str(seconds)})
+
     async def _read(self, http: web.Request, method: str) -> _Request:
         form: Json = {}
         body = b""
@@ -84,10 +86,16 @@ class WebApi:
             form = {key: str(value) for key, value in (await http.post()).items()}
         elif http.can_read_body:
             body = await http.read()
-        args = read_args(http.content_type, body, http.query, form)
+        formats.check_head(http.headers, http.charset, bool(body or form))
+        args = formats.readable(
+            method, http.content_type, read_args(http.content_type, body, http.query, form), http.query
+        )
         scheme, _, header = http.headers.get("Authorization", "").partition(" ")
         sent = str(args.pop("token", ""))
         token = header.strip() if scheme == "Bearer" else sent if http.content_type != "application/json" else ""
+        if scheme == "Basic":
+            args = basic(header) | args
+        formats.check_names(args)
         bare_json = bool(body) and http.content_type == "application/json" and not http.charset
         return _Request(method, token, args, "missing_charset" if bare_json else "")
 
@@ -99,26 +107,31 @@ class WebApi:
             return error.body()
 
     def _dispatch(self, call: _Request) -> Json:
-        world = self.world
-        if call.method != "apps.connections.open" and call.method not in METHODS:
+        world, facts = self.world, FACTS.get(call.method)
+        if facts is None or (facts.caller in ("bot", "anyone") and call.method not in METHODS):
             raise SlackError("unknown_method", req_method=call.method)
+        if facts.caller == "anyone":
+            token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}  # there it is an argument
+            return METHODS[call.method](world, Args(call.args | token, world.app))
         if not call.token:
             raise SlackError("not_authed")
         app = world.app_of_token(call.token)
         if app is None:
             raise SlackError("invalid_auth")
-        if app.revoked and call.token == app.bot_token:
+        kind = "app" if call.token == app.app_token else "bot"
+        if kind == "bot" and app.revoked:
             raise SlackError("token_revoked")
-        if call.method == "apps.connections.open":
-            if call.token != app.app_token:
-                raise SlackError("not_allowed_token_type")
-            return {"url": self.transports.hub(app).ticket_url()}
-        if call.token != app.bot_token:
+        if app.token_expired(call.token, world.now()):
+            raise SlackError("token_expired")
+        if kind != facts.caller:
             raise SlackError("not_allowed_token_type")
-        needed = SCOPES.get(call.method, ())
-        if needed and not app.scopes.intersection(needed):
-            raise scopes.missing(app, needed)
-        return METHODS[call.method](world, Args(call.args, app))
+        if call.method == "apps.connections.open":
+            return {"url": self.transports.hub(app).ticket_url()}
+        if facts.scopes and not app.scopes.intersection(facts.scopes):
+            raise scopes.missing(app, facts.scopes)
+        args = Args(call.args, app)
+        check_required(call.method, args)
+        return METHODS[call.method](world, args)
 
     def _answer(self, call: _Request, body: Json) -> web.Response:
         if call.warning:

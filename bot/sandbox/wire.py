@@ -31,9 +31,13 @@ class SlackError(Exception):
         return {"ok": False, "error": self.code, **self.extra}
 
 
+_SAID_TWICE = ("invalid_blocks",)  # its messages stand in `errors`, too
+
+
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
     """An error that lists what is wrong with which argument; `messages` without the [ERROR] mark."""
-    return SlackError(code, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
+    more = {"errors": messages} if code in _SAID_TWICE else {}
+    return SlackError(code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,25 @@ def read_args(content_type: str, body: bytes, query: Mapping[str, str], form: Ma
     return values
 
 
-def page(items: list[Any], args: Args, default: int = 100, most: int = 1000) -> tuple[list[Any], str]:
-    """One page of `items` after the call's cursor, and the next cursor ("" at the end)."""
+def basic(header: str) -> Json:
+    """Client id and secret of a Basic Authorization header (what follows the word Basic), {} for a broken one."""
+    try:
+        name, _, secret = base64.b64decode(header.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return {}
+    return {"client_id": name, "client_secret": secret}
+
+
+def page(
+    items: list[Any], args: Args, default: int = 100, most: int = 1000, limit_error: str = "invalid_arguments"
+) -> tuple[list[Any], str]:
+    """One page of `items` after the call's cursor, and the next cursor ("" at the end).
+
+    SlackError(invalid_cursor), or `limit_error` for a limit out of range.
+    """
     limit = args.number("limit", default)
     if not 0 < limit <= most:
-        raise SlackError("invalid_limit")
+        raise invalid([f"must be between 1 and {most} [json-pointer:/limit]"], limit_error)
     start = 0
     if cursor := args.text("cursor"):
         try:

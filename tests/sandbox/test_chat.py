@@ -241,6 +241,12 @@ def test_permalink(sandbox: Sandbox, client: WebClient) -> None:
     assert link == f"{sandbox.url}/archives/C0SUPPORT/p{reply.replace('.', '')}?thread_ts={root}&cid=C0SUPPORT"
 
 
+def test_scheduled_for_the_next_second(sandbox: Sandbox, client: WebClient) -> None:
+    """A scheduled message also comes when nobody moves the clock."""
+    client.chat_scheduleMessage(channel="C0SUPPORT", text="soon", post_at=int(sandbox.clock.now().timestamp()) + 1)
+    assert sandbox.wait(lambda: sandbox.person("ana").messages("support"))[0]["text"] == "soon"
+
+
 def test_scheduled(sandbox: Sandbox, client: WebClient) -> None:
     """A scheduled message comes when the sandbox's clock gets there, and not before."""
     post_at = int(sandbox.clock.now().timestamp()) + 600

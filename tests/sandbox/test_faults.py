@@ -75,7 +75,7 @@ def test_hold(sandbox: Sandbox, client: WebClient, when: str, there_while_held: 
     hold = sandbox.faults.hold("chat.postMessage", when="before" if when == "before" else "after")
     worker = threading.Thread(target=lambda: client.chat_postMessage(channel="C0SUPPORT", text="x"))
     worker.start()
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     assert texts(sandbox) == there_while_held
     hold.release()
     worker.join(5)
@@ -95,7 +95,7 @@ def test_hold_released_without_effect(sandbox: Sandbox, client: WebClient) -> No
 
     worker = threading.Thread(target=post)
     worker.start()
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     hold.release(effect=False)
     worker.join(5)
     assert len(failed) == 1

@@ -51,6 +51,18 @@ def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> Non
     assert (delivery.attempts, delivery.payload["event_id"]) == (2, first["payload"]["event_id"])
 
 
+def test_a_retry_comes_by_the_sandboxs_clock(sandbox: Sandbox, app: HandApp) -> None:
+    """The second retry comes after a minute, also when that minute is skipped."""
+    sandbox.world.ack_seconds = 0.1
+    sandbox.person("ana").say("support", "hello")
+    app.frame()
+    app.frame()
+    (delivery,) = sandbox.deliveries
+    sandbox.wait(lambda: delivery.attempts == 2 and delivery.next_at is not None)
+    sandbox.clock.advance(60)
+    assert app.take()["retry_attempt"] == 2
+
+
 def test_late_acknowledgement_counts(sandbox: Sandbox, app: HandApp) -> None:
     """The acknowledgement of an earlier attempt ends the redelivery."""
     sandbox.world.ack_seconds = 0.2

@@ -67,9 +67,15 @@ def test_streaming_conflict(client: WebClient, thread: str) -> None:
         ({"recipient_user_id": ""}, "missing_recipient_user_id"),
         ({"recipient_team_id": ""}, "missing_recipient_team_id"),
         ({"recipient_user_id": "UNOBODY"}, "user_not_found"),
-        ({"thread_ts": ""}, "invalid_arguments"),
         ({"thread_ts": "1.000001"}, "invalid_arguments"),
-        ({"markdown_text": "x" * 12_001}, "invalid_arguments"),
+        ({"thread_ts": "yesterday"}, "invalid_thread_ts"),
+        ({"recipient_team_id": "T0NONE"}, "team_not_found"),
+        ({"task_display_mode": "list"}, "invalid_arguments"),
+        ({"markdown_text": "x" * 12_001}, "msg_too_long"),
+        ({"chunks": {"type": "markdown_text", "text": "x"}}, "invalid_chunks"),
+        ({"chunks": [{"type": "markdown_text"}]}, "invalid_chunks"),
+        ({"chunks": [{"type": "plan_update", "title": "t" * 257}]}, "invalid_chunks"),
+        ({"chunks": [{"type": "blocks", "blocks": [{"type": "divider"}] * 51}]}, "invalid_blocks"),
         ({"chunks": [{"type": "song"}]}, "invalid_chunks"),
         ({"chunks": [{"type": "task_update", "id": "1", "title": "t" * 257, "status": "pending"}]}, "invalid_chunks"),
         ({"chunks": [{"type": "blocks", "blocks": [{"type": "section"}]}]}, "invalid_blocks"),
@@ -125,80 +131,136 @@ def test_stopped_by_a_person(sandbox: Sandbox, client: WebClient, thread: str) -
     assert code(refused) == "stopped_by_user"
 
 
-def test_tasks(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """Task chunks become task cards, in plan mode inside one plan, and later ones change earlier ones."""
-    task = {"type": "task_update", "id": "1", "title": "Look", "status": "in_progress"}
-    ts = start(client, thread, chunks=[task, {"type": "plan_update", "title": "My plan"}], task_display_mode="plan")
-    client.chat_appendStream(channel="C0SUPPORT", ts=ts, chunks=[{**task, "status": "complete"}])
-    (plan,) = seen(sandbox, thread)["blocks"]
-    assert (plan["type"], plan["title"], [t["status"] for t in plan["tasks"]]) == ("plan", "My plan", ["complete"])
-
-
-def statuses(sandbox: Sandbox) -> list[str]:
-    """The statuses that are shown."""
-    from bot.sandbox.agents import current_statuses
-
-    with sandbox.world.lock:
-        return [s.status for s in current_statuses(sandbox.world)]
-
-
-def test_status(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A status goes with the next message of the bot, when emptied, or after two minutes."""
-
-    def think() -> None:
-        client.assistant_threads_setStatus(channel_id="C0SUPPORT", thread_ts=thread, status="is thinking")
-        assert statuses(sandbox) == ["is thinking"]
-
-    think()
-    client.chat_postMessage(channel="C0SUPPORT", text="elsewhere")
-    assert statuses(sandbox) == ["is thinking"]
-    client.chat_postMessage(channel="C0SUPPORT", thread_ts=thread, text="here")
-    assert statuses(sandbox) == []
-    think()
-    client.assistant_threads_setStatus(channel_id="C0SUPPORT", thread_ts=thread, status="")
-    assert statuses(sandbox) == []
-    think()
-    sandbox.clock.advance(121)
-    assert statuses(sandbox) == []
-
-
-def test_prompts(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
-    """The manifest's prompts are there at first; with a thread_ts a call says ok and changes nothing."""
-    from bot.sandbox.agents import prompts_of
-
-    first, second = [{"title": "A", "message": "a"}], [{"title": "B", "message": "b"}]
-    manifest["features"]["agent_view"]["suggested_prompts"] = first
-    channel = sandbox.world.channels[sandbox.person("ana").dm_channel]
-    assert prompts_of(sandbox.world, channel) == first
-    client.assistant_threads_setSuggestedPrompts(channel_id=channel.id, prompts=second, thread_ts="1.000001")
-    assert prompts_of(sandbox.world, channel) == first
-    client.assistant_threads_setSuggestedPrompts(channel_id=channel.id, prompts=second)
-    assert prompts_of(sandbox.world, channel) == second
+def test_stop_after_a_persons_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """After a person's Stop the app may still close the stream, with a last word, and nothing more after that."""
+    ts = start(client, thread, markdown_text="a")
+    sandbox.person("ben").stop_agent("support", thread)
+    client.chat_stopStream(channel="C0SUPPORT", ts=ts, markdown_text=" (stopped)")
+    assert (seen(sandbox, thread)["text"], seen(sandbox, thread)["streaming_state"]) == ("a (stopped)", "completed")
     with pytest.raises(SlackApiError) as refused:
-        client.assistant_threads_setSuggestedPrompts(channel_id=channel.id, prompts=second * 5)
+        client.chat_stopStream(channel="C0SUPPORT", ts=ts)
+    assert code(refused) == "message_not_in_streaming_state"
+
+
+def test_an_abandoned_stream_can_be_updated(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """Ten minutes without an append free the message for chat.update, and not a moment earlier."""
+    ts = start(client, thread, markdown_text="a")
+    sandbox.clock.advance(599)
+    with pytest.raises(SlackApiError) as refused:
+        client.chat_update(channel="C0SUPPORT", ts=ts, text="b")
+    assert code(refused) == "streaming_state_conflict"
+    sandbox.clock.advance(2)
+    assert seen(sandbox, thread)["streaming_state"] == "abandoned"
+    client.chat_update(channel="C0SUPPORT", ts=ts, text="b")
+    assert seen(sandbox, thread)["text"] == "b"
+
+
+def task(number: int, status: str = "in_progress", **more: Any) -> Json:
+    """A task_update chunk."""
+    return {"type": "task_update", "id": str(number), "title": f"Task {number}", "status": status, **more}
+
+
+def words(text: str) -> Json:
+    """A markdown_text chunk."""
+    return {"type": "markdown_text", "text": text}
+
+
+def look(message: Json) -> list[str]:
+    """The message's blocks in short: words, and tasks with their states."""
+    shown: list[str] = []
+    for block in message["blocks"]:
+        tasks = block.get("tasks", [block] if block["type"] == "task_card" else [])
+        if block["type"] == "plan":
+            shown.append(f"plan {block['title']}")
+        shown += [f"{each['title']} {each['status']}" for each in tasks]
+        shown += [block["text"]] if block["type"] == "markdown" else []
+    return shown
+
+
+MIXED = [words("First. "), task(1), words("Then. "), task(2, "pending"), words("Last.")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("timeline", ["First. ", "Task 1 complete", "Then. ", "Task 2 pending", "Last. And more."]),
+        ("plan", ["First. ", "plan My plan", "Task 1 complete", "Task 2 pending", "Then. Last. And more."]),
+    ],
+)
+def test_tasks(sandbox: Sandbox, client: WebClient, thread: str, mode: str, expected: list[str]) -> None:
+    """In a timeline each task stands where it was first named, in a plan all stand together; updates change them."""
+    ts = start(client, thread, chunks=MIXED, task_display_mode=mode)
+    more = [task(1, "complete"), {"type": "plan_update", "title": "My plan"}, words(" And more.")]
+    before = [block["block_id"] for block in seen(sandbox, thread)["blocks"]]
+    client.chat_appendStream(channel="C0SUPPORT", ts=ts, chunks=more)
+    assert look(seen(sandbox, thread)) == expected
+    assert [block["block_id"] for block in seen(sandbox, thread)["blocks"]] == before
+    assert seen(sandbox, thread)["text"] == "First. Then. Last. And more."
+
+
+def test_a_task_grows(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """A later update of a task replaces title and status, and adds to its details, output and sources."""
+    source = {"type": "url", "url": "https://shop.example/7", "text": "Order 7"}
+    ts = start(client, thread, chunks=[task(1, details="look", sources=[source])])
+    client.chat_appendStream(
+        channel="C0SUPPORT", ts=ts, chunks=[task(1, "complete", details="ed it up", output="done", sources=[source])]
+    )
+    (card,) = seen(sandbox, thread)["blocks"]
+    texts = [card[key]["elements"][0]["elements"][0]["text"] for key in ("details", "output")]
+    assert (card["status"], texts, len(card["sources"])) == ("complete", ["looked it up", "done"], 2)
+
+
+def refused_append(client: WebClient, ts: str, **more: Any) -> str:
+    """The error code of an append that Slack refuses."""
+    with pytest.raises(SlackApiError) as refused:
+        client.api_call("chat.appendStream", json={"channel": "C0SUPPORT", "ts": ts, **more})
+    return code(refused)
+
+
+def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """The limits are those of the whole message, and an append that is refused leaves it as it was."""
+    ts = start(client, thread, markdown_text="x" * 11_000)
+    before = seen(sandbox, thread)
+    assert refused_append(client, ts, markdown_text="y" * 1001) == "msg_too_long"
+    assert refused_append(client, ts, chunks=[task(n) for n in range(50)]) == "msg_blocks_too_many"
+    assert refused_append(client, ts, chunks=[task(1), words("y" * 1001)]) == "msg_too_long"
+    table = {"type": "table", "rows": [[{"type": "raw_text", "text": "x"}]]}
+    twice = [{"type": "blocks", "blocks": [table]}] * 2
+    assert refused_append(client, ts, chunks=twice) == "invalid_attachments"
+    assert refused_append(client, ts) == "no_text"
+    assert seen(sandbox, thread) == before
+    client.chat_appendStream(channel="C0SUPPORT", ts=ts, markdown_text="y" * 1000, chunks=[task(n) for n in range(49)])
+    assert len(seen(sandbox, thread)["blocks"]) == 50
+
+
+def test_nothing_is_posted_by_a_refused_start(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """A start whose chunks do not fit one message leaves no message behind."""
+    before = len(sandbox.person("ben").messages("support", thread))
+    with pytest.raises(SlackApiError) as refused:
+        start(client, thread, chunks=[task(n) for n in range(51)])
+    assert code(refused) == "msg_blocks_too_many"
+    assert len(sandbox.person("ben").messages("support", thread)) == before
+
+
+def test_a_stream_outside_a_thread(sandbox: Sandbox, client: WebClient) -> None:
+    """In a channel a stream may be a message of its own; in a DM it answers a message."""
+    ts = str(client.api_call("chat.startStream", json={"channel": "C0SUPPORT", **FOR_BEN})["ts"])
+    assert "thread_ts" not in next(m for m in sandbox.person("ben").messages("support") if m["ts"] == ts)
+    with pytest.raises(SlackApiError) as refused:
+        client.api_call("chat.startStream", json={"channel": sandbox.person("ben").dm_channel})
     assert code(refused) == "invalid_arguments"
-    del manifest["features"]["agent_view"]
-    with pytest.raises(SlackApiError) as refused:
-        client.assistant_threads_setSuggestedPrompts(channel_id=channel.id, prompts=second)
-    assert code(refused) == "not_agent_app"
 
 
-def test_sessions(sandbox: Sandbox, client: WebClient, thread: str, manifest: Json) -> None:
-    """A session has one of four states and a title; without agent_view there are none."""
-    with pytest.raises(SlackApiError) as refused:
-        client.agents_sessions_rename(channel_id="C0SUPPORT", thread_ts=thread, title="T")
-    assert code(refused) == "session_not_found"
-    client.agents_sessions_setStatus(channel_id="C0SUPPORT", thread_ts=thread, status="suspended")
-    client.agents_sessions_rename(channel_id="C0SUPPORT", thread_ts=thread, title="T")
-    assert sandbox.world.sessions["C0SUPPORT", thread] == {"status": "suspended", "title": "T"}
-    for arguments, error in (
-        ({"status": "asleep", "thread_ts": thread}, "invalid_status"),
-        ({"status": "active"}, "thread_ts_required"),
-    ):
-        with pytest.raises(SlackApiError) as refused:
-            client.agents_sessions_setStatus(channel_id="C0SUPPORT", **arguments)
-        assert code(refused) == error
-    del manifest["features"]["agent_view"]
-    with pytest.raises(SlackApiError) as refused:
-        client.agents_sessions_setStatus(channel_id="C0SUPPORT", thread_ts=thread, status="active")
-    assert code(refused) == "feature_disabled"
+def test_feedback_and_metadata_on_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """stopStream puts feedback buttons below the answer and keeps the metadata; they can be clicked."""
+    one = {"text": {"type": "plain_text", "text": "Good"}, "value": "good"}
+    buttons = {"type": "feedback_buttons", "action_id": "fb", "positive_button": one, "negative_button": one}
+    metadata = {"event_type": "answer", "event_payload": {"run": "7"}}
+    ts = start(client, thread, markdown_text="a")
+    below = [{"type": "context_actions", "elements": [buttons]}]
+    client.chat_stopStream(channel="C0SUPPORT", ts=ts, blocks=below, metadata=metadata)
+    assert [block["type"] for block in seen(sandbox, thread)["blocks"]] == ["markdown", "context_actions"]
+    delivery = sandbox.person("ben").click("support", ts, "fb", value="good")
+    assert delivery.payload["actions"][0]["value"] == "good"
+    replies = client.conversations_replies(channel="C0SUPPORT", ts=thread, include_all_metadata=True)["messages"]
+    assert replies[-1]["metadata"] == metadata

@@ -113,17 +113,18 @@ def test_status_and_session(world: World) -> None:
     """Processing with a status while it thinks, suspended while people decide, active when it is done."""
     hold = world.planner.hold()
     thread = ask(world, ("note", {"text": "status"}))
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     slack, place = world.slack.world, (SUPPORT, thread)
-    world.slack.wait(lambda: slack.sessions.get(place, {}).get("status") == "processing")
+    session = (slack.app.id, *place)
+    world.slack.wait(lambda: slack.sessions.get(session, {}).get("status") == "processing")
     assert "working" in slack.statuses[place].status
     hold.release()
     card = world.card(SUPPORT, thread)
-    world.slack.wait(lambda: slack.sessions[place]["status"] == "suspended")
+    world.slack.wait(lambda: slack.sessions[session]["status"] == "suspended")
     assert place not in slack.statuses
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
-    world.slack.wait(lambda: slack.sessions[place]["status"] == "active" and place not in slack.statuses)
+    world.slack.wait(lambda: slack.sessions[session]["status"] == "active" and place not in slack.statuses)
 
 
 def test_a_long_answer_is_streamed(world: World, slowly: None) -> None:

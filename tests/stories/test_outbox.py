@@ -133,7 +133,7 @@ def test_a_slow_post_blocks_its_own_channel_only(world: World) -> None:
     """While Slack takes its time over one channel, another one is answered."""
     hold = world.slack.faults.hold("chat.postMessage", match=having("Slowly."))
     slow = chat(world, "Slowly.")
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     world.said(GENERAL, chat(world, "Meanwhile.", GENERAL), "Meanwhile.")
     assert not showing(world, SUPPORT, slow, "Slowly.")
     hold.release()
@@ -160,7 +160,7 @@ def test_the_bot_is_taken_out_of_the_channel(world: World, kit: Kit) -> None:
     """The card can no longer be posted where it was asked for: fails closed, the requester hears in a DM (S05, S13)."""
     hold = world.slack.faults.hold("chat.postMessage", match=with_card)
     thread = ask(world, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     world.slack.kick_bot(FINANCE)
     try:
         hold.release()

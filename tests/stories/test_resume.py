@@ -51,7 +51,7 @@ def test_a_message_while_the_run_works_waits_for_the_next_turn(world: World) -> 
     hold = world.planner.hold()
     world.planner.script(Turn(text="First."), Turn(text="Second."))
     thread = world.person("ben").say(SUPPORT, "@bot first")
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     world.person("ben").say(SUPPORT, "and a second thing", thread)
     world.slack.wait(lambda: world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held"))
     hold.release()
@@ -84,7 +84,7 @@ def test_cancel_while_the_tool_runs(world: World, kit: Kit) -> None:
     """A cancel during the effect lets it finish and records it; nothing runs again, the next run is told (X11)."""
     thread, card = ask(world, "too late to stop", tool="slow")
     world.person("ana").click(SUPPORT, card["ts"], "approve")
-    assert kit.entered.wait(5)
+    assert kit.entered.wait(20)
     world.person("ben").say(SUPPORT, "@bot cancel", thread)
     world.said(SUPPORT, thread, "cancelled the request")
     kit.go_on.set()

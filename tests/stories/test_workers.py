@@ -52,7 +52,7 @@ def test_threads_run_side_by_side(world: World) -> None:
     """While the model thinks about one thread, another is answered."""
     hold = world.planner.hold()
     slow = world.person("ben").say(SUPPORT, "@bot a hard question")
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     world.said(SUPPORT, chat(world, "An easy answer.", who="dan"), "An easy answer.")
     assert world.run_in(slow).status is RunStatus.RUNNING
     world.planner.script(Turn(text="A hard answer."))
@@ -64,7 +64,7 @@ def test_one_run_at_a_time_in_a_thread(world: World) -> None:
     """While a thread is worked on, the requester's words wait, and somebody else is told to begin a thread."""
     hold = world.planner.hold()
     thread = chat(world, "One thing at a time.")
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     asked = len(world.planner.requests)
     world.person("dan").say(SUPPORT, "@bot me too", thread)
     assert "UBEN00001" in told(world, "dan", SUPPORT, thread, "Start a new thread")
@@ -113,7 +113,7 @@ def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> Non
     barrier = threading.Barrier(6)
 
     def advance(app: App) -> None:
-        barrier.wait(5)
+        barrier.wait(20)
         app.loop._advance(run.id)
 
     workers = [threading.Thread(target=advance, args=(app,)) for app in (world.app, second) * 3]
@@ -132,10 +132,10 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
     second.loop.pause()  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = world.person("ben").say(SUPPORT, "@bot think hard")
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     other = world.planner.hold()
     stall(world, second)
-    assert other.arrived.wait(5)
+    assert other.arrived.wait(20)
     late = Turn(text="The first worker's words.", calls=[("note", {"text": "late"})])
     world.planner.script(late, Turn(text="The second worker's answer."))
     hold.release()
@@ -158,7 +158,7 @@ def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
     second.loop.pause()  # else it may be the one to claim the run
     thread, card = ask_one(world, "stalled", tool="slow")
     world.person("ana").click(SUPPORT, card["ts"], "approve")
-    assert kit.entered.wait(5)
+    assert kit.entered.wait(20)
     stall(world, second)
     asking = world.card(SUPPORT, thread, having="resolve_done")
     kit.go_on.set()
@@ -177,7 +177,7 @@ def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
     second.loop.pause()  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = chat(world, "It took a while.")
-    assert hold.arrived.wait(5)
+    assert hold.arrived.wait(20)
     for _ in range(3):
         world.clock.advance(LEASE)
         world.app.loop.wake()
