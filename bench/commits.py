@@ -21,7 +21,7 @@ class Commits:
         self._local = threading.local()
         self._commit = engine.dialect.do_commit
         event.listen(engine, "commit", self._about_to)
-        engine.dialect.do_commit = self._timed  # type: ignore[method-assign]  # the one place all commits pass
+        engine.dialect.do_commit = self._timed  # type: ignore[method-assign,assignment]  # where all commits pass
 
     def close(self) -> None:
         """Watch no longer."""

@@ -36,7 +36,7 @@ def load(driver: webdriver.Chrome, url: str) -> float:
     driver.get("about:blank")
     driver.get(f"{url}/?as=ana&theme=light#/C0SUPPORT")
     camera = Camera(driver, url)
-    return camera._until(lambda: driver.execute_script("return window.benchReady"), "the page was not drawn")
+    return float(camera.until(lambda: driver.execute_script("return window.benchReady"), "the page was not drawn"))
 
 
 def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
@@ -52,7 +52,9 @@ def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
     camera.one(CARD)
     driver.execute_script(WATCH)
     camera.press(CARD)
-    return camera._until(lambda: driver.execute_script("return window.benchChanged"), "the card did not change")
+    changed = camera.until(lambda: driver.execute_script("return window.benchChanged"), "the card did not change")
+    camera.one(f"{THREAD} [data-testid=message]", "approved")
+    return float(changed)
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
