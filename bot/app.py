@@ -47,7 +47,6 @@ from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.slack.warming import warm
 from bot.tools import Registry, Tool
-from bot.tools.database import database_tools
 from bot.tools.orders import order_tools
 from bot.tools.shop import Shop
 from bot.tools.slack import slack_tools
@@ -247,7 +246,10 @@ def _registry(
     registry = Registry()
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
-    registry.add(*database_tools(settings.databases, settings.database_path))
+    if settings.databases:
+        from bot.tools.database import database_tools  # only now: its parser and driver take memory and a moment
+
+        registry.add(*database_tools(settings.databases, settings.database_path))
     for name in settings.tool_modules:
         module = importlib.import_module(name)
         found = [each for each in vars(module).values() if isinstance(each, Tool)]

@@ -34,12 +34,13 @@ _DUE = (
     .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
     .order_by(col(Call.deadline), col(Call.position))
 )
-_PENDING_OF = (
-    select(func.count())
+# Counted here, not by SQLite: asked for pending ones, it would look through every pending call of everybody.
+_OPEN_OF = (
+    select(col(Call.status))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
-    .where(col(Run.status).in_(UNFINISHED), col(Call.status) == CallStatus.PENDING)
+    .where(col(Run.status).in_(UNFINISHED))
 )
 _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
 
@@ -142,7 +143,8 @@ def next_deadline(tx: Connection) -> datetime | None:
 
 def pending_of(tx: Connection, team: str, requester: str) -> int:
     """How many calls of this requester wait for people."""
-    return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
+    found = tx.scalars(_OPEN_OF, {"team_": team, "requester_": requester})
+    return sum(status is CallStatus.PENDING for status in found)
 
 
 def rejected_before(tx: Connection, run_id: str, tool: str, arguments: str) -> bool:
