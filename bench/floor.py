@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sqlalchemy import MetaData
 from sqlmodel import Field, Session, SQLModel, create_engine
 
 from bench.figures import Figure, Setup, of_rounds
@@ -23,6 +24,7 @@ class Note(SQLModel, table=True):
     """A small row."""
 
     __tablename__ = "bench_note"
+    metadata = MetaData()  # of its own: it is no table of Countersign's
     id: int | None = Field(default=None, primary_key=True)
     text: str
 
@@ -37,7 +39,7 @@ class Floor:
         self._raw.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT NOT NULL)")
         self._engine = create_engine(f"sqlite:///{folder / 'sqlmodel.db'}")
         sqlite.prepare(self._engine)
-        SQLModel.metadata.tables["bench_note"].create(self._engine)
+        Note.metadata.create_all(self._engine)
 
     def raw(self) -> float:
         """Through sqlite3."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 from sqlmodel import col
 
 from storage.models import Audit
-from storage.store import rows
+from storage.store import insert_into, rows
 
 FIRST = "0" * 64
 _LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
@@ -40,7 +40,7 @@ def record(
         "at": at, "run_id": run_id, "call_id": call_id, "actor": actor, "event": event, "data": text,
         "previous": previous, "hash": _hash(previous, at, run_id, call_id, actor, event, text),
     }  # fmt: skip
-    tx.execute(insert(Audit), row)
+    tx.execute(insert_into(Audit), row)
 
 
 def verify(tx: Connection) -> int | None:

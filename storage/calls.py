@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
 from sqlmodel import col
 
 from storage.models import Call, Plan, Revision, Run, Vote, values
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, rows
+from storage.store import first, insert_into, rows
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
@@ -28,6 +28,18 @@ _OPEN_PLAN = (
 _REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
 _VOTES = select(Vote).where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER).order_by(col(Vote.seq))
+_REJECTED_BEFORE = (
+    select(func.count())
+    .select_from(Call)
+    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
+    .where(col(Call.run_id) == _ID, col(Call.tool) == bindparam("tool_"), col(Call.status) == CallStatus.REJECTED)
+    .where(col(Revision.arguments) == bindparam("arguments_"))
+)
+_PROVIDER_IDS = (
+    select(col(Call.provider_id))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(*(col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+)
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
 _DUE = (
     select(col(Call.id))
@@ -103,17 +115,17 @@ def votes(tx: Connection, call_id: str, number: int) -> list[Vote]:
 
 def add_vote(tx: Connection, row: Vote) -> None:
     """Append a vote."""
-    tx.execute(insert(Vote), values(row))
+    tx.execute(insert_into(Vote), values(row))
 
 
 def add_revision(tx: Connection, row: Revision) -> None:
     """Append a revision."""
-    tx.execute(insert(Revision), values(row))
+    tx.execute(insert_into(Revision), values(row))
 
 
 def add_plan(tx: Connection, row: Plan) -> None:
     """Insert a plan."""
-    tx.execute(insert(Plan), values(row))
+    tx.execute(insert_into(Plan), values(row))
 
 
 def mark_answered(tx: Connection, plan_id: str) -> None:
@@ -149,17 +161,9 @@ def pending_of(tx: Connection, team: str, requester: str) -> int:
 
 def rejected_before(tx: Connection, run_id: str, tool: str, arguments: str) -> bool:
     """Whether a person rejected this very call (same tool, same canonical arguments) in this run."""
-    joined = (
-        select(func.count())
-        .select_from(Call)
-        .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
-    )
-    where = (col(Call.run_id) == run_id, col(Call.tool) == tool, col(Call.status) == CallStatus.REJECTED)
-    return bool(tx.scalar(joined.where(*where, col(Revision.arguments) == arguments)))
+    return bool(tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments}))
 
 
 def provider_ids(tx: Connection, team: str, channel: str, thread_ts: str) -> frozenset[str]:
     """The provider's call ids that the thread's transcript holds already."""
-    joined = select(col(Call.provider_id)).join(Run, col(Run.id) == col(Call.run_id))
-    where = (col(Run.team) == team, col(Run.channel) == channel, col(Run.thread_ts) == thread_ts)
-    return frozenset(tx.scalars(joined.where(*where)))
+    return frozenset(tx.scalars(_PROVIDER_IDS, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}))

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, insert, update
+from sqlalchemy import Connection, Update, bindparam, update
 from sqlmodel import col
 
 from storage import audit, outbox
@@ -26,6 +26,7 @@ from storage.states import (
     RunStatus,
     check,
 )
+from storage.store import insert_into
 
 _TOUCH = update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
 
@@ -67,7 +68,7 @@ def born(tx: Connection, row: Call, *, at: datetime, actor: str, data: Mapping[s
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
         raise IllegalMoveError(f"a call is not born {row.status}")
-    tx.execute(insert(Call), values(row))
+    tx.execute(insert_into(Call), values(row))
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
     audit.record(tx, f"call.born.{row.status}", at=at, actor=actor, run_id=row.run_id, call_id=row.id, data=details)
 
@@ -100,7 +101,7 @@ def started(tx: Connection, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
-    tx.execute(insert(Run), values(row))
+    tx.execute(insert_into(Run), values(row))
     place = {"channel": row.channel, "thread_ts": row.thread_ts}
     audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
 

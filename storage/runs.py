@@ -6,13 +6,13 @@ import json
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlmodel import col
 
 from storage import calls, moves
 from storage.models import Call, Item, Plan, Run, values
 from storage.states import RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, readable, rows
+from storage.store import first, insert_into, readable, rows
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
 _READY = select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))
@@ -97,7 +97,7 @@ def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> N
         team=run.team, channel=run.channel, thread_ts=run.thread_ts, run_id=run.id, turn=run.turns,
         body=json.dumps(body, ensure_ascii=False), created_at=at,
     )  # fmt: skip
-    tx.execute(insert(Item), values(row))
+    tx.execute(insert_into(Item), values(row))
 
 
 def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:

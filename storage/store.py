@@ -17,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, Select, make_url, select
+from sqlalchemy import Connection, Engine, Insert, Select, insert, make_url, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.orm.attributes import manager_of_class
@@ -116,10 +116,16 @@ def first(tx: Connection, model: type[M], statement: Select[Any], **parameters: 
 
 
 @cache
+def insert_into(model: type[SQLModel]) -> Insert:
+    """`insert(model)`, built once."""
+    return insert(model)
+
+
+@cache
 def insert_once(model: type[SQLModel], dialect: str) -> Any:
     """An insert that leaves a row with the same `key` as it is; built once for each model."""
-    insert = (sqlite_dialect if dialect == "sqlite" else postgresql).insert
-    return insert(model).on_conflict_do_nothing(index_elements=["key"])
+    own = sqlite_dialect if dialect == "sqlite" else postgresql
+    return own.insert(model).on_conflict_do_nothing(index_elements=["key"])
 
 
 def migrate(store: Store, scripts: str = "storage:migrations") -> None:
