@@ -1,7 +1,7 @@
 # One command each; every one makes the environment first when it is not there.
 PYTHON ?= python3.11
 BIN := .venv/bin
-.PHONY: demo test run lint clean
+.PHONY: demo test run lint bench clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Countersign needs Python 3.11 ($(PYTHON) was not found; set PYTHON=...)"; exit 1; }
@@ -22,6 +22,9 @@ lint: .venv/ready
 
 test: lint  ## lint, types, then every test, on two cores
 	$(BIN)/pytest -n 2 --dist loadfile
+
+bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
+	$(BIN)/python -m bench
 
 clean:
 	rm -rf .venv build *.egg-info

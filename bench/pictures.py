@@ -95,7 +95,7 @@ class Camera:
 
     def one(self, css: str, text: str = "") -> WebElement:
         """The last displayed element of that selector that holds `text`, waited for."""
-        return self._until(lambda: self._find(css, text), f"nothing displayed for {css} with {text!r}")
+        return self.until(lambda: self._find(css, text), f"nothing displayed for {css} with {text!r}")
 
     def press(self, css: str) -> None:
         """Click the last displayed element of that selector."""
@@ -106,7 +106,7 @@ class Camera:
                 element.click()
             return element is not None
 
-        self._until(pressed, f"nothing to click for {css}")
+        self.until(pressed, f"nothing to click for {css}")
 
     def shoot(self, css: str, name: str, text: str = "") -> None:
         """Photograph the last element of that selector that holds `text` into docs/pictures."""
@@ -118,14 +118,14 @@ class Camera:
             return element.screenshot_as_png if element else None
 
         path = PICTURES / f"{name}.png"
-        path.write_bytes(self._until(shot, f"nothing to photograph for {css} with {text!r}"))
+        path.write_bytes(self.until(shot, f"nothing to photograph for {css} with {text!r}"))
         sys.stdout.write(f"{path.name}: {path.stat().st_size // 1000} kB\n")
 
     def _find(self, css: str, text: str = "") -> WebElement | None:
         all_of_them = self._driver.find_elements(By.CSS_SELECTOR, css)
         return next((each for each in reversed(all_of_them) if each.is_displayed() and text in each.text), None)
 
-    def _until(self, found: Callable[[], T | None], what: str) -> T:
+    def until(self, found: Callable[[], T | None], what: str) -> T:
         """What `found` gives once it is something; the page may be drawn anew at any moment, so it is asked again."""
         waiter = WebDriverWait(self._driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=PASSING)
         return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only

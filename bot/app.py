@@ -18,7 +18,6 @@ from typing import Any
 import openai
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from slack_bolt import App as BoltApp
-from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from slack_sdk.http_retry.builtin_handlers import (
@@ -43,11 +42,11 @@ from bot.slack.directory import SlackDirectory
 from bot.slack.listeners import Listeners
 from bot.slack.outbox import Outbox
 from bot.slack.presence import PROMPTS, SlackPresence
+from bot.slack.socket import SocketMode
 from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.slack.warming import warm
 from bot.tools import Registry, Tool
-from bot.tools.database import database_tools
 from bot.tools.orders import order_tools
 from bot.tools.shop import Shop
 from bot.tools.slack import slack_tools
@@ -56,7 +55,6 @@ from storage.digest import load_key
 from storage.store import Store
 
 log = logging.getLogger("countersign")
-PING = 2.0  # seconds between two pings; the client gives a dead line up after five that failed, and is deaf till then
 GRACE = 5.0  # seconds that runs have to come to the end of their step when the process stops
 
 
@@ -73,7 +71,7 @@ class App:
     model: openai.OpenAI
     tool_pool: ThreadPoolExecutor
     portal: Portal
-    handler: SocketModeHandler | None = None
+    handler: SocketMode | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
     _quiet: threading.Condition = field(default_factory=threading.Condition)
@@ -91,7 +89,8 @@ class App:
             self._threads.append(thread)
         if connect:
             token = self.core.settings.slack_app_token.get_secret_value()
-            self.handler = SocketModeHandler(self.bolt, token, ping_interval=PING)
+            self.handler = SocketMode(self.bolt, token)
+            self.core.calm = self.handler.wait_calm
             self.handler.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         log.info("Countersign is at work in %s", self.core.identity.team)
 
@@ -131,7 +130,7 @@ class App:
             self._quiet.notify_all()
 
 
-def _disconnect(handler: SocketModeHandler) -> None:
+def _disconnect(handler: SocketMode) -> None:
     """Close the connection now: by itself, `close` waits up to three seconds for a reader that waits for Slack."""
     handler.client.auto_reconnect_enabled = False
     sock = getattr(getattr(handler.client, "current_session", None), "sock", None)
@@ -247,7 +246,10 @@ def _registry(
     registry = Registry()
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
-    registry.add(*database_tools(settings.databases, settings.database_path))
+    if settings.databases:
+        from bot.tools.database import database_tools  # only now: its parser and driver take memory and a moment
+
+        registry.add(*database_tools(settings.databases, settings.database_path))
     for name in settings.tool_modules:
         module = importlib.import_module(name)
         found = [each for each in vars(module).values() if isinstance(each, Tool)]

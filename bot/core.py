@@ -48,6 +48,7 @@ class Core:
     key: bytes
     stopping: threading.Event = field(default_factory=threading.Event)  # what is under way is left for the next start
     wake: Callable[[], None] = field(default=lambda: None)  # a fact was stored: look
+    calm: Callable[[], None] = field(default=lambda: None)  # let what arrives be acknowledged first
     post: Callable[[], None] = field(default=lambda: None)  # the outbox has something: look
 
 

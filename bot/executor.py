@@ -169,6 +169,8 @@ class CallExecutor:
                 self._write(tx, run, shown, outcome, held=not cancelled)
                 if current is not None and cancelled:
                     decisions.close_cancelled(tx, current, at=now)
+                elif current is not None and (plan := calls.open_plan(tx, run.id)):
+                    runs.close_plan(tx, current, plan, at=now)  # when this was the last call of it
                 raise_after = False
         if isinstance(outcome, TimedOut):
             self._watch(run, call, outcome.future)

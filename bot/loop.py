@@ -113,6 +113,7 @@ class Loop:
     def tick(self) -> None:
         """One pass."""
         self._expire()  # first, so that a slow look-up below holds up no deadline that no click contests
+        self._core.calm()
         self._take_in()
         self._expire()
         self._reclaim()

@@ -59,9 +59,12 @@ class Worker:
         try:
             with core.store.write() as tx:
                 run = runs.claim(tx, run_id, now=now, lease_until=now + timedelta(seconds=core.settings.lease))
+                # A stream left open by a crash is closed before anything else is said.
+                closed = run is not None and outbox.close_streams(tx, run_id)
             if run is None:
                 return
-            self._close_streams(run)
+            if closed:
+                core.post()
             while self._step(run):
                 with core.store.read() as tx:
                     run = runs.held_by(tx, run_id, run.fence)
@@ -128,10 +131,14 @@ class Worker:
                 return True
             if not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 return False
+        self._waits(run)
+        return False
+
+    def _waits(self, run: Run) -> None:
+        """Say so to whom it concerns, once it is stored."""
         self._core.post()
         self._core.wake()  # a nearer deadline may have come into being
         self._presence.waiting(run)
-        return False
 
     def _show_missing(self, run: Run, plan: PlanRow) -> None:
         """A call that policy had allowed and now asks for has no card yet."""
@@ -205,8 +212,10 @@ class Worker:
         prepared = prepare(core, run, row.id, plan.calls, taken)
         turns.rename(plan, plan.calls, prepared)
         asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
+        at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
+        waits = bool(asked) and not at_once  # then it is suspended in the same transaction
         with core.store.write() as tx:
-            self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
+            held = self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
             calls.add_plan(tx, row)
             for each in prepared:
                 moves.born(tx, each.call, at=now, actor="agent", data=each.birth)
@@ -217,8 +226,13 @@ class Worker:
             for each in prepared:
                 if each.tell_requester:
                     turns.tell(tx, run, each)
-        core.post()
-        return True
+            if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        if waits:
+            self._waits(run)
+        else:
+            core.post()
+        return not waits
 
     def _count(self, tx: Connection, run: Run, result: Reply | Plan, *, calls: int = 0, cards: bool = False) -> Run:
         """Store the turn's items and count it, if this worker still holds the run and it still goes on."""
@@ -233,12 +247,6 @@ class Worker:
         for item in result.items:
             runs.append(tx, held, item, at=self._core.clock.now())
         return held
-
-    def _close_streams(self, run: Run) -> None:
-        """A stream left open by a crash is closed before anything else is said."""
-        with self._core.store.write() as tx:
-            outbox.close_streams(tx, run.id)
-        self._core.post()
 
     def _fail(self, run: Run | None, why: str) -> None:
         """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 from sqlmodel import col
 
 from storage.models import Audit
-from storage.store import rows
+from storage.store import insert_into, rows
 
 FIRST = "0" * 64
+_LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 
 
 def _hash(previous: str, at: datetime, run_id: str, call_id: str, actor: str, event: str, data: str) -> str:
@@ -34,19 +35,12 @@ def record(
 ) -> None:
     """Append one row; `data` must be JSON and must hold no secret values."""
     text = json.dumps(dict(data or {}), sort_keys=True, ensure_ascii=False)
-    previous = tx.scalar(select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)) or FIRST
-    tx.execute(
-        insert(Audit).values(
-            at=at,
-            run_id=run_id,
-            call_id=call_id,
-            actor=actor,
-            event=event,
-            data=text,
-            previous=previous,
-            hash=_hash(previous, at, run_id, call_id, actor, event, text),
-        )
-    )
+    previous = tx.scalar(_LAST) or FIRST
+    row = {
+        "at": at, "run_id": run_id, "call_id": call_id, "actor": actor, "event": event, "data": text,
+        "previous": previous, "hash": _hash(previous, at, run_id, call_id, actor, event, text),
+    }  # fmt: skip
+    tx.execute(insert_into(Audit), row)
 
 
 def verify(tx: Connection) -> int | None:

@@ -7,12 +7,54 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
 from sqlmodel import col
 
 from storage.models import Call, Plan, Revision, Run, Vote, values
-from storage.states import CALL_FINAL, CallStatus
-from storage.store import first, rows
+from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
+from storage.store import first, insert_into, rows
+
+# Statements are built once: building one costs several times what SQLite takes to run it.
+_ID: BindParameter[Any] = bindparam("id_")
+_NUMBER: BindParameter[Any] = bindparam("number_")
+UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
+_WAITING = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
+_GET = select(Call).where(col(Call.id) == _ID)
+_GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
+_OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
+_OPEN_PLAN = (
+    select(Plan).where(col(Plan.run_id) == _ID, col(Plan.answered).is_(False)).order_by(col(Plan.turn).desc()).limit(1)
+)
+_REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
+_AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
+_VOTES = select(Vote).where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER).order_by(col(Vote.seq))
+_REJECTED_BEFORE = (
+    select(func.count())
+    .select_from(Call)
+    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
+    .where(col(Call.run_id) == _ID, col(Call.tool) == bindparam("tool_"), col(Call.status) == CallStatus.REJECTED)
+    .where(col(Revision.arguments) == bindparam("arguments_"))
+)
+_PROVIDER_IDS = (
+    select(col(Call.provider_id))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(*(col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+)
+_ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
+_DUE = (
+    select(col(Call.id))
+    .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
+    .order_by(col(Call.deadline), col(Call.position))
+)
+# Counted here, not by SQLite: asked for pending ones, it would look through every pending call of everybody.
+_OPEN_OF = (
+    select(col(Call.status))
+    .select_from(Run)
+    .join(Call, col(Run.id) == col(Call.run_id))
+    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
+    .where(col(Run.status).in_(UNFINISHED))
+)
+_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +73,27 @@ class Shown:
 
 def get(tx: Connection, call_id: str) -> Call | None:
     """The call, or None."""
-    return first(tx, Call, select(Call).where(col(Call.id) == call_id))
+    return first(tx, Call, _GET, id_=call_id)
 
 
 def plan(tx: Connection, plan_id: str) -> Plan | None:
     """The plan, or None."""
-    return first(tx, Plan, select(Plan).where(col(Plan.id) == plan_id))
+    return first(tx, Plan, _GET_PLAN, id_=plan_id)
 
 
 def of_plan(tx: Connection, plan_id: str) -> list[Call]:
     """A plan's calls in the model's order."""
-    return rows(tx, Call, select(Call).where(col(Call.plan_id) == plan_id).order_by(col(Call.position)))
+    return rows(tx, Call, _OF_PLAN, id_=plan_id)
 
 
 def open_plan(tx: Connection, run_id: str) -> Plan | None:
     """The run's plan whose outputs the model has not been told, if there is one."""
-    where = (col(Plan.run_id) == run_id, col(Plan.answered).is_(False))
-    return first(tx, Plan, select(Plan).where(*where).order_by(col(Plan.turn).desc()))
+    return first(tx, Plan, _OPEN_PLAN, id_=run_id)
 
 
 def revision(tx: Connection, call_id: str, number: int) -> Revision | None:
     """One revision of a call, or None."""
-    where = (col(Revision.call_id) == call_id, col(Revision.number) == number)
-    return first(tx, Revision, select(Revision).where(*where))
+    return first(tx, Revision, _REVISION, id_=call_id, number_=number)
 
 
 def shown(tx: Connection, call_id: str) -> Shown | None:
@@ -65,34 +105,32 @@ def shown(tx: Connection, call_id: str) -> Shown | None:
 
 def editors(tx: Connection, call_id: str) -> frozenset[str]:
     """Everybody who edited this call."""
-    found = tx.scalars(select(col(Revision.author)).where(col(Revision.call_id) == call_id))
-    return frozenset(found) - {"agent"}
+    return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - {"agent"}
 
 
 def votes(tx: Connection, call_id: str, number: int) -> list[Vote]:
     """The votes on one revision, oldest first."""
-    where = (col(Vote.call_id) == call_id, col(Vote.revision) == number)
-    return rows(tx, Vote, select(Vote).where(*where).order_by(col(Vote.seq)))
+    return rows(tx, Vote, _VOTES, id_=call_id, number_=number)
 
 
 def add_vote(tx: Connection, row: Vote) -> None:
     """Append a vote."""
-    tx.execute(insert(Vote).values(values(row)))
+    tx.execute(insert_into(Vote), values(row))
 
 
 def add_revision(tx: Connection, row: Revision) -> None:
     """Append a revision."""
-    tx.execute(insert(Revision).values(values(row)))
+    tx.execute(insert_into(Revision), values(row))
 
 
 def add_plan(tx: Connection, row: Plan) -> None:
     """Insert a plan."""
-    tx.execute(insert(Plan).values(values(row)))
+    tx.execute(insert_into(Plan), values(row))
 
 
 def mark_answered(tx: Connection, plan_id: str) -> None:
     """The outputs of all of the plan's calls are in the transcript."""
-    tx.execute(update(Plan).where(col(Plan.id) == plan_id).values(answered=True))
+    tx.execute(_ANSWERED, {"id_": plan_id})
 
 
 def waits(call: Call) -> bool:
@@ -107,37 +145,25 @@ def settled(call: Call) -> bool:
 
 def due(tx: Connection, horizon: datetime) -> list[str]:
     """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first; a broken row is as good as any."""
-    waiting = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
-    where = (waiting, col(Call.deadline).is_not(None), col(Call.deadline) <= horizon)
-    return list(tx.scalars(select(col(Call.id)).where(*where).order_by(col(Call.deadline), col(Call.position))))
+    return list(tx.scalars(_DUE, {"horizon": horizon}))
 
 
 def next_deadline(tx: Connection) -> datetime | None:
     """The nearest deadline of a call that waits for people."""
-    waiting = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
-    return tx.scalar(select(func.min(col(Call.deadline))).where(waiting))
+    return tx.scalar(_NEXT_DEADLINE)
 
 
 def pending_of(tx: Connection, team: str, requester: str) -> int:
     """How many calls of this requester wait for people."""
-    joined = select(func.count()).select_from(Call).join(Run, col(Run.id) == col(Call.run_id))
-    where = (col(Run.team) == team, col(Run.requester) == requester, col(Call.status) == CallStatus.PENDING)
-    return tx.scalar(joined.where(*where)) or 0
+    found = tx.scalars(_OPEN_OF, {"team_": team, "requester_": requester})
+    return sum(status is CallStatus.PENDING for status in found)
 
 
 def rejected_before(tx: Connection, run_id: str, tool: str, arguments: str) -> bool:
     """Whether a person rejected this very call (same tool, same canonical arguments) in this run."""
-    joined = (
-        select(func.count())
-        .select_from(Call)
-        .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
-    )
-    where = (col(Call.run_id) == run_id, col(Call.tool) == tool, col(Call.status) == CallStatus.REJECTED)
-    return bool(tx.scalar(joined.where(*where, col(Revision.arguments) == arguments)))
+    return bool(tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments}))
 
 
 def provider_ids(tx: Connection, team: str, channel: str, thread_ts: str) -> frozenset[str]:
     """The provider's call ids that the thread's transcript holds already."""
-    joined = select(col(Call.provider_id)).join(Run, col(Run.id) == col(Call.run_id))
-    where = (col(Run.team) == team, col(Run.channel) == channel, col(Run.thread_ts) == thread_ts)
-    return frozenset(tx.scalars(joined.where(*where)))
+    return frozenset(tx.scalars(_PROVIDER_IDS, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}))

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, bindparam, func, select, update
 from sqlmodel import col
 
 from storage.models import Delivery, values
-from storage.store import first, readable, rows
+from storage.store import first, insert_once, readable, rows
 
 CLICKS = ("action", "submission")
+_NEW = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
+_HELD = (
+    select(Delivery)
+    .where(col(Delivery.status) == "held", col(Delivery.run_id) == bindparam("run_id_"))
+    .order_by(col(Delivery.seq))
+)
+_OLDEST_CLICK = select(func.min(col(Delivery.received_at))).where(
+    col(Delivery.status) == "new", col(Delivery.kind).in_(CLICKS)
+)
+_SETTLE = update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(status="done", note=bindparam("note_"))
 
 
 def store(tx: Connection, delivery: Delivery) -> bool:
     """Store a delivery; False when its key is there already (a redelivery)."""
-    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(Delivery).values(values(delivery)).on_conflict_do_nothing(index_elements=["key"])
-    return tx.execute(statement).rowcount == 1
+    return tx.execute(insert_once(Delivery, tx.dialect.name), values(delivery)).rowcount == 1
 
 
 def new(tx: Connection) -> list[Delivery]:
     """What has not been taken in, in the order it was stored."""
-    new = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
-    return readable(tx, Delivery, col(Delivery.seq), new)
+    return readable(tx, Delivery, col(Delivery.seq), _NEW)
 
 
 def is_new(tx: Connection, delivery: Delivery) -> bool:
@@ -34,20 +40,17 @@ def is_new(tx: Connection, delivery: Delivery) -> bool:
 
 def held(tx: Connection, run_id: str) -> list[Delivery]:
     """Messages that wait for the run's next model turn, in order."""
-    where = (col(Delivery.status) == "held", col(Delivery.run_id) == run_id)
-    return rows(tx, Delivery, select(Delivery).where(*where).order_by(col(Delivery.seq)))
+    return rows(tx, Delivery, _HELD, run_id_=run_id)
 
 
 def oldest_click(tx: Connection) -> datetime | None:
     """When the oldest click that is still undecided was stored: no deadline after it may fall yet."""
-    return tx.scalar(
-        select(func.min(col(Delivery.received_at))).where(col(Delivery.status) == "new", col(Delivery.kind).in_(CLICKS))
-    )
+    return tx.scalar(_OLDEST_CLICK)
 
 
 def settle(tx: Connection, delivery: Delivery, note: str) -> None:
     """It is dealt with; `note` says how, for the operator."""
-    tx.execute(update(Delivery).where(col(Delivery.seq) == delivery.seq).values(status="done", note=note))
+    tx.execute(_SETTLE, {"seq_": delivery.seq, "note_": note})
 
 
 def hold(tx: Connection, delivery: Delivery, run_id: str) -> None:
@@ -76,7 +79,7 @@ def newest_taken(tx: Connection, team: str, channel: str, thread_ts: str) -> str
         col(Delivery.status) == "done",
         col(Delivery.run_id).is_not(None),
     )
-    found = first(tx, Delivery, select(Delivery).where(*where).order_by(col(Delivery.seq).desc()))
+    found = first(tx, Delivery, select(Delivery).where(*where).order_by(col(Delivery.seq).desc()).limit(1))
     return found.key.rsplit(":", 1)[1] if found else ""
 
 

@@ -67,8 +67,8 @@ class Status(TypeDecorator[StrEnum]):
         return None if value is None else self.enum(value)
 
 
-def _status(enum: type[StrEnum], default: StrEnum | None = None) -> Any:
-    return Field(default=default, sa_column=Column(Status(enum), nullable=False, index=True))
+def _status(enum: type[StrEnum], default: StrEnum | None = None, *, index: bool = True) -> Any:
+    return Field(default=default, sa_column=Column(Status(enum), nullable=False, index=index))
 
 
 def _text(default: str | None = None, *, nullable: bool = False) -> Any:
@@ -83,6 +83,7 @@ class Delivery(SQLModel, table=True):
     """The inbox: one row for each thing Slack delivered, stored before it was acknowledged."""
 
     __tablename__ = "delivery"
+    __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # what makes a redelivery the same delivery
     kind: str  # message | action | submission | event
@@ -102,7 +103,10 @@ class Run(SQLModel, table=True):
     """One request being worked on, in one Slack thread."""
 
     __tablename__ = "run"
-    __table_args__ = (Index("ix_run_thread", "team", "channel", "thread_ts"),)
+    __table_args__ = (
+        Index("ix_run_thread", "team", "channel", "thread_ts"),
+        Index("ix_run_requester", "team", "requester", "status"),
+    )
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str
     channel: str
@@ -160,7 +164,7 @@ class Call(SQLModel, table=True):
     tool: str
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
-    status: CallStatus = _status(CallStatus)
+    status: CallStatus = _status(CallStatus, index=False)  # ix_call_due begins with it
     revision: int = 1
     digest: str = ""  # of the current revision: exactly what would run
     gate: str = _text("{}")  # JSON of the gate that was shown
@@ -181,7 +185,7 @@ class Revision(SQLModel, table=True):
     __tablename__ = "revision"
     __table_args__ = (UniqueConstraint("call_id", "number"),)
     seq: int | None = Field(default=None, primary_key=True)
-    call_id: str = Field(foreign_key="call.id", index=True)
+    call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     number: int
     arguments: str = _text("{}")  # canonical JSON after validation, coercion and defaults
     digest: str
@@ -195,7 +199,7 @@ class Vote(SQLModel, table=True):
     __tablename__ = "vote"
     __table_args__ = (UniqueConstraint("call_id", "revision", "person"),)
     seq: int | None = Field(default=None, primary_key=True)
-    call_id: str = Field(foreign_key="call.id", index=True)
+    call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
     person: str
     verb: str  # approve | reject

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, update
+from sqlalchemy import Connection, Update, bindparam, update
 from sqlmodel import col
 
 from storage import audit, outbox
@@ -25,6 +26,16 @@ from storage.states import (
     RunStatus,
     check,
 )
+from storage.store import insert_into
+
+_TOUCH = update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
+
+
+@cache
+def _swap(model: type[Call] | type[Run], held: tuple[str, ...], columns: tuple[str, ...]) -> Update:
+    """The guarded update: where what `held` names (with a _ behind) still holds, write `columns`. Built once each."""
+    where = [col(getattr(model, name[:-1])) == bindparam(name) for name in held]
+    return update(model).where(*where).values({name: bindparam(name) for name in columns})
 
 
 class FencedError(Exception):
@@ -40,17 +51,12 @@ def call(
     actor: str,
     event: str = "",
     data: Mapping[str, Any] | None = None,
-    where: tuple[ColumnElement[bool], ...] = (),
     **columns: Any,
 ) -> bool:
     """Move a call from the status `row` was read with to `target`; cards are drawn again."""
     check(CALL_MOVES, row.status, target)
-    statement = (
-        update(Call)
-        .where(col(Call.id) == row.id, col(Call.status) == row.status, col(Call.revision) == row.revision, *where)
-        .values(status=target, **columns)
-    )
-    if tx.execute(statement).rowcount != 1:
+    held = {"id_": row.id, "status_": row.status, "revision_": row.revision}
+    if tx.execute(_swap(Call, tuple(held), ("status", *columns)), {**held, "status": target, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, "tool": row.tool, "revision": row.revision, **(data or {})}
     audit.record(tx, event or f"call.{target}", at=at, actor=actor, run_id=row.run_id, call_id=row.id, data=details)
@@ -62,7 +68,7 @@ def born(tx: Connection, row: Call, *, at: datetime, actor: str, data: Mapping[s
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
         raise IllegalMoveError(f"a call is not born {row.status}")
-    tx.execute(insert(Call).values(values(row)))
+    tx.execute(insert_into(Call), values(row))
     details = {"tool": row.tool, "digest": row.digest, "revision": row.revision, **(data or {})}
     audit.record(tx, f"call.born.{row.status}", at=at, actor=actor, run_id=row.run_id, call_id=row.id, data=details)
 
@@ -80,13 +86,11 @@ def run(
 ) -> bool:
     """Move a run from the status `row` was read with to `target`; with `fence`, only while that fence holds."""
     check(RUN_MOVES, row.status, target)
-    where = [col(Run.id) == row.id, col(Run.status) == row.status]
-    if fence is not None:
-        where.append(col(Run.fence) == fence)
+    held = {"id_": row.id, "status_": row.status} | ({} if fence is None else {"fence_": fence})
+    columns |= {"status": target, "updated_at": at}
     if target is not RunStatus.RUNNING:
         columns.setdefault("lease_until", None)
-    statement = update(Run).where(*where).values(status=target, updated_at=at, **columns)
-    if tx.execute(statement).rowcount != 1:
+    if tx.execute(_swap(Run, tuple(held), tuple(columns)), {**held, **columns}).rowcount != 1:
         return False
     details = {"from": row.status, "to": target, **(data or {})}
     audit.record(tx, f"run.{target}", at=at, actor=actor, run_id=row.id, data=details)
@@ -97,12 +101,12 @@ def started(tx: Connection, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
-    tx.execute(insert(Run).values(values(row)))
+    tx.execute(insert_into(Run), values(row))
     place = {"channel": row.channel, "thread_ts": row.thread_ts}
     audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
 
 
 def touch(tx: Connection, plan_id: str) -> None:
     """The plan changed: its revision grows (older plan-wide buttons die) and its cards are drawn again."""
-    tx.execute(update(Plan).where(col(Plan.id) == plan_id).values(revision=col(Plan.revision) + 1))
+    tx.execute(_TOUCH, {"id_": plan_id})
     outbox.redraw(tx, plan_id)

@@ -7,21 +7,31 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, case, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, bindparam, case, func, select, update
 from sqlmodel import col
 
 from storage.models import Message, Run, values
-from storage.store import first, readable, rows
+from storage.store import first, insert_once, readable, rows
 
 # closing: a stream to be stopped with its final words; stale: to be drawn again
 WORK = ("pending", "sending", "closing", "stale")
+_UNSENT = col(Message.status).in_(WORK)
+_DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
+_DUE_IN = select(Message).where(_UNSENT, col(Message.channel) == bindparam("channel_")).order_by(col(Message.seq))
+_CHANNELS = select(col(Message.channel), col(Message.due_at)).where(_UNSENT).order_by(col(Message.seq))
+_NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
+_CARDS = select(Message).where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card")
+_STANDS = (col(Message.status) == "sent") | ((col(Message.status) == "failed") & (col(Message.ts) != ""))
+_REDRAW = (
+    update(Message)
+    .where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card")
+    .values(wanted=col(Message.wanted) + 1, status=case((_STANDS, "stale"), else_=col(Message.status)))
+)
 
 
 def put(tx: Connection, message: Message) -> None:
     """Add a message; one with the same key is left as it is (said once is said)."""
-    dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
-    tx.execute(dialect.insert(Message).values(values(message)).on_conflict_do_nothing(index_elements=["key"]))
+    tx.execute(insert_once(Message, tx.dialect.name), values(message))
 
 
 def notice(tx: Connection, run: Run, key: str, body: Mapping[str, Any]) -> None:
@@ -55,10 +65,7 @@ def private(
 
 def redraw(tx: Connection, plan_id: str) -> None:
     """Every card of this plan wants drawing again, also one that stands in Slack and could not be updated before."""
-    where = (col(Message.plan_id) == plan_id, col(Message.kind) == "card")
-    stands = (col(Message.status) == "sent") | ((col(Message.status) == "failed") & (col(Message.ts) != ""))
-    status = case((stands, "stale"), else_=col(Message.status))
-    tx.execute(update(Message).where(*where).values(wanted=col(Message.wanted) + 1, status=status))
+    tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
 def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
@@ -67,10 +74,22 @@ def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
     change(tx, row, status=status, ts=ts, shown=shown, attempts=0, due_at=None, error="")
 
 
-def due(tx: Connection, now: datetime) -> list[Message]:
-    """What should be sent or drawn now, in order; a thread's later messages wait for its earlier ones."""
-    unsent = col(Message.status).in_(WORK)
-    found = readable(tx, Message, col(Message.seq), select(Message).where(unsent).order_by(col(Message.seq)))
+def channels_due(tx: Connection, now: datetime) -> set[str]:
+    """Channels with something to send or draw now: their earliest unsent message is not postponed."""
+    try:
+        found = tx.execute(_CHANNELS).all()
+    except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
+        return {row.channel for row in due(tx, now)}
+    earliest: dict[str, datetime | None] = {}
+    for channel, due_at in found:
+        earliest.setdefault(channel, due_at)
+    return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
+
+
+def due(tx: Connection, now: datetime, channel: str | None = None) -> list[Message]:
+    """What should be sent or drawn now (in that channel), in order; later messages wait for their channel's earlier."""
+    statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
+    found = readable(tx, Message, col(Message.seq), statement, **only)
     blocked: set[str] = set()
     ready = []
     for row in found:
@@ -83,7 +102,7 @@ def due(tx: Connection, now: datetime) -> list[Message]:
 
 def next_due(tx: Connection) -> datetime | None:
     """When the earliest postponed message may be tried again."""
-    return tx.scalar(select(func.min(col(Message.due_at))).where(col(Message.status).in_(WORK)))
+    return tx.scalar(_NEXT_DUE)
 
 
 def change(tx: Connection, row: Message, **columns: Any) -> None:
@@ -98,12 +117,12 @@ def by_key(tx: Connection, key: str) -> Message | None:
 
 def knows(tx: Connection, ts: str) -> bool:
     """Whether a message of that ts is one of ours."""
-    return first(tx, Message, select(Message).where(col(Message.ts) == ts)) is not None
+    return first(tx, Message, select(Message).where(col(Message.ts) == ts).limit(1)) is not None
 
 
 def cards(tx: Connection, plan_id: str) -> list[Message]:
     """The cards of a plan, all copies and parts."""
-    return rows(tx, Message, select(Message).where(col(Message.plan_id) == plan_id, col(Message.kind) == "card"))
+    return rows(tx, Message, _CARDS, plan_id_=plan_id)
 
 
 def calls_of(tx: Connection, plan_id: str, card: int) -> list[str]:
@@ -125,10 +144,11 @@ def body(row: Message) -> dict[str, Any]:
     return loaded
 
 
-def close_streams(tx: Connection, run_id: str) -> None:
-    """Streams of this run that nobody writes to any more are to be closed, and their words withdrawn."""
+def close_streams(tx: Connection, run_id: str) -> bool:
+    """Streams of this run that nobody writes to any more are to be closed, their words withdrawn; True if any are."""
     where = (col(Message.run_id) == run_id, col(Message.status) == "streaming")
-    tx.execute(update(Message).where(*where).values(status="closing", body=dump({"text": "", "streamed": False})))
+    withdrawn = dump({"text": "", "streamed": False})
+    return tx.execute(update(Message).where(*where).values(status="closing", body=withdrawn)).rowcount > 0
 
 
 def is_streaming(tx: Connection, row: Message) -> bool:

@@ -6,29 +6,43 @@ import json
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlmodel import col
 
 from storage import calls, moves
 from storage.models import Call, Item, Plan, Run, values
 from storage.states import RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, readable, rows
+from storage.store import first, insert_into, readable, rows
+
+_GET = select(Run).where(col(Run.id) == bindparam("id_"))
+_READY = select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))
+_ORPHANS = select(Run).where(col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_"))
+_IN_THREAD = (
+    select(Run)
+    .where(*(col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+    .order_by(col(Run.created_at).desc(), col(Run.id))
+    .limit(1)
+)
+_TRANSCRIPT = (
+    select(col(Item.body))
+    .where(*(col(getattr(Item, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+    .order_by(col(Item.seq))
+)
 
 
 def get(tx: Connection, run_id: str) -> Run | None:
     """The run, or None."""
-    return first(tx, Run, select(Run).where(col(Run.id) == run_id))
+    return first(tx, Run, _GET, id_=run_id)
 
 
 def ready(tx: Connection) -> list[str]:
     """Ids of runs a worker may take, oldest first."""
-    return list(tx.scalars(select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))))
+    return list(tx.scalars(_READY))
 
 
 def in_thread(tx: Connection, team: str, channel: str, thread_ts: str) -> Run | None:
     """The newest run of a thread, whatever its status."""
-    where = (col(Run.team) == team, col(Run.channel) == channel, col(Run.thread_ts) == thread_ts)
-    return first(tx, Run, select(Run).where(*where).order_by(col(Run.created_at).desc(), col(Run.id)))
+    return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
 
 
 def is_open(run: Run | None) -> bool:
@@ -63,8 +77,7 @@ def renew(tx: Connection, run_id: str, fence: int, lease_until: datetime) -> boo
 
 def orphans(tx: Connection, now: datetime) -> list[Run]:
     """Runs whose worker let its lease lapse."""
-    where = (col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= now)
-    return readable(tx, Run, col(Run.id), select(Run).where(*where))
+    return readable(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
 def cut_short(tx: Connection) -> list[Run]:
@@ -84,17 +97,12 @@ def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> N
         team=run.team, channel=run.channel, thread_ts=run.thread_ts, run_id=run.id, turn=run.turns,
         body=json.dumps(body, ensure_ascii=False), created_at=at,
     )  # fmt: skip
-    tx.execute(insert(Item).values(values(row)))
+    tx.execute(insert_into(Item), values(row))
 
 
 def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:
     """Every item of the run's thread, in order."""
-    where = (
-        col(Item.team) == run.team,
-        col(Item.channel) == run.channel,
-        col(Item.thread_ts) == run.thread_ts,
-    )
-    found = tx.scalars(select(col(Item.body)).where(*where).order_by(col(Item.seq)))
+    found = tx.scalars(_TRANSCRIPT, {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts})
     return [json.loads(body) for body in found]
 
 

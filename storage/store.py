@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -16,7 +17,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, Select, make_url, select
+from sqlalchemy import Connection, Engine, Insert, Select, insert, make_url, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.orm.attributes import manager_of_class
 from sqlmodel import SQLModel, create_engine
 
 from storage import sqlite
@@ -77,18 +81,27 @@ class Store:
             yield connection
 
 
-def rows(tx: Connection, model: type[M], statement: Select[Any]) -> list[M]:
-    """Run `select(model)…` and return detached instances, in the statement's order."""
-    return [model(**row._mapping) for row in tx.execute(statement)]
+def rows(tx: Connection, model: type[M], statement: Select[Any], **parameters: Any) -> list[M]:
+    """Run `select(model)…` and return detached instances, in the statement's order.
+
+    They are made as the ORM makes those it loads: all columns are there, so there are no defaults to fill in.
+    """
+    new = manager_of_class(model).new_instance
+    found: list[M] = []
+    for row in tx.execute(statement, parameters):
+        instance: M = new()
+        instance.__dict__.update(row._mapping)
+        found.append(instance)
+    return found
 
 
-def readable(tx: Connection, model: type[M], key: Any, statement: Select[Any]) -> list[M]:
+def readable(tx: Connection, model: type[M], key: Any, statement: Select[Any], **parameters: Any) -> list[M]:
     """Like `rows`, but a row that holds nonsense is left out and logged, so that it holds up no other."""
     try:
-        return rows(tx, model, statement)
+        return rows(tx, model, statement, **parameters)
     except (ValueError, TypeError, LookupError):
         found: list[M] = []
-        for value in tx.scalars(statement.with_only_columns(key)).all():
+        for value in tx.scalars(statement.with_only_columns(key), parameters).all():
             try:
                 found += rows(tx, model, select(model).where(key == value))
             except (ValueError, TypeError, LookupError):
@@ -96,10 +109,23 @@ def readable(tx: Connection, model: type[M], key: Any, statement: Select[Any]) -
         return found
 
 
-def first(tx: Connection, model: type[M], statement: Select[Any]) -> M | None:
-    """The first of `rows`, or None."""
-    found: Sequence[M] = rows(tx, model, statement.limit(1))
+def first(tx: Connection, model: type[M], statement: Select[Any], **parameters: Any) -> M | None:
+    """The first of `rows`, or None; the statement has its own limit where it may find many."""
+    found: Sequence[M] = rows(tx, model, statement, **parameters)
     return found[0] if found else None
+
+
+@cache
+def insert_into(model: type[SQLModel]) -> Insert:
+    """`insert(model)`, built once."""
+    return insert(model)
+
+
+@cache
+def insert_once(model: type[SQLModel], dialect: str) -> Any:
+    """An insert that leaves a row with the same `key` as it is; built once for each model."""
+    own = sqlite_dialect if dialect == "sqlite" else postgresql
+    return own.insert(model).on_conflict_do_nothing(index_elements=["key"])
 
 
 def migrate(store: Store, scripts: str = "storage:migrations") -> None:

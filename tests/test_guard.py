@@ -27,14 +27,14 @@ from tests.guard_checks import (
 )
 
 Check = Callable[[Source], Iterator[str]]
-PRODUCT, TESTS = ("bot", "storage"), ("tests",)
+PRODUCT, TESTS, BENCH = ("bot", "storage"), ("tests",), ("bench",)
 WALKS: list[tuple[Check, tuple[str, ...]]] = [
-    (too_long, PRODUCT + TESTS),
+    (too_long, PRODUCT + TESTS + BENCH),
     (forbidden_imports, PRODUCT + TESTS),
     (imports_everything, PRODUCT),
     (sleeps, TESTS),
-    (unexplained, PRODUCT + TESTS),
-    (without_sentence, PRODUCT + TESTS),
+    (unexplained, PRODUCT + TESTS + BENCH),
+    (without_sentence, PRODUCT + TESTS + BENCH),
 ]
 
 

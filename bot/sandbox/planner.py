@@ -10,6 +10,7 @@ import asyncio
 import json
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 from aiohttp import web
@@ -33,9 +34,11 @@ OTHER_FAULT = ("The request was refused on demand.", "invalid_request_error", No
 class Planner(Controls):
     """The server; what steers it is in Controls."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, mind: Callable[[dict[str, Any]], Turn] = plan) -> None:
+        """`mind` makes the next turn of a request's body where none is scripted."""
         super().__init__()
         self._port = port
+        self._mind = mind
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._quit: asyncio.Event | None = None
@@ -147,7 +150,7 @@ class Planner(Controls):
         scripted, cut = self._take_turn()
         sent = False
         try:
-            response = await self._answer(request, body, scripted or plan(body), cut, hold)
+            response = await self._answer(request, body, scripted or self._mind(body), cut, hold)
             sent = cut is None
         finally:
             if scripted and not sent:

@@ -82,8 +82,8 @@ class Outbox:
     def _hand_out(self) -> float:
         """Give each channel that has something due a lane, unless it has one; the seconds until there may be more."""
         with self._core.store.read() as tx:
-            due, later = outbox.due(tx, self._core.clock.now()), outbox.next_due(tx)
-        for channel in {row.channel for row in due}:
+            due, later = outbox.channels_due(tx, self._core.clock.now()), outbox.next_due(tx)
+        for channel in due:
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
                     continue
@@ -94,8 +94,8 @@ class Outbox:
     def _serve(self, channel: str) -> None:
         try:
             with self._core.store.read() as tx:  # only now: what was due before this lane was ours may be sent already
-                due = outbox.due(tx, self._core.clock.now())
-            self._lane([row for row in due if row.channel == channel])
+                due = outbox.due(tx, self._core.clock.now(), channel)
+            self._lane(due)
         except Exception:
             log.exception("a lane of the outbox stumbled")
         finally:

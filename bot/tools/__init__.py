@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel
@@ -83,6 +84,18 @@ Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseM
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
 
 
+@cache
+def _schema(model: type[BaseModel]) -> str:
+    """A model's JSON schema, as text; Pydantic makes it anew each time, and every turn of the model needs all."""
+    return json.dumps(model.model_json_schema())
+
+
+@cache
+def _schema_digest(name: str, does: Effect, model: type[BaseModel]) -> str:
+    body = json.dumps([name, does, model.model_json_schema()], sort_keys=True)
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
     """One tool, as registered; immutable, so that what was shown stays what is meant."""
@@ -109,7 +122,7 @@ class Tool(Generic[A]):
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as the model is given it (with the approver's reason, if one is due)."""
-        schema = self.arguments.model_json_schema()
+        schema: dict[str, Any] = json.loads(_schema(self.arguments))
         schema["additionalProperties"] = False
         if self.takes_reason:
             schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
@@ -117,8 +130,7 @@ class Tool(Generic[A]):
 
     def schema_digest(self) -> str:
         """SHA-256 over name, effect class and argument schema: changes when the tool is another one (hex)."""
-        body = json.dumps([self.name, self.does, self.arguments.model_json_schema()], sort_keys=True)
-        return hashlib.sha256(body.encode()).hexdigest()
+        return _schema_digest(self.name, self.does, self.arguments)
 
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The same values with secret fields replaced by a mask of fixed length."""

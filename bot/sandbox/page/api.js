@@ -66,5 +66,8 @@ export function listen(me, changed, alive) {
     changed(); // what happened while the line was down
   };
   source.onerror = () => alive(false);
+  // The browser keeps a page that was left for its Back button, line and all, and allows six lines to one server.
+  window.addEventListener("pagehide", () => source.close(), { once: true });
+  window.addEventListener("pageshow", (event) => event.persisted && location.reload());
   return () => source.close();
 }

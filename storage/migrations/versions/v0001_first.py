@@ -38,6 +38,7 @@ def _run() -> None:
         sa.Column("error", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("ix_run_requester", "run", ["team", "requester", "status"], unique=False)
     op.create_index("ix_run_status", "run", ["status"], unique=False)
     op.create_index("ix_run_thread", "run", ["team", "channel", "thread_ts"], unique=False)
 
@@ -118,7 +119,6 @@ def _call() -> None:
     op.create_index("ix_call_due", "call", ["status", "deadline"], unique=False)
     op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)
     op.create_index("ix_call_run_id", "call", ["run_id"], unique=False)
-    op.create_index("ix_call_status", "call", ["status"], unique=False)
 
 
 def _revision() -> None:
@@ -138,7 +138,6 @@ def _revision() -> None:
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "number"),
     )
-    op.create_index("ix_revision_call_id", "revision", ["call_id"], unique=False)
 
 
 def _vote() -> None:
@@ -159,7 +158,6 @@ def _vote() -> None:
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "revision", "person"),
     )
-    op.create_index("ix_vote_call_id", "vote", ["call_id"], unique=False)
 
 
 def _delivery() -> None:
@@ -183,6 +181,7 @@ def _delivery() -> None:
     )
     op.create_index("ix_delivery_run_id", "delivery", ["run_id"], unique=False)
     op.create_index("ix_delivery_status", "delivery", ["status"], unique=False)
+    op.create_index("ix_delivery_thread", "delivery", ["team", "channel", "thread_ts"], unique=False)
 
 
 def _message() -> None:

@@ -1,0 +1,80 @@
+"""The bot as a process of its own, as it is measured: `python -m bench.child`, with settings from the environment.
+
+It writes one JSON line when it is ready and one for each command it reads: `report` (what happened since the start),
+`ticks N` (how long N idle ticks took), anything else ends it. Moments are `time.monotonic()`, which
+processes share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+BORN = time.monotonic()
+
+from bench.commits import Commits  # noqa: E402 - the moment above comes before the imports, whose time it tells
+from bench.offline import Note  # noqa: E402 - as above
+from bot.app import App, build  # noqa: E402 - as above
+from bot.clock import SystemClock  # noqa: E402 - as above
+from bot.startup import read  # noqa: E402 - as above
+from bot.tools import Effect, ToolContext, tool  # noqa: E402 - as above
+
+IMPORTED = time.monotonic()
+starts: dict[str, float] = {}  # a call's text -> when its tool was entered
+
+
+@tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
+def note_asked(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
+    """Notes when it was entered."""
+    starts[args.text] = time.monotonic()
+    return "noted"
+
+
+def main() -> None:
+    """Until the input ends."""
+    settings, policy = read(os.environ)
+    app = build(settings, SystemClock(), policy, [note_asked])
+    commits = Commits(app.core.store.engine)
+    try:
+        app.start()
+        app.settle(60)
+        _say({"born": BORN, "imported": IMPORTED, "ready": time.monotonic(), **_memory()})
+        for line in sys.stdin:
+            command, _, number = line.strip().partition(" ")
+            if command == "report":
+                _say({"starts": starts, "commits": commits.spans, **_memory()})
+            elif command == "ticks":
+                _say({"ticks": _ticks(app, int(number)), **_memory()})
+            else:
+                break
+    finally:
+        app.stop()
+
+
+def _ticks(app: App, times: int) -> list[float]:
+    """Seconds of processor and other time of each of so many ticks in which there is nothing to do."""
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        app.loop.tick()
+        took.append(time.perf_counter() - began)
+    return took
+
+
+def _memory() -> dict[str, float]:
+    """Resident memory now and at its highest, in MB (proc(5): kB)."""
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {name: int(lines[name].split()[0]) / 1000 for name in ("VmRSS", "VmHWM")}
+
+
+def _say(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

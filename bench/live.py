@@ -1,0 +1,158 @@
+"""The whole product with its wire: a local Slack and a stub model in this process, the real bot (Bolt, Socket Mode, the
+OpenAI client) in another, so that the two do not wait for each other's interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bot.sandbox.people import BOT_USER, Channel, Group, Person, Seed
+from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.server import Sandbox
+
+ROOT = Path(__file__).parents[1]
+CHANNELS = 10
+POLICY = '[defaults]\napprovers = ["@crew"]\ndeadline = "4h"\n'
+PATIENCE = 120.0  # seconds anything may take
+
+
+def seed(people: int) -> Seed:
+    """Ben, who asks, `people` who may approve, and channels that they are all in."""
+    ben = Person("ben", "UBEN00001", "Ben Okafor")
+    crew = [Person(f"p{number}", f"UP{number:07}", f"Person {number}") for number in range(people)]
+    ids = [person.id for person in crew]
+    channels = [Channel(f"C{n:08}", f"orders-{n}", members=[ben.id, *ids, BOT_USER]) for n in range(CHANNELS)]
+    return Seed([ben, *crew], channels, [Group("S0CREW", "crew", "Crew", ids)])
+
+
+def mind(body: dict[str, Any]) -> Turn:
+    """The stub model: proposes a note with the words of the request, then answers."""
+    last = body["input"][-1]
+    if last.get("type") == "function_call_output":
+        return Turn(text="It is done.")
+    words = last["content"][0]["text"].rpartition("note ")[2].strip()
+    return Turn(calls=[("note_asked", {"order_id": 1042, "text": words})])
+
+
+class Live:
+    """Started by `with`; `start` and `stop` end and begin lives of the bot on the same database."""
+
+    def __init__(self, folder: Path, people: int = 50) -> None:
+        self.folder, self.people = folder, people
+        self.slack = Sandbox(seed=seed(people))
+        self.planner = Planner(mind=mind)
+        self._process: subprocess.Popen[str] | None = None
+        self._asked = 0
+        (folder / "policy.toml").write_text(POLICY)
+
+    def __enter__(self) -> Live:
+        self.slack.start()
+        self.planner.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+        self.planner.stop()
+        self.slack.stop()
+
+    def start(self) -> dict[str, float]:
+        """Start the bot; its first line, with the moment before the process was made as `began`."""
+        environ = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "SLACK_BOT_TOKEN": self.slack.bot_token,
+            "SLACK_APP_TOKEN": self.slack.app_token,
+            "SLACK_API_URL": self.slack.api_url,
+            "OPENAI_API_KEY": "offline",
+            "OPENAI_BASE_URL": self.planner.url,
+            "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_MAX_PENDING": "100000",
+        }
+        began = time.monotonic()
+        command = [sys.executable, "-m", "bench.child"]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own
+                command,
+                cwd=self.folder,
+                env=environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        return {**self._line(), "began": began}
+
+    def stop(self) -> None:
+        """End the bot in an orderly way."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait(30)
+            self._process = None
+
+    def tell(self, command: str) -> dict[str, Any]:
+        """What the bot answers to a command."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+        return self._line()
+
+    def _line(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the bot ended: {(self.folder / 'log').read_text()[-2000:]}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    # stories
+
+    def ask(self) -> Story:
+        """Ben asks for a note, in one channel after the other."""
+        self._asked += 1
+        channel, text = f"C{self._asked % CHANNELS:08}", f"n{self._asked}"
+        return Story(self, channel, self.slack.person("ben").say(channel, f"@bot note {text}"), text)
+
+    def wait(self, look: Callable[[], Any]) -> Any:
+        """The first truthy answer of `look`."""
+        return self.slack.wait(look, PATIENCE)
+
+
+class Story:
+    """One request, as Slack shows it."""
+
+    def __init__(self, live: Live, channel: str, thread: str, text: str) -> None:
+        self.live, self.channel, self.thread, self.text = live, channel, thread, text
+        self.clicked = 0.0
+
+    def card(self) -> dict[str, Any] | None:
+        """The card with its buttons, once it is there."""
+        return next((m for m in self._seen() if "approve" in _actions(m)), None)
+
+    def click(self, card: dict[str, Any], person: str) -> Any:
+        """Approve it as that person; the delivery that follows. `clicked` is the moment before."""
+        actor = self.live.slack.person(person)
+        self.clicked = time.monotonic()
+        return actor.click(self.channel, card["ts"], "approve", seen=card)
+
+    def is_over(self) -> bool:
+        """Whether the answer stands in the thread and the card has lost its buttons."""
+        seen = self._seen()
+        return any("feedback" in _actions(m) for m in seen) and not any("approve" in _actions(m) for m in seen)
+
+    def _seen(self) -> list[dict[str, Any]]:
+        return self.live.slack.person("p0").messages(self.channel, self.thread)
+
+
+def _actions(message: dict[str, Any]) -> list[str]:
+    return [str(e.get("action_id")) for block in message.get("blocks") or [] for e in block.get("elements") or []]

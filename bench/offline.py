@@ -1,0 +1,253 @@
+"""Countersign without Slack and without a model: the real store, policy, worker, executor and decisions; the model is a
+stub at the planner's interface, people are a fixed list, and what would be said to Slack stays in the outbox.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+from sqlalchemy import Connection, insert
+
+from bot.agent.planner import Plan, Proposed, Reply, Sink
+from bot.authority import Authority, Group, Person
+from bot.clock import SystemClock
+from bot.core import Core, Identity
+from bot.deciding import Deciding
+from bot.executor import CallExecutor
+from bot.judging import Judge
+from bot.policy import parse
+from bot.settings import Settings
+from bot.tools import Effect, Registry, ToolContext, tool
+from bot.worker import Worker
+from storage import inbox, moves, outbox, runs
+from storage.digest import load_key
+from storage.models import Call, Delivery, Item, Message, Run, values
+from storage.models import Plan as PlanRow
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+
+TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
+POLICY = f'[defaults]\napprovers = ["{APPROVER}"]\n[[rule]]\ntool = ["note_freely"]\nverdict = "allow"\n'
+ARGUMENTS = {"order_id": 1042, "text": "Refund 40.00 EUR, the parcel arrived broken"}
+
+
+class Note(BaseModel):
+    """What the tool is given."""
+
+    order_id: int = Field(title="Order")
+    text: str = Field(title="Text", max_length=500)
+
+
+@tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
+def note_asked(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
+    """Does nothing, at once."""
+    return "noted"
+
+
+@tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
+def note_freely(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
+    """The same, under a rule that allows it."""
+    return "noted"
+
+
+class Stub:
+    """A model that proposes one call, is told its output, and answers."""
+
+    def __init__(self, tool_name: str = "note_asked") -> None:
+        """`tool_name`: what it proposes."""
+        self._tool = tool_name
+        self._turns = 0
+
+    def turn(
+        self, transcript: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], instructions: str, sink: Sink
+    ) -> Reply | Plan:
+        """A Plan after a request, a Reply after a call's output."""
+        self._turns += 1
+        if transcript and transcript[-1].get("type") == "function_call_output":
+            item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is done."}]}
+            return Reply("It is done.", [item], 100)
+        call = {
+            "type": "function_call", "call_id": f"call_{id(self):x}_{self._turns}", "name": self._tool,
+            "arguments": json.dumps(ARGUMENTS),
+        }  # fmt: skip
+        return Plan("", [Proposed(str(call["call_id"]), self._tool, str(call["arguments"]), 0)], [call], 100)
+
+
+class People:
+    """`bot.authority.Directory` over a fixed list."""
+
+    def person(self, user: str) -> Person | None:
+        """Everybody is a colleague."""
+        return Person(user, TEAM, user, is_bot=False, is_guest=False, deleted=False)
+
+    def group(self, handle: str) -> Group | None:
+        """There are no groups."""
+        return None
+
+    def members(self, channel: str) -> frozenset[str]:
+        """The same two everywhere."""
+        return frozenset({ASKER, APPROVER})
+
+    def channel(self, name: str) -> str | None:
+        """Every channel is there."""
+        return name
+
+
+class Quiet:
+    """A thread, an answer and a presence that reach nobody."""
+
+    def __init__(self, run: Run | None = None) -> None:
+        self._run = run
+
+    def take_in(self, run: Run) -> None:
+        """Nothing was said meanwhile."""
+
+    def write(self, text: str) -> None:
+        """Not streamed."""
+
+    def restart(self) -> None:
+        """Nothing to withdraw."""
+
+    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+        """The answer's row in the outbox, as for a short answer in Slack."""
+        if text and self._run:
+            run, body = self._run, outbox.dump({"text": text, "last": last})
+            row = Message(
+                key=f"answer:{run.id}:{run.turns}", kind="answer", run_id=run.id, channel=run.channel, body=body
+            )
+            row.thread_ts = run.thread_ts
+            outbox.put(tx, row)
+
+    def abandon(self) -> None:
+        """Nothing to close."""
+
+    def working(self, run: Run) -> None:
+        """Shown nowhere."""
+
+    def waiting(self, run: Run) -> None:
+        """Shown nowhere."""
+
+    def done(self, run: Run) -> None:
+        """Shown nowhere."""
+
+
+class Bench:
+    """One life of the process on the database in `folder`; `again` is the next."""
+
+    def __init__(self, folder: Path) -> None:
+        """Opens or makes the database and everything on top of it."""
+        self.folder = folder
+        (folder / "policy.toml").write_text(POLICY)
+        self.store = Store(f"sqlite:///{folder / 'countersign.db'}").open()
+        self.clock = SystemClock()
+        self._pool = ThreadPoolExecutor(8)
+        self.core = self._core()
+
+    def _core(self) -> Core:
+        settings = Settings.load({
+            "SLACK_BOT_TOKEN": "xoxb-bench-bench", "SLACK_APP_TOKEN": "xapp-1-bench-bench", "OPENAI_API_KEY": "offline",
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+        })  # fmt: skip
+        registry, people = Registry(), People()
+        registry.add(note_asked, note_freely)
+        return Core(
+            settings=settings, store=self.store, clock=self.clock, policy=parse(POLICY), tools=registry,
+            key=load_key(self.folder / "countersign.db.key"), identity=Identity(TEAM, "U0BOT00001", "B0BOT00001"),
+            authority=Authority(people, TEAM), directory=people,
+        )  # fmt: skip
+
+    def worker(self, model: Stub, executor: Any = None) -> Worker:
+        """A worker that has never seen a run."""
+        executor = executor or CallExecutor(self.core, self._pool, _no_portal)
+        return Worker(self.core, model, executor, Quiet(), Quiet, Quiet())  # type: ignore[arg-type]  # a stub of Planner
+
+    def deciding(self) -> Deciding:
+        """What decides clicks."""
+        return Deciding(self.core, Judge(self.core))
+
+    def again(self) -> Bench:
+        """Everything closed, and opened anew from the files."""
+        self.close()
+        return Bench(self.folder)
+
+    def close(self) -> None:
+        """End this life."""
+        self._pool.shutdown()
+        self.store.close()
+
+    def ask(self, thread: str) -> Run:
+        """A request in that thread, READY for a worker."""
+        now = self.clock.now()
+        run = Run(team=TEAM, channel=CHANNEL, thread_ts=thread, requester=ASKER, created_at=now, updated_at=now)
+        with self.store.write() as tx:
+            moves.started(tx, run, at=now)
+            runs.append(tx, run, {"role": "user", "content": "Please refund 40 EUR of order 1042"}, at=now)
+        return run
+
+    def click(self, call: Call) -> Delivery:
+        """The approver's click on this call's Approve, as the listener makes a row of it."""
+        body = {
+            "type": "block_actions", "user": {"id": APPROVER, "team_id": TEAM}, "team": {"id": TEAM},
+            "channel": {"id": CHANNEL}, "actions": [{"action_id": "approve", "value": f"{call.id}:{call.revision}"}],
+        }  # fmt: skip
+        return Delivery(
+            key=f"action:{call.id}", kind="action", team=TEAM, user=APPROVER, channel=CHANNEL, body=json.dumps(body)
+        )
+
+    def store_click(self, delivery: Delivery) -> Delivery:
+        """Before it would be acknowledged; returns it as the loop reads it."""
+        with self.store.write() as tx:
+            delivery.received_at = self.clock.now()
+            inbox.store(tx, delivery)
+        with self.store.read() as tx:
+            [*_, arrived] = inbox.new(tx)
+        return arrived
+
+    def history(self, thread: str, items: int) -> None:
+        """Earlier requests in that thread: `items` entries of its transcript, every second round with a call."""
+        now = self.clock.now()
+        run = Run(team=TEAM, channel=CHANNEL, thread_ts=thread, requester=ASKER, created_at=now, updated_at=now)
+        run.status = RunStatus.COMPLETED
+        with self.store.write() as tx:
+            tx.execute(insert(Run).values(values(run)))
+            for number in range(items):
+                if number % 4 == 1:
+                    plan = PlanRow(run_id=run.id, turn=number, answered=True, created_at=now)
+                    call = Call(
+                        run_id=run.id,
+                        plan_id=plan.id,
+                        position=0,
+                        provider_id=f"call_{thread}_{number}",
+                        tool="note_asked",
+                    )
+                    call.status, call.created_at = CallStatus.SUCCEEDED, now
+                    tx.execute(insert(PlanRow).values(values(plan)))
+                    tx.execute(insert(Call).values(values(call)))
+                body = json.dumps(_entry(thread, number))
+                row = Item(team=TEAM, channel=CHANNEL, thread_ts=thread, run_id=run.id, body=body, created_at=now)
+                tx.execute(insert(Item).values(values(row)))
+
+
+def _entry(thread: str, number: int) -> dict[str, Any]:
+    """One entry: a request, a call, its output, an answer, in turn; some 200 bytes each."""
+    words = "Some words about an order that somebody wanted looked after, as people write them. " * 2
+    call_id = f"call_{thread}_{number - number % 4 + 1}"
+    match number % 4:
+        case 0:
+            return {"role": "user", "content": words}
+        case 1:
+            arguments = json.dumps({"order_id": 1042, "text": words[:80]})
+            return {"type": "function_call", "call_id": call_id, "name": "note_asked", "arguments": arguments}
+        case 2:
+            return {"type": "function_call_output", "call_id": call_id, "output": words}
+        case _:
+            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]}
+
+
+def _no_portal() -> Any:
+    raise AssertionError("no tool here is asynchronous")

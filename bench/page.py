@@ -1,0 +1,75 @@
+"""The sandbox's page, as people meet it in the demo: how soon it is there, and how soon a clicked card has changed.
+
+Measured inside headless Chromium by its own clock. Gives nothing where Chromium or its driver is not installed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
+
+from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
+
+from bench.figures import Figure, Setup, of_rounds
+from bench.pictures import MAIN, THREAD, Camera, browser, demo
+
+CARD = f"{THREAD} [data-action-id=approve]"
+# Runs before the page's own scripts: notes when the page says that it is drawn.
+READY = """new MutationObserver((_, self) => {
+  if (document.documentElement?.dataset.ready) { window.benchReady = performance.now(); self.disconnect() }
+}).observe(document, {attributes: true, subtree: true, childList: true})"""
+# From the click on Approve to the first moment at which the thread has no such button any more.
+WATCH = f"""window.benchChanged = null
+document.addEventListener('click', () => {{ window.benchClicked = performance.now() }}, {{capture: true, once: true}})
+const observer = new MutationObserver(() => {{
+  if (document.querySelector('{CARD}')) return
+  window.benchChanged = performance.now() - window.benchClicked
+  observer.disconnect()
+}})
+observer.observe(document.body, {{childList: true, subtree: true}})"""
+
+
+def load(driver: webdriver.Chrome, url: str) -> float:
+    """Milliseconds from the start of a navigation until the page is drawn for its person."""
+    driver.get("about:blank")
+    driver.get(f"{url}/?as=ana&theme=light#/C0SUPPORT")
+    camera = Camera(driver, url)
+    return float(camera.until(lambda: driver.execute_script("return window.benchReady"), "the page was not drawn"))
+
+
+def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
+    """Milliseconds from Ana's click on Approve until the card in front of her has changed."""
+    camera = Camera(driver, url)
+    camera.be("ben")
+    composer = camera.one("[data-testid=composer]")
+    composer.send_keys(f"@countersign refund {amount} EUR of order 1042, it arrived broken")
+    composer.send_keys(Keys.ENTER)
+    camera.one(f"{MAIN} [data-testid=message] [data-testid=open-thread]")
+    camera.be("ana")
+    camera.press(f"{MAIN} [data-testid=open-thread]")
+    camera.one(CARD)
+    driver.execute_script(WATCH)
+    camera.press(CARD)
+    changed = camera.until(lambda: driver.execute_script("return window.benchChanged"), "the card did not change")
+    camera.one(f"{THREAD} [data-testid=message]", "approved")
+    return float(changed)
+
+
+def measure(setup: Setup) -> Iterator[Figure]:
+    """One demo, one browser."""
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        return
+    rounds = 2 if setup.quick else 7
+    folder = setup.new("page")
+    with (
+        TemporaryDirectory(ignore_cleanup_errors=True) as profile,
+        demo(str(folder)) as url,
+        browser(profile) as driver,
+    ):
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": READY})
+        loads = [load(driver, url) for _ in range(rounds)]
+        changes = [decide(driver, url, number + 1) for number in range(rounds)]
+    yield of_rounds("page.load", "page load, until it is drawn", loads, "ms")
+    yield of_rounds("page.click", "click on Approve until the card has changed", changes, "ms")

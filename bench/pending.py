@@ -1,0 +1,104 @@
+"""Start-up, idle tick and memory with many calls that wait for people; each in a process of its own.
+
+The rows are copies of one real suspended run, with ids of their own, in SQL; only the audit's chain is not real.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.figures import Figure, Setup, of_rounds
+from bench.live import Live
+from bench.offline import Bench, Stub
+from storage import inbox
+from storage.models import Delivery
+
+COUNTS = (1_000, 10_000, 100_000)
+IDS = ("run", "plan", "call")
+# What must differ from copy to copy, beside the ids.
+SPECIAL = {
+    "seq": "NULL",
+    "hash": "lower(hex(randomblob(32)))",
+    "requester": "'U' || (ids.n / 10)",
+    "thread_ts": "'1700000000.' || printf('%06d', ids.n)",
+    "deadline": "old.deadline + 3600000000 + ids.n * 1000",
+}
+
+
+def fill(folder: Path, count: int) -> None:
+    """A database in which so many calls are pending, their cards posted."""
+    bench = Bench(folder)
+    run = bench.ask("1700000000.000000")
+    bench.worker(Stub()).advance(run.id)
+    message = Delivery(key=f"msg:{run.id}", kind="message", team=run.team, user=run.requester, channel=run.channel)
+    message.thread_ts, message.received_at, message.run_id = run.thread_ts, run.created_at, run.id
+    message.status, message.body = "done", json.dumps({"event": {"type": "message", "text": "x" * 1000}})
+    with bench.store.write() as tx:
+        inbox.store(tx, message)
+    bench.close()
+    db = sqlite3.connect(folder / "countersign.db")
+    db.execute("PRAGMA synchronous=OFF")
+    db.execute("UPDATE message SET status = 'sent', shown = wanted, ts = '1700000000.000001'")
+    for sql in _copies(db, count):
+        db.execute(sql)
+    db.commit()
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+
+
+def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
+    """The statements that make the copies."""
+    yield "CREATE TEMP TABLE ids (n INTEGER PRIMARY KEY, run TEXT, plan TEXT, call TEXT)"
+    fresh = ", ".join("lower(hex(randomblob(11)))" for _ in IDS)
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1})"  # noqa: S608 - a number
+    yield f"{numbers} INSERT INTO ids SELECT i, {fresh} FROM n"  # noqa: S608 - from above
+    old = {name: db.execute(f"SELECT id FROM {name}").fetchone()[0] for name in IDS}  # noqa: S608 - names from above
+    for table in ("run", "plan", "call", "revision", "item", "message", "delivery", "audit"):
+        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+        values = []
+        for column in columns:
+            value = f'old."{column}"'
+            for name in IDS:
+                value = f"replace({value}, '{old[name]}', ids.{name})"
+            kept = f'CASE typeof(old."{column}") WHEN \'text\' THEN {value} ELSE old."{column}" END'
+            values.append(SPECIAL.get(column, kept))
+        names = ", ".join(f'"{column}"' for column in columns)
+        source = f'SELECT * FROM "{table}"'  # noqa: S608 - names from above
+        yield f'INSERT INTO "{table}" ({names}) SELECT {", ".join(values)} FROM ids, ({source}) AS old ORDER BY ids.n'  # noqa: S608 - names from above
+
+
+def to_card(live: Live) -> float:
+    """Milliseconds from a new request to its card in Slack."""
+    began = time.monotonic()
+    live.wait(live.ask().card)
+    return (time.monotonic() - began) * 1000
+
+
+def measure(setup: Setup) -> Iterator[Figure]:
+    """At three numbers of pending calls."""
+    for count in (1_000,) if setup.quick else COUNTS:
+        folder = setup.new(f"pending-{count}")
+        fill(folder, count)
+        most = count == COUNTS[-1]
+        ready, imports, ticks, cards, memory = [], [], [], [], []
+        with Live(folder, people=2) as live:
+            for _ in range(1 if setup.quick else 5):
+                line = live.start()
+                ready.append(line["ready"] - line["began"])
+                imports.append(line["imported"] - line["began"])
+                told = live.tell(f"ticks {5 if setup.quick else 50}")
+                ticks.append(statistics.median(told["ticks"]) * 1000)
+                cards.append(statistics.median(to_card(live) for _ in range(3)))
+                memory.append(live.tell("report")["VmHWM"])
+                live.stop()
+        where = f"{count:,} pending calls"
+        yield of_rounds(f"pending.{count}.ready", f"process to ready, {where}", ready, "s", 2.0 if most else None)
+        yield of_rounds(f"pending.{count}.imports", "… of it, Python and imports", imports, "s")
+        yield of_rounds(f"pending.{count}.tick", f"idle tick, {where}", ticks, "ms", 5.0 if most else None)
+        yield of_rounds(f"pending.{count}.card", f"message to its card, {where}", cards, "ms")
+        yield of_rounds(f"pending.{count}.memory", f"most memory, {where}", memory, "MB", 150.0 if most else None)

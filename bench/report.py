@@ -1,0 +1,72 @@
+"""What a whole run says: the machine, the figures as a table and as JSON, and the same in docs/performance.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figure, table
+
+DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+RAM = ("tmpfs", "ramfs")
+
+
+def machine(folder: Path) -> dict[str, Any]:
+    """What the figures were measured on; `folder` is where the databases were. RAM disks say so in `disk`."""
+    model = "unknown processor"
+    if (info := Path("/proc/cpuinfo")).exists():
+        found = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        model = found[0] if found else model
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="minutes"),
+        "processor": f"{os.cpu_count()} × {model}",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "disk": disk(folder),
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def disk(folder: Path) -> str:
+    """The device and file system that hold `folder`: the longest mount point above it."""
+    best = ("", "unknown disk")
+    mounts = Path("/proc/mounts")
+    for line in mounts.read_text().splitlines() if mounts.exists() else []:
+        device, point, kind = line.split()[:3]
+        if folder.resolve().is_relative_to(point) and len(point) > len(best[0]):
+            best = (point, f"{device} ({kind}{', in memory: its commits cost nothing' if kind in RAM else ''})")
+    return best[1]
+
+
+def text(about: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """The machine in two lines, then the table."""
+    return (
+        f"{about['date']}, {about['processor']}, {about['system']}, Python {about['python']},\n"
+        f"SQLite {about['sqlite']}, disk {about['disk']}, load {about['load']} at the start.\n\n{table(figures)}"
+    )
+
+
+def as_json(about: dict[str, Any], figures: Sequence[Figure]) -> str:
+    """Everything, for programs."""
+    return json.dumps(
+        {"machine": about, "figures": [figure.json() for figure in figures]}, indent=1, ensure_ascii=False
+    )
+
+
+def update_docs(about: dict[str, Any], figures: Sequence[Figure], page: Path = DOCS) -> None:
+    """Write the table between the two markers of the page; ValueError where they are not there."""
+    before, begin, rest = page.read_text("utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page} does not have both {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{text(about, figures)}\n{END}{after}", "utf-8")
