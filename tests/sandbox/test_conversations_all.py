@@ -11,7 +11,7 @@ from bot.sandbox.server import Sandbox
 from tests.sandbox.calls import events, refused, second_client
 from tests.sandbox.support import Json
 
-SUPPORT, GENERAL, FINANCE, RANDOM, PARTNERS = "C0SUPPORT", "C0GENERAL", "C0FINANCE", "C0RANDOM", "C0PARTNER"
+SUPPORT, GENERAL, FINANCE, RANDOM = "C0SUPPORT", "C0GENERAL", "C0FINANCE", "C0RANDOM"
 ANA, BEN, EVE, GUS = "UANA00001", "UBEN00001", "UEVE00001", "UGUS00001"
 
 
@@ -277,40 +277,3 @@ def test_reading_in_pages(sandbox: Sandbox, client: WebClient) -> None:
         ana.say("support", f"top {number}")
     tops = [m["text"] for page in client.conversations_history(channel=SUPPORT, limit=3) for m in page["messages"]]
     assert tops == ["top 2", "top 1", "top 0", "0"]
-
-
-# Slack Connect
-
-
-def test_a_shared_channel(client: WebClient) -> None:
-    """A Slack Connect channel says with whom it is shared, and has their people among its members."""
-    info = client.conversations_info(channel=PARTNERS)["channel"]
-    assert (info["is_ext_shared"], info["is_shared"], info["connected_team_ids"]) == (True, True, ["T0OTHERCO"])
-    assert set(info["shared_team_ids"]) == {"T0SANDBOX", "T0OTHERCO"}
-    assert EVE in client.conversations_members(channel=PARTNERS)["members"]
-    assert "connected_team_ids" not in client.conversations_info(channel=SUPPORT)["channel"]
-    assert client.team_info(team="T0OTHERCO")["team"]["name"] == "Other Company"
-
-
-def test_people_of_other_companies(sandbox: Sandbox, client: WebClient) -> None:
-    """A04: of a partner's people a bot learns the team, not the address, and only while a channel is shared."""
-    eve = client.users_info(user=EVE)["user"]
-    assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == ("T0OTHERCO", "T0OTHERCO", False)
-    assert "email" not in eve["profile"]
-    assert EVE not in [m["id"] for m in client.users_list()["members"]]
-    assert refused(client, "users.lookupByEmail", email="eve@otherco.example") == "users_not_found"
-    sandbox.leave("eve", "partners")
-    assert refused(client, "users.info", user=EVE) == "user_not_visible"
-    assert refused(client, "users.profile.get", user=EVE) == "user_not_found"
-    client.conversations_leave(channel=PARTNERS)
-    assert refused(client, "team.info", team="T0OTHERCO") == "team_not_found"
-
-
-def test_messages_in_a_shared_channel(sandbox: Sandbox, client: WebClient) -> None:
-    """Messages in a shared channel say from which workspace their writer is."""
-    sandbox.person("eve").say("partners", "hello")
-    (message,) = client.conversations_history(channel=PARTNERS)["messages"]
-    assert (message["user_team"], message["source_team"], message["team"]) == ("T0OTHERCO",) * 3
-    assert events(sandbox, "message")[-1]["user_team"] == "T0OTHERCO"
-    sandbox.person("ana").say("support", "hello")
-    assert "user_team" not in client.conversations_history(channel=SUPPORT)["messages"][0]
