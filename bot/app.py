@@ -47,6 +47,7 @@ from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.slack.warming import warm
 from bot.tools import Registry, Tool
+from bot.tools.database import database_tools
 from bot.tools.orders import order_tools
 from bot.tools.shop import Shop
 from bot.tools.slack import slack_tools
@@ -184,6 +185,7 @@ def build(
     identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
     directory = SlackDirectory(reading, clock)
     registry = _registry(settings, posting, directory, tools)
+    policy = policy.model_copy(update={"asking": frozenset(each.name for each in registry if each.asks)})
     store = Store(settings.database_url).open(exclusive=exclusive)
     try:
         key = settings.key.get_secret_value().encode() if settings.key else load_key(_key_path(store))
@@ -245,6 +247,7 @@ def _registry(
     registry = Registry()
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
+    registry.add(*database_tools(settings.databases, settings.database_path))
     for name in settings.tool_modules:
         module = importlib.import_module(name)
         found = [each for each in vars(module).values() if isinstance(each, Tool)]

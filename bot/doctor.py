@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bot.clock import Clock
 from bot.doctor_checks import Check, check_database, check_model, check_tools
+from bot.doctor_databases import check_databases
 from bot.doctor_slack import check_slack
 from bot.policy import Policy, parse
 from bot.settings import Settings, prepare_environment
@@ -70,6 +71,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
     yield from check_slack(settings, policy, clock)
     yield from check_tools(settings)
     yield from check_database(settings)
+    yield from check_databases(settings)
     yield from check_model(settings)
 
 

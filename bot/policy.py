@@ -90,6 +90,10 @@ class Rule(_Frozen):
         """Whether a call of `tool` with effect class `does` falls under this rule."""
         return does in self.effects and any(fnmatchcase(tool, each) for each in self.tools)
 
+    def names(self, tool: str) -> bool:
+        """Whether a pattern of this rule other than * fits the tool."""
+        return any(each.strip("*") and fnmatchcase(tool, each) for each in self.tools)
+
     def covers(self) -> frozenset[str]:
         """The effect classes of which this rule takes every call, whatever the tool is called."""
         return frozenset(self.effects) if any(not each.strip("*") for each in self.tools) else frozenset()
@@ -101,19 +105,22 @@ class Policy(_Frozen):
     source: str
     rules: tuple[Rule, ...]
     default: Ask | None  # None only where the rules leave no call that changes something to it
+    asking: frozenset[str] = frozenset()  # tools that read, but more than is allowed unasked (Tool.asks)
 
     def gate(self, tool: str, does: str) -> Allow | Deny | Ask:
         """What holds for a call of `tool` with effect class `does` (read, write or destructive).
 
         The first matching rule applies; otherwise reads are allowed and all else asks. An effect class
-        nobody knows counts as destructive, and is never allowed unasked.
+        nobody knows counts as destructive, and is never allowed unasked. The tools in `asking` are allowed
+        only by a rule that names them, not by one for all tools.
         """
         known = does in EFFECTS
         for rule in self.rules:
             fits = rule.matches(tool, does if known else "destructive")
-            if fits and (known or rule.gate.verdict != "allow"):
+            allows = rule.gate.verdict == "allow"
+            if fits and not (allows and (not known or (tool in self.asking and not rule.names(tool)))):
                 return rule.gate
-        if does == "read":
+        if does == "read" and tool not in self.asking:
             return Allow(rule="default")
         if self.default is None:
             return Deny(rule="default", reason=f"no rule names who may decide about the effect {does!r}")

@@ -123,7 +123,7 @@ def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
     """The model's argument text as validated arguments and the reason it gives; raises RefusedError."""
     try:
         found = parse_object(text)
-        reason = "" if tool.does == "read" else str(found.pop(REASON_FIELD, "") or "")[:500]
+        reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.takes_reason else ""
         args = load_arguments(tool, json.dumps(found))
         dump_arguments(args)
     except OddValueError as error:

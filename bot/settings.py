@@ -16,6 +16,8 @@ from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from bot.tools.database_config import Database, DatabasesError, read_databases
+
 _PREFIX = "COUNTERSIGN_"
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -134,6 +136,9 @@ class Settings(BaseModel):
     shop_path: Path | None = Field(
         None, title="COUNTERSIGN_SHOP", description="The demo shop's SQLite file; set: the orders tools are on."
     )
+    databases: tuple[Database, ...] = Field(
+        (), title="COUNTERSIGN_DATABASES", description="A TOML file that names the databases the agent may use."
+    )
     slack_tools: bool = Field(
         True, title="COUNTERSIGN_SLACK_TOOLS", description="Whether the agent has the Slack tools: on or off."
     )
@@ -158,9 +163,14 @@ class Settings(BaseModel):
         }
         problems: list[str] = []
         try:
+            if "databases" in values:
+                values["databases"] = read_databases(Path(values["databases"]), given)
+        except DatabasesError as error:
+            problems, values["databases"] = list(error.problems), ()
+        try:
             settings = cls(**values, warnings=_warnings(given))
         except ValidationError as error:
-            problems = [_sentence(each) for each in error.errors(include_input=False, include_url=False)]
+            problems += [_sentence(each) for each in error.errors(include_input=False, include_url=False)]
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description

@@ -223,3 +223,24 @@ def test_each_reason_about_views(reason: str) -> None:
     view = {"title": plain("Edit"), "type": "modal", "blocks": [{"type": "divider"}], **VIEWS[reason][1]}
     assert [re.search(reason, what) is not None for what in check_view(view)] == [True]
     assert _validator("modal_view").is_valid(view)
+
+
+HOLDERS: dict[str, Any] = {
+    "section": lambda element: {"type": "section", "text": plain(), "accessory": element},
+    "actions": lambda element: {"type": "actions", "elements": [element]},
+    "context": lambda element: {"type": "context", "elements": [element]},
+    "context_actions": lambda element: {"type": "context_actions", "elements": [element]},
+    "input": lambda element: {"type": "input", "label": plain(), "element": element},
+    "card": lambda element: {"type": "card", "title": plain(), "actions": [element]},
+    "task_card": lambda element: {"type": "task_card", "task_id": "1", "title": "x", "sources": [element]},
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_every_element_in_every_block(holder: str) -> None:
+    """S03 A block takes the elements that the schema has for it, and no others."""
+    surface: Any = "modal" if holder == "input" else "message"
+    blocks = {name: HOLDERS[holder](element) for name, element in ELEMENTS.items()}
+    ours = {name for name, block in blocks.items() if not check_blocks([block], surface)}
+    theirs = {name for name, block in blocks.items() if _validator(f"{holder}_block").is_valid(block)}
+    assert ours == theirs != set()

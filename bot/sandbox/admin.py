@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from bot.sandbox import changes, events, interact, messages, usergroups
+from bot.sandbox import changes, events, interact, messages, oauth, usergroups
 from bot.sandbox.apps import App
 from bot.sandbox.records import Delivery
 from bot.sandbox.state import World
@@ -94,10 +94,7 @@ class Admin:
     def uninstall(self, app: App | None = None) -> None:
         """Remove the app (None: the first one): its bot token is revoked, and it is told so."""
         with self.world.lock:
-            app = app or self.world.app
-            app.revoked = True
-            events.emit(self.world, app, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [app.bot_user]}})
-            events.emit(self.world, app, {"type": "app_uninstalled"})
+            oauth.remove(self.world, app or self.world.app)
 
     def redeliver(self, delivery: Delivery) -> Delivery:
         """Send the same payload once more, as a delivery of its own that counts on from the attempts so far."""
@@ -115,3 +112,25 @@ class Admin:
     def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
         """Send the app (None: the first one) an interactive payload that no real client would send."""
         return interact.deliver(self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts)
+
+    def rate_limit(self, app: App | None = None) -> Delivery:
+        """Tell the app (None: the first one) that its events are being held back."""
+        with self.world.lock:
+            return events.rate_limited(self.world, app or self.world.app)
+
+    def change_id(self, channel: str) -> str:
+        """Give a channel another id, as may happen when it is shared with another company; returns the new one."""
+        with self.world.lock:
+            place = self.world.channel(channel)
+            old, place.id = place.id, self.world.new_id(place.id[0])
+            self.world.channels[place.id] = self.world.channels.pop(old)
+            moved = self.world.messages.pop(old, {})
+            for message in moved.values():
+                message.channel = place.id
+            self.world.messages[place.id] = moved
+            read = {user: self.world.last_read.pop((user, old)) for user, at in list(self.world.last_read) if at == old}
+            self.world.last_read |= {(user, place.id): ts for user, ts in read.items()}
+            event = {"type": "channel_id_changed", "old_channel_id": old, "new_channel_id": place.id}
+            events.emit_all(self.world, event, place)
+            self.world.touch()
+            return place.id

@@ -5,7 +5,7 @@ Plain data; it sends nothing and knows no state of the workspace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bot.sandbox.wire import Json
@@ -28,6 +28,10 @@ class App:
     signing_secret: str
     revoked: bool = False  # the bot token is no longer good
     verified: bool = False  # the request URL answered Slack's challenge
+    granted: frozenset[str] | None = None  # the scopes given by OAuth; None: those of the manifest
+    token_until: float | None = None  # sandbox seconds, where the token expires
+    refresh_token: str = ""
+    earlier_tokens: dict[str, float] = field(default_factory=dict)  # rotated out, good until then (sandbox seconds)
 
     def _at(self, *path: str) -> Any:
         """What the manifest says at that path, None where it says nothing."""
@@ -44,7 +48,7 @@ class App:
     @property
     def scopes(self) -> frozenset[str]:
         """The bot scopes that the app was given."""
-        return frozenset(self._at("oauth_config", "scopes", "bot") or ())
+        return frozenset(self._at("oauth_config", "scopes", "bot") or ()) if self.granted is None else self.granted
 
     @property
     def subscriptions(self) -> frozenset[str]:
@@ -76,6 +80,20 @@ class App:
     def redirect_urls(self) -> list[str]:
         """Where people may be sent back to after an install, or below."""
         return list(self._at("oauth_config", "redirect_urls") or ())
+
+    @property
+    def rotates(self) -> bool:
+        """Whether its tokens expire and are refreshed."""
+        return bool(self._at("settings", "token_rotation_enabled"))
+
+    def has(self, token: str) -> bool:
+        """Whether this is or was a bot token of the app, or its app-level token."""
+        return token in (self.bot_token, self.app_token) or token in self.earlier_tokens
+
+    def token_expired(self, token: str, now: float) -> bool:
+        """Whether a bot token that the app has or had is past its time (`now` in sandbox seconds)."""
+        until = self.token_until if token == self.bot_token else self.earlier_tokens.get(token)
+        return until is not None and now > until
 
     # request URLs, "" where the manifest has none
 

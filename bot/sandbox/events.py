@@ -26,6 +26,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "channel_archive": ("channels:read",),
     "channel_left": ("channels:read",),
     "channel_created": ("channels:read",),
+    "channel_id_changed": ("channels:read", "groups:read"),
     "group_archive": ("groups:read",),
     "group_left": ("groups:read",),
     "user_change": ("users:read",),
@@ -208,3 +209,20 @@ def group_changed(world: World, group: Json, added: list[str], removed: list[str
 def team_domain(world: World, team: str) -> Json:
     """The `team` object of an interaction payload."""
     return {"id": team, "domain": world.teams[team][1]}
+
+
+def rate_limited(world: World, app: App) -> Delivery:
+    """Tell an app that it got more events than Slack sends in an hour: a payload of its own kind, with no event in it.
+
+    docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the app subscribed to.
+    """
+    payload: Json = {
+        "token": VERIFICATION,
+        "type": "app_rate_limited",
+        "team_id": TEAM,
+        "minute_rate_limited": int(world.now()) // 60 * 60,
+        "api_app_id": app.id,
+    }
+    delivery = Delivery("events_api", payload, app)
+    world.send(delivery)
+    return delivery

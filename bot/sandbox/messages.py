@@ -60,9 +60,8 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     if blocks := completed(copy.deepcopy(draft.blocks)) or ([rich_text(draft.text)] if draft.text else []):
         body["blocks"] = blocks
     if root is not None:
-        body |= {"thread_ts": root.ts, "parent_user_id": root.body.get("user", "")}
-        if draft.broadcast:
-            body |= {"subtype": "thread_broadcast", "root": copy.deepcopy(root.body)}
+        body["thread_ts"] = root.ts
+        body |= {"subtype": "thread_broadcast"} if draft.broadcast else {"parent_user_id": root.body.get("user", "")}
     return body
 
 
@@ -72,6 +71,8 @@ def add(world: World, draft: Draft) -> Message:
     message = Message(draft.channel.id, _body(world, draft, root), draft.metadata, draft.only_for)
     message.app_id = str(message.body.get("app_id", ""))
     world.messages.setdefault(draft.channel.id, {})[message.ts] = message
+    if draft.broadcast and root is not None:
+        message.body["root"] = show(world, root, draft.user)  # with this reply counted
     if draft.only_for:
         world.touch([draft.only_for])
         return message

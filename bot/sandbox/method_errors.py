@@ -155,6 +155,7 @@ _APPS: dict[str, str] = {
     "api.test": "",
     "apps.connections.open": "forbidden_team insecure_request missing_args",
     "apps.manifest.validate": "invalid_manifest invalid_app invalid_app_id",
+    "apps.uninstall": "invalid_client_id bad_client_secret client_id_token_mismatch",
     "assistant.threads.setStatus": "channel_not_found invalid_thread_ts",
     "assistant.threads.setSuggestedPrompts": "channel_not_found invalid_thread_ts message_not_found not_agent_app",
     "assistant.threads.setTitle": "channel_not_found invalid_thread_ts",

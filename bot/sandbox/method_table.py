@@ -50,6 +50,7 @@ TABLE: dict[str, Facts] = {
     "api.test": _row((), 4, caller="anyone"),
     "apps.connections.open": _row(("connections:write",), 3, caller="app"),
     "apps.manifest.validate": _row((), 3, "manifest", caller="config"),
+    "apps.uninstall": _row((), 1, "client_id client_secret", json=False),
     "assistant.threads.setStatus": _row(_CHAT, SPECIAL, "channel_id thread_ts status"),
     "assistant.threads.setSuggestedPrompts": _row(_ASSISTANT, 4, "channel_id prompts"),
     "assistant.threads.setTitle": _row(_ASSISTANT, 4, "channel_id thread_ts title"),

@@ -153,6 +153,18 @@ class View:
 
 
 @dataclass(slots=True)
+class OAuthCode:
+    """A person's consent, to be exchanged for a token once, within ten minutes."""
+
+    app_id: str
+    scopes: frozenset[str]
+    redirect_uri: str  # as the app sent it, "" where it did not
+    user: str
+    until: float  # sandbox seconds
+    used: bool = False
+
+
+@dataclass(slots=True)
 class ResponseUrl:
     """Leave to answer an interaction: five times within thirty minutes."""
 

@@ -19,6 +19,7 @@ from bot.sandbox import scheduled
 from bot.sandbox.actor import Actor
 from bot.sandbox.admin import Admin
 from bot.sandbox.apps import App
+from bot.sandbox.consent import Consent
 from bot.sandbox.control import Control
 from bot.sandbox.faults import Faults
 from bot.sandbox.files_http import FilesHttp
@@ -100,6 +101,7 @@ class Sandbox(Admin):
         self._control.add_routes(app.router)
         app.on_cleanup.append(self._transports.close)
         FilesHttp(self.world).add_routes(app.router)
+        Consent(self.world).add_routes(app.router)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self._port).start()

@@ -14,7 +14,7 @@ from bot.clock import ShiftedClock
 from bot.sandbox.apps import App, new_app
 from bot.sandbox.file_record import File
 from bot.sandbox.people import TEAM, Channel, Group, Person, Seed
-from bot.sandbox.records import ApiCall, Delivery, Message, ResponseUrl, Status, Trigger, View
+from bot.sandbox.records import ApiCall, Delivery, Message, OAuthCode, ResponseUrl, Status, Trigger, View
 from bot.sandbox.wire import Json, SlackError
 
 
@@ -49,6 +49,7 @@ class World:
         self.bookmarks: dict[str, list[Json]] = {}  # by channel id
         self.away: set[str] = set()  # user ids whose presence was set to away
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
+        self.codes: dict[str, OAuthCode] = {}
         self.response_urls: dict[str, ResponseUrl] = {}
         self.seq = 0
         self.watchers: list[Callable[[int, frozenset[str] | None], None]] = []
@@ -98,7 +99,11 @@ class World:
 
     def app_of_token(self, token: str) -> App | None:
         """The app that has this bot token or app-level token, or None."""
-        return next((app for app in self.apps.values() if token in (app.bot_token, app.app_token)), None)
+        return next((app for app in self.apps.values() if app.has(token)), None)
+
+    def app_of_client(self, client_id: str) -> App | None:
+        """The app of that client id, or None."""
+        return next((app for app in self.apps.values() if app.client_id == client_id), None)
 
     def app_of_dm(self, channel: Channel) -> App:
         """The app that a DM is with; ValueError for another kind of conversation."""

@@ -19,7 +19,7 @@ from bot.sandbox.rates import Rates
 from bot.sandbox.records import ApiCall
 from bot.sandbox.state import World
 from bot.sandbox.transports import Transports
-from bot.sandbox.wire import Args, Json, SlackError, read_args
+from bot.sandbox.wire import Args, Json, SlackError, basic, read_args
 
 
 @dataclass(slots=True)
@@ -93,6 +93,8 @@ class WebApi:
         scheme, _, header = http.headers.get("Authorization", "").partition(" ")
         sent = str(args.pop("token", ""))
         token = header.strip() if scheme == "Bearer" else sent if http.content_type != "application/json" else ""
+        if scheme == "Basic":
+            args = basic(header) | args
         formats.check_names(args)
         bare_json = bool(body) and http.content_type == "application/json" and not http.charset
         return _Request(method, token, args, "missing_charset" if bare_json else "")
@@ -109,15 +111,19 @@ class WebApi:
         if facts is None or (facts.caller in ("bot", "anyone") and call.method not in METHODS):
             raise SlackError("unknown_method", req_method=call.method)
         if facts.caller == "anyone":
-            return METHODS[call.method](world, Args(call.args, world.app))
+            token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}  # there it is an argument
+            return METHODS[call.method](world, Args(call.args | token, world.app))
         if not call.token:
             raise SlackError("not_authed")
         app = world.app_of_token(call.token)
         if app is None:
             raise SlackError("invalid_auth")
-        if app.revoked and call.token == app.bot_token:
+        kind = "app" if call.token == app.app_token else "bot"
+        if kind == "bot" and app.revoked:
             raise SlackError("token_revoked")
-        if call.token != {"bot": app.bot_token, "app": app.app_token}.get(facts.caller):
+        if app.token_expired(call.token, world.now()):
+            raise SlackError("token_expired")
+        if kind != facts.caller:
             raise SlackError("not_allowed_token_type")
         if call.method == "apps.connections.open":
             return {"url": self.transports.hub(app).ticket_url()}

@@ -31,9 +31,12 @@ class SlackError(Exception):
         return {"ok": False, "error": self.code, **self.extra}
 
 
+_SAID_TWICE = ("invalid_blocks",)  # its messages stand in `errors`, too
+
+
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
     """An error that lists what is wrong with which argument; `messages` without the [ERROR] mark."""
-    more = {"errors": messages} if code == "invalid_blocks" else {}
+    more = {"errors": messages} if code in _SAID_TWICE else {}
     return SlackError(code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
 
 
@@ -121,6 +124,15 @@ def read_args(content_type: str, body: bytes, query: Mapping[str, str], form: Ma
     elif not form:
         raise SlackError("invalid_post_type")
     return values
+
+
+def basic(header: str) -> Json:
+    """Client id and secret of a Basic Authorization header (what follows the word Basic), {} for a broken one."""
+    try:
+        name, _, secret = base64.b64decode(header.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return {}
+    return {"client_id": name, "client_secret": secret}
 
 
 def page(

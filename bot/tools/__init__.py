@@ -100,12 +100,18 @@ class Tool(Generic[A]):
     preview: Callable[[A], str | Preview] | None = None  # for the card; must not change anything
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
+    asks: bool = False  # though it only reads, people are asked unless a rule of the policy allows it by name
+
+    @property
+    def takes_reason(self) -> bool:
+        """Whether the model is to say why, for the person who may have to approve."""
+        return self.asks or self.does is not Effect.READ
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments, as the model is given it (with the approver's reason unless it reads)."""
+        """The JSON schema of the arguments, as the model is given it (with the approver's reason, if one is due)."""
         schema = self.arguments.model_json_schema()
         schema["additionalProperties"] = False
-        if self.does is not Effect.READ:
+        if self.takes_reason:
             schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
         return schema
 
@@ -141,6 +147,7 @@ def tool(
     preview: Callable[[Any], str | Preview] | None = None,
     timeout: float = 60.0,
     max_output: int = 20_000,
+    asks: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:
     """Make a Tool of a function `(args: SomeModel, context: ToolContext) -> result`, sync or async.
 
@@ -171,6 +178,7 @@ def tool(
             preview=preview,
             timeout=timeout,
             max_output=max_output,
+            asks=asks,
         )
 
     return wrap

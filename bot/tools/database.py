@@ -1,0 +1,271 @@
+"""The database tools: what is there, one query, one change, in databases the settings name. Off until one is named.
+
+The rules are elsewhere: what a statement may be in database_statement, what stays secret in database_secrets, how it
+runs in database_sqlite and database_postgres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
+from bot.tools.database_catalog import Catalog
+from bot.tools.database_config import Database
+from bot.tools.database_postgres import CONNECT_TIMEOUT, PostgresSource
+from bot.tools.database_preview import EXPECTS, MASK, preview_change, too_many
+from bot.tools.database_secrets import Checked, check, target
+from bot.tools.database_session import PREVIEW_TIMEOUT, Rows, Session, Source
+from bot.tools.database_sqlite import SqliteSource
+from bot.tools.database_statement import MAX_LENGTH, Statement, StatementError, lex, parse
+
+MAX_CELL = 2_000  # characters of one value
+MAX_TABLES = 200  # listed at once
+Sources = Mapping[str, Source]
+
+
+class Sql(str):
+    """A statement as text, which can say in a word or two what it does."""
+
+    __slots__ = ()
+
+    @property
+    def deed(self) -> str:
+        """For people: "Update orders"."""
+        try:
+            words = [each.text.strip('"') for each in lex(self) if each.depth == 0]
+        except StatementError:
+            return "Change rows"
+        deeds = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
+        for at, word in enumerate(words):
+            if word.lower() in deeds:
+                rest = [each for each in words[at + 1 :] if each.lower() not in ("into", "from")]
+                return " ".join([deeds[word.lower()], *rest[:1]])
+        return "Change rows"
+
+
+class Tables(BaseModel):
+    """Arguments of tables."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    database: str | None = Field(None, title="Database", max_length=40, description="Left out: all of them.")
+    named: str | None = Field(None, title="Tables named", max_length=80, description="Part of the tables' names.")
+
+
+class Asked(BaseModel):
+    """What query and change share."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    database: str = Field(title="Database", max_length=40, description="Its name, as the tool tables lists it.")
+    sql: Annotated[str, AfterValidator(Sql)] = Field(
+        title="SQL",
+        max_length=MAX_LENGTH,
+        description="One statement in the database's own SQL, with its values written out. No comments, no parameters.",
+    )
+
+    @field_validator("sql", mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return value.strip().removesuffix(";").rstrip() if isinstance(value, str) else value
+
+
+def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
+    """The databases by name, ready to be opened; `own` is the file of Countersign's own database."""
+    return {
+        each.name: SqliteSource(each, own) if each.dialect == "sqlite" else PostgresSource(each) for each in databases
+    }
+
+
+def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
+    """The tools over these databases: none without one, no `change` where all of them are read-only."""
+    sources = sources_of(databases, own)
+    if not sources:
+        return []
+    found = [_tables(sources), _query(sources)]
+    if any(not each.database.read_only for each in sources.values()):
+        found.append(_change(sources))
+    return found
+
+
+def _patience(sources: Sources) -> float:
+    """Seconds that a tool may take: more than the slowest database is allowed to."""
+    return max(each.database.timeout + each.database.lock_timeout for each in sources.values()) + CONNECT_TIMEOUT + 10
+
+
+def _tables(sources: Sources) -> Tool[Any]:
+    @tool(title="List tables", effect="List what the databases hold", does=Effect.READ, timeout=_patience(sources))
+    def tables(args: Tables, _context: ToolContext) -> str:
+        """List the databases that query and change can use, with their tables, columns and types. Use it first."""
+        if args.database is not None:
+            _source(sources, args.database)
+        chosen = [each for name, each in sources.items() if args.database in (None, name)]
+        return "\n\n".join(_listing(each, (args.named or "").lower()) for each in chosen)
+
+    return tables
+
+
+def _query(sources: Sources) -> Tool[Any]:
+    class Query(Asked):
+        """Arguments of query."""
+
+        @model_validator(mode="after")
+        def _parses(self) -> Query:
+            self.parsed()
+            return self
+
+        def parsed(self) -> Statement:
+            """The statement; raises StatementError, a ValueError, where it is refused."""
+            return _parse(sources, self, changes=False)
+
+    def preview(args: Query) -> Preview:
+        source = _source(sources, args.database)
+        statement = Query.parsed(args)
+        try:
+            with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
+                masks = check(statement, session.catalog).masks
+        except ToolError as error:
+            return Preview(f"⚠ It would be refused: {error}")
+        masked = f"; {sum(masks)} secret column{'s' * (sum(masks) != 1)} masked" if any(masks) else ""
+        return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing{masked}.")
+
+    @tool(
+        title="Query a database",
+        effect="Read from the database {database}",
+        does=Effect.READ,
+        asks=True,
+        preview=preview,
+        timeout=_patience(sources),
+    )
+    def query(args: Query, _context: ToolContext) -> Table:
+        """Run one SELECT in a database. Secret columns come back masked and may not stand in conditions."""
+        source = _source(sources, args.database)
+        statement = Query.parsed(args)
+        with source.open(writes=False) as session:
+            catalog = session.catalog
+            checked = check(statement, catalog)
+            rows = session.query(statement, source.database.max_rows, checked.secrets)
+        return _masked(args.database, rows, checked, catalog)
+
+    return query
+
+
+def _change(sources: Sources) -> Tool[Any]:
+    class Change(Asked):
+        """Arguments of change."""
+
+        @model_validator(mode="after")
+        def _parses(self) -> Change:
+            self.parsed()
+            return self
+
+        def parsed(self) -> Statement:
+            """The statement; raises StatementError, a ValueError, where it is refused."""
+            return _parse(sources, self, changes=True)
+
+    def preview(args: Change) -> Preview:
+        source = _source(sources, args.database)
+        statement = Change.parsed(args)
+        try:
+            with source.open(writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT) as session:
+                return preview_change(session, statement)
+        except ToolError as error:
+            return Preview(f"⚠ Trying it out failed: {error}")
+
+    @tool(
+        title="Change a database",
+        effect="{sql.deed} in the database {database}",
+        does=Effect.DESTRUCTIVE,
+        preview=preview,
+        timeout=_patience(sources),
+    )
+    def change(args: Change, context: ToolContext) -> dict[str, Any]:
+        """Run one INSERT, UPDATE or DELETE in a database. People see beforehand which rows it would touch."""
+        source = _source(sources, args.database)
+        statement = Change.parsed(args)
+        with source.open(writes=True) as session:
+            return _run(session, statement, context.expects)
+
+    return change
+
+
+def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]:
+    """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when that is unknown."""
+    catalog = session.catalog
+    checked, table = check(statement, catalog), target(statement, catalog)
+    count = session.change(statement, checked.secrets)
+    too_many(session, count)
+    if expects and expects != f"{EXPECTS}{count}":
+        shown = expects.removeprefix(EXPECTS)
+        raise ChangedError(f"It would touch {count:,} rows of {table.name} now, and {shown} were shown.")
+    session.commit()
+    return {"rows": count, "table": table.name}
+
+
+def _source(sources: Sources, name: str) -> Source:
+    found = sources.get(name)
+    if found is None:
+        raise StatementError(f"there is no database {name[:40]}; there are: {', '.join(sources)}")
+    return found
+
+
+def _parse(sources: Sources, args: Asked, *, changes: bool) -> Statement:
+    database = _source(sources, args.database).database
+    if changes and database.read_only:
+        raise StatementError(f"the database {database.name} is read-only")
+    return parse(str(args.sql), database.dialect, changes=changes)
+
+
+def _masked(name: str, rows: Rows, checked: Checked, catalog: Catalog) -> Table:
+    """The rows as people and the model may see them; the server's own word on where a column comes from counts too."""
+    masks = list(checked.masks)
+    if len(masks) != len(rows.columns):
+        raise ToolError("its columns cannot be told apart, so nothing of it is shown")
+    for at, origin in enumerate(rows.origins):
+        if origin and origin[0] in catalog.tables and origin[1] in catalog.tables[origin[0]].secret:
+            masks[at] = True
+    cells = [
+        tuple(MASK if masked and value is not None else _plain(value) for value, masked in zip(row, masks, strict=True))
+        for row in rows.rows
+    ]
+    return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold without loss, or that says what is missing."""
+    if isinstance(value, bytes | memoryview):
+        return f"({len(bytes(value)):,} bytes)"
+    if isinstance(value, int) and abs(value) >= 2**53:
+        return str(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value[:100]]
+    if isinstance(value, str) and len(value) > MAX_CELL:
+        return f"{value[:MAX_CELL]}… ({len(value) - MAX_CELL:,} more characters)"
+    return value
+
+
+def _listing(source: Source, named: str) -> str:
+    database = source.database
+    kind = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
+    head = f"{database.name} ({kind}{', read-only' if database.read_only else ''}): {database.about}"
+    try:
+        with source.open(writes=False) as session:
+            catalog = session.catalog
+    except ToolError as error:
+        return f"{head}\n  cannot be used now: {error}"
+    found = sorted((each for each in catalog.tables.values() if named in each.name.lower()), key=lambda each: each.name)
+    lines = [head]
+    for table in found[:MAX_TABLES]:
+        secret = [each for each in table.columns if catalog.column_key(each) in table.secret]
+        columns = ", ".join(
+            f"{each.name} {each.type}{' key' * (each.name in table.key)}{' SECRET' * (each in secret)}"
+            for each in table.columns
+        )
+        lines.append(f"  {table.name}{'' if table.kind == 'table' else f' [{table.kind}]'}: {columns}")
+    if len(found) > MAX_TABLES:
+        lines.append(f"  … and {len(found) - MAX_TABLES} more; say which with `named`")
+    return "\n".join(lines if found else [*lines, "  no such tables"])

@@ -1,0 +1,72 @@
+"""What a database holds, as far as the agent may know: tables, columns, keys, and which of them are secret. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bot.tools.database_config import Dialect
+
+OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    made: bool = False  # its default is made by the database when a row is inserted: a sequence, a time, a function
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table or view that the role can see."""
+
+    name: str
+    kind: str  # table, view, partitioned, foreign, virtual
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()  # the primary key's columns
+    definition: str = ""  # a view's SELECT
+    kin: frozenset[str] = frozenset()  # tables it inherits from or is a part of, and the other way round
+    secret: frozenset[str] = frozenset()  # folded names of columns nobody is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The tables of one database by their folded names."""
+
+    dialect: Dialect
+    schema: str
+    tables: Mapping[str, Table]
+    doubtful: frozenset[str] = field(default_factory=frozenset)  # views whose secrets could not be told: all secret
+
+    def fold(self, name: str, *, quoted: bool = False) -> str:
+        """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names without quotes."""
+        return name if self.dialect == "postgres" and quoted else name.lower()
+
+    def own(self) -> bool:
+        """Whether these are Countersign's own tables."""
+        return set(self.tables) >= OWN_TABLES
+
+    def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
+        """The same with further secret columns, by folded table name; kin tables share theirs by column name."""
+        marks = {name: set(table.secret) | set(secrets.get(name, ())) for name, table in self.tables.items()}
+        changed = True
+        while changed:
+            changed = False
+            for name, table in self.tables.items():
+                for other in table.kin & set(self.tables):
+                    both = marks[name] | marks[other]
+                    changed = changed or both != marks[name]
+                    marks[name], marks[other] = both, set(both)
+        known = {
+            name: replace(table, secret=frozenset(marks[name] & {self.column_key(each) for each in table.columns}))
+            for name, table in self.tables.items()
+        }
+        return replace(self, tables=known)
+
+    def column_key(self, column: Column) -> str:
+        """A column's folded name."""
+        return self.fold(column.name, quoted=True)

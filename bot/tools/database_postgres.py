@@ -1,0 +1,237 @@
+"""PostgreSQL as the database tools use it: a role with few rights, one prepared statement, limits on time and locks.
+
+Statements go by the extended protocol, which takes exactly one. A query runs in a READ ONLY transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.errors import error_from_result
+from psycopg.types.string import TextLoader
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from bot.tools import ToolError
+from bot.tools.database_catalog import Catalog, Table
+from bot.tools.database_config import Database
+from bot.tools.database_session import HERE, Rows, Secrets, Session, close, reflect
+from bot.tools.database_statement import Statement, StatementError
+
+CONNECT_TIMEOUT = 5  # seconds
+_NAME = b"countersign"  # of the prepared statement
+_AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")  # infinity is no date
+_TOO_MUCH = """
+    SELECT string_agg(DISTINCT rolname, ', ') FROM pg_catalog.pg_roles
+    WHERE pg_catalog.pg_has_role(session_user, oid, 'MEMBER') AND (
+        rolsuper OR rolbypassrls OR rolreplication OR rolcreaterole OR rolname IN (
+            'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program', 'pg_signal_backend'))"""
+_RELATIONS = """
+    SELECT c.relname, c.relkind::text, CASE WHEN c.relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid) END,
+        ARRAY(SELECT p.relname::text FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p
+              ON (p.oid = i.inhparent AND i.inhrelid = c.oid) OR (p.oid = i.inhrelid AND i.inhparent = c.oid))
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.relname NOT LIKE 'pg\\_%%'
+        AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')"""
+_KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
+_OBSTACLES = """
+    SELECT 'it has the trigger ' || tgname FROM pg_catalog.pg_trigger
+        WHERE tgrelid = %(table)s::regclass AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & %(bit)s <> 0
+    UNION ALL SELECT 'it has the rule ' || rulename FROM pg_catalog.pg_rewrite
+        WHERE ev_class = %(table)s::regclass AND ev_enabled <> 'D'
+    UNION ALL SELECT 'other tables inherit from it' FROM pg_catalog.pg_inherits WHERE inhparent = %(table)s::regclass
+    UNION ALL SELECT DISTINCT 'rows of ' || conrelid::regclass || ' change with it (foreign key)'
+        FROM pg_catalog.pg_constraint
+        WHERE contype = 'f' AND confrelid = %(table)s::regclass AND NOT
+            CASE %(verb)s WHEN 'delete' THEN confdeltype WHEN 'update' THEN confupdtype ELSE 'a' END IN ('a', 'r')
+    """
+
+
+class PostgresSource:
+    """One PostgreSQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._engine = create_engine(
+            database.parts.set(drivername="postgresql+psycopg"),
+            poolclass=NullPool,
+            use_native_hstore=False,
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT,
+                "application_name": "countersign",
+                "client_encoding": "utf8",
+                "tcp_user_timeout": 15_000,  # milliseconds until a dead line is noticed
+            },
+        )
+
+    @contextmanager
+    def open(
+        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
+    ) -> Iterator[Session]:
+        """A transaction; READ ONLY unless it `writes`. Refused to a role that may do too much."""
+        seconds = timeout or self.database.timeout
+        try:
+            connection = self._engine.connect()
+            try:
+                raw: Any = connection.connection.driver_connection
+                raw.rollback()  # what SQLAlchemy asked at the start
+                raw.read_only, raw.isolation_level = not writes, psycopg.IsolationLevel.READ_COMMITTED
+                for name in _AS_TEXT:
+                    raw.adapters.register_loader(name, TextLoader)
+                self._prepare(raw, seconds, lock_timeout or self.database.lock_timeout)
+                yield PostgresSession(self.database, connection, raw)
+            finally:
+                close(connection)
+        except psycopg.Error as error:
+            raise ToolError(_reason(error, seconds)) from None
+        except DBAPIError as error:  # the same, as SQLAlchemy wraps it
+            raise ToolError(_reason(error.orig, seconds)) from None
+
+    def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
+        limits = {
+            "search_path": f'pg_catalog, "{self.database.schema_name}", pg_temp',
+            "statement_timeout": f"{seconds * 1000:.0f}",
+            "lock_timeout": f"{min(lock_seconds, seconds) * 1000:.0f}",
+            "idle_in_transaction_session_timeout": f"{(seconds + 5) * 1000:.0f}",
+            "standard_conforming_strings": "on",
+            "transform_null_equals": "off",
+            "backslash_quote": "off",
+            "bytea_output": "hex",
+            "datestyle": "ISO",
+            "intervalstyle": "iso_8601",
+            "row_security": "on",
+            "check_function_bodies": "on",
+            "default_transaction_read_only": "on" if raw.read_only else "off",
+        }
+        for name, value in limits.items():  # true: for this transaction, whatever the role's own settings are
+            raw.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, value))
+        found = raw.execute(_TOO_MUCH).fetchone()
+        if found and found[0]:
+            raise ToolError(
+                f"the role may do too much ({found[0]}): the database tools need one that is no superuser, reads no "
+                "server files, runs no programs and goes past no row security"
+            )
+
+
+class PostgresSession(Session):
+    """One transaction on a PostgreSQL database."""
+
+    def __init__(self, database: Database, connection: Any, raw: psycopg.Connection[Any]) -> None:
+        super().__init__(database, connection)
+        self._raw = raw
+
+    def _reflected(self) -> Catalog:
+        """Tables and views of the configured schema that the role may read or change."""
+        schema = self.database.schema_name
+        listed = self._raw.execute(_RELATIONS, (schema,)).fetchall()
+        tables = reflect(
+            self.connection,
+            schema,
+            {name: _KINDS[kind] for name, kind, *_ in listed},
+            definition={name: text for name, _, text, _ in listed if text},
+            kin={name: frozenset(kin) for name, _, _, kin in listed},
+        )
+        return Catalog("postgres", schema, {each.name: each for each in tables})
+
+    def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
+        """See Session. The server is asked what the columns are before anything runs."""
+        self._own_functions(statement)
+        described = self._described(statement.text)
+        columns = tuple((described.fname(at) or b"?").decode("utf-8", "replace") for at in range(described.nfields))
+        origins = self._origins([(described.ftable(at), described.ftablecol(at)) for at in range(described.nfields)])
+        found: list[tuple[Any, ...]] = []
+        with self._raw.cursor() as cursor:
+            for row in cursor.stream(statement.text.encode()):
+                found.append(row)
+                if len(found) > limit:
+                    break
+        return Rows(columns, tuple(found[:limit]), len(found) > limit, origins)
+
+    def change(self, statement: Statement, secrets: Secrets) -> int:
+        """See Session."""
+        self._own_functions(statement)
+        if self._described(statement.text).nfields:
+            raise ToolError("the database says that it returns rows, which no change does")
+        cursor = self._raw.execute(statement.text.encode(), prepare=True)
+        done = (cursor.statusmessage or "").lower()
+        if not done.startswith(statement.verb):
+            raise ToolError(f"the database did something else than {statement.verb.upper()}: {done[:60]}")
+        return cursor.rowcount
+
+    def insert(self, statement: Statement, secrets: Secrets, shown: str) -> list[tuple[Any, ...]]:
+        """See Session."""
+        self._own_functions(statement)
+        return self._raw.execute(f"{statement.text} RETURNING {shown}".encode(), prepare=True).fetchall()
+
+    def rows(self, text: str, secrets: Secrets, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """See Session."""
+        ours = text.replace("%", "%%").replace(HERE, "%s") if values else text
+        return self._raw.execute(ours.encode(), tuple(values) or None, prepare=True).fetchall()
+
+    def obstacles(self, table: Table, statement: Statement) -> list[str]:
+        """Triggers, rules, children, and foreign keys that act; a table that is not one plain table here."""
+        told = [] if table.kind == "table" else [f"{table.name} is a {table.kind} table"]
+        name = '"{}"."{}"'.format(*(each.replace('"', '""') for each in (self.database.schema_name, table.name)))
+        bit = {"insert": 4, "delete": 8, "update": 16}[statement.verb]
+        values = {"table": name, "bit": bit, "verb": statement.verb}
+        return told + sorted(text for (text,) in self._raw.execute(_OBSTACLES, values).fetchall())
+
+    def version(self) -> str:
+        """See Session."""
+        found = self._raw.execute("SELECT pg_catalog.current_setting('server_version'), current_user").fetchone()
+        return "PostgreSQL {} as {}".format(*(found or ("?", "?")))
+
+    def commit(self) -> None:
+        """See Session."""
+        try:
+            self._raw.commit()
+        except psycopg.Error as error:
+            if error.sqlstate and error.sqlstate[:2] not in ("08", "57", "58", "XX"):
+                raise  # the server said no: nothing was changed
+            raise ConnectionError("the answer to COMMIT was lost; whether the change was made is not known") from None
+
+    def _described(self, text: str) -> pq.abc.PGresult:
+        """What the server says the one statement in `text` returns; it refuses more than one. Nothing runs."""
+        for result in (self._raw.pgconn.prepare(_NAME, text.encode()), self._raw.pgconn.describe_prepared(_NAME)):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise error_from_result(result)
+        self._raw.execute(b"DEALLOCATE countersign")
+        return result
+
+    def _origins(self, found: list[tuple[int, int]]) -> tuple[tuple[str, str] | None, ...]:
+        """Table and column for each pair of table OID and column number, None where it is computed."""
+        asked = self._raw.execute(
+            "SELECT a.attrelid::int8, a.attnum::int, c.relname::text, a.attname::text FROM pg_catalog.pg_attribute a "
+            "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid WHERE c.oid = ANY(%s::oid[])",
+            ([table for table, _ in found if table],),
+        )
+        known = {(table, number): (name, column) for table, number, name, column in asked.fetchall()}
+        return tuple(known.get(pair) for pair in found)
+
+    def _own_functions(self, statement: Statement) -> None:
+        """Refuse a name that the database's owner has given to a function as well: it may not only compute."""
+        asked = self._raw.execute(
+            "SELECT DISTINCT proname::text FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n "
+            "ON n.oid = p.pronamespace WHERE n.nspname = %s AND proname = ANY(%s)",
+            (self.database.schema_name, sorted(statement.names)),
+        )
+        if names := [name for (name,) in asked.fetchall()]:
+            raise StatementError(f"this database has a function {names[0]} of its own, so it cannot be used")
+
+
+def _reason(error: BaseException | None, seconds: float) -> str:
+    """The database's own words, the first line: its DETAIL and our connection string stay away from people."""
+    state = getattr(error, "sqlstate", None)
+    if state == "57014":
+        return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
+    if state == "55P03":
+        return "rows are locked by somebody else; nothing was changed. Trying again later may work"
+    diag = getattr(error, "diag", None)
+    if state and diag is not None and diag.message_primary:
+        return f"the database says: {diag.message_primary[:300]}"
+    return "the database cannot be reached, or ended the connection; nothing was changed"

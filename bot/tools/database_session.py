@@ -1,0 +1,150 @@
+"""One visit to a database: a transaction with limits of its own, and what both kinds of database have in common.
+
+A session reads the catalog, runs statements that were checked, and rolls back unless `commit` is called. What goes
+wrong before that is a ToolError: certainly nothing was changed. Only a COMMIT whose answer is missing raises
+ConnectionError.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, inspect
+from sqlalchemy.engine.reflection import ObjectKind
+
+from bot.tools import ToolError
+from bot.tools.database_catalog import Catalog, Column, Table
+from bot.tools.database_config import Database
+from bot.tools.database_secrets import mark
+from bot.tools.database_statement import Statement
+
+PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
+HERE = "\0"  # where a value goes in SQL of our own: no name and no text of a statement can hold it
+Secrets = frozenset[tuple[str, str]]
+
+log = logging.getLogger("countersign.databases")
+
+
+class OwnDatabaseError(ToolError):
+    """It is Countersign's own database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a SELECT gave; `origins` names the table and column a result column comes from, where the server says."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool
+    origins: tuple[tuple[str, str] | None, ...] = ()
+
+
+class Session(ABC):
+    """One transaction."""
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self.database = database
+        self.connection = connection
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What is there, as far as the role sees it, with the secret columns marked; read once."""
+        found = self._reflected()
+        if found.own():
+            raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
+        return mark(found, self.database)
+
+    @abstractmethod
+    def _reflected(self) -> Catalog:
+        """The same without marks."""
+
+    @abstractmethod
+    def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
+        """Run a checked SELECT; at most `limit` rows. Only the columns in `secrets` may be read of secret ones."""
+
+    @abstractmethod
+    def change(self, statement: Statement, secrets: Secrets) -> int:
+        """Run a checked change; the number of rows it touched."""
+
+    @abstractmethod
+    def insert(self, statement: Statement, secrets: Secrets, shown: str) -> list[tuple[Any, ...]]:
+        """Run a checked INSERT; the columns `shown` (a list in SQL) of every row it added."""
+
+    @abstractmethod
+    def rows(self, text: str, secrets: Secrets, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a SELECT of our own making, with HERE for each of `values`."""
+
+    @abstractmethod
+    def obstacles(self, table: Table, statement: Statement) -> list[str]:
+        """Why a change of this table cannot be tried out without effects that a preview would not show."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """What answers, for the operator: "PostgreSQL 15.4 as agent"."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Make it last. Raises ToolError when it certainly did not, ConnectionError when that is not known."""
+
+
+class Source(Protocol):
+    """One database, ready to be opened."""
+
+    database: Database
+
+    def open(
+        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
+    ) -> AbstractContextManager[Session]:
+        """A transaction that is rolled back at the end unless it was committed; seconds, else as configured."""
+
+
+def close(connection: Connection) -> None:
+    """End a session; whatever went wrong or right before is not covered up by an error in closing."""
+    try:
+        connection.close()
+    except Exception:
+        log.warning("closing a database connection failed", exc_info=True)
+
+
+def reflect(connection: Connection, schema: str | None, kinds: dict[str, str], **facts: dict[str, Any]) -> list[Table]:
+    """The tables named in `kinds` (name -> kind) with their columns and keys; `facts` has more fields of Table."""
+    inspector = inspect(connection)
+    columns = inspector.get_multi_columns(schema=schema, kind=ObjectKind.ANY)
+    keys = inspector.get_multi_pk_constraint(schema=schema, kind=ObjectKind.ANY)
+    tables = []
+    for (_, name), found in columns.items():
+        if name in kinds:
+            key: Any = keys.get((schema, name)) or {}
+            more = {field: values[name] for field, values in facts.items() if name in values}
+            made = tuple(map(_column, found))
+            tables.append(Table(name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more))
+    return tables
+
+
+def _column(found: Any) -> Column:
+    default = str(found.get("default") or "").lower()
+    made = "(" in default or "current_" in default or bool(found.get("identity"))
+    try:
+        written = str(found["type"])
+    except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
+        written = "?"
+    return Column(found["name"], written, bool(found.get("nullable", True)), made)
+
+
+def refuse_own(path: Path, own: Path | None) -> None:
+    """Raise OwnDatabaseError when `path` is the file of Countersign's own database, or one beside it, by any name."""
+    if own is None:
+        return
+    beside = [own, *(own.with_name(own.name + end) for end in ("-wal", "-shm", "-journal", ".key", ".lock"))]
+    for each in beside:
+        same = os.path.realpath(each) == os.path.realpath(path)
+        if same or (each.exists() and path.exists() and os.path.samefile(each, path)):
+            raise OwnDatabaseError("it is Countersign's own database, which no tool may touch")

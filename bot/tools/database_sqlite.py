@@ -1,0 +1,248 @@
+"""SQLite as the database tools use it: opened for reading unless told otherwise, with an authorizer on what runs.
+
+The authorizer is SQLite's own word on what a statement does, given before it does it; it holds whatever the parser
+thought. It refuses ATTACH, DETACH, PRAGMA, transactions, savepoints, schema changes, extensions and unknown functions.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from bot.tools import ToolError
+from bot.tools.database_catalog import Catalog, Table
+from bot.tools.database_config import Database
+from bot.tools.database_secrets import set_columns
+from bot.tools.database_session import HERE, Rows, Secrets, Session, close, reflect, refuse_own
+from bot.tools.database_statement import Statement
+from bot.tools.database_words import FUNCTIONS
+
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LENGTH: 10_000_000,  # bytes of any one value
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 50,
+}
+_PRAGMAS = ("trusted_schema=OFF", "foreign_keys=ON", "recursive_triggers=ON", "cell_size_check=ON", "temp_store=MEMORY")
+_STEPS = 1_000  # instructions between two looks at the clock
+_OPERATORS = {"like", "glob", "->", "->>", "is", "match"}  # what the authorizer calls these operators
+_CHANGES = {
+    sqlite3.SQLITE_INSERT: "insert",
+    sqlite3.SQLITE_UPDATE: "update",
+    sqlite3.SQLITE_DELETE: "delete",
+}
+_INERT = {"NO ACTION", "RESTRICT"}  # what a foreign key may do that changes no other row
+_UNTOUCHED = {"SQLITE_BUSY", "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_LOCKED"}
+
+
+class SqliteSource:
+    """One SQLite file."""
+
+    def __init__(self, database: Database, own: Path | None) -> None:
+        """`own`: the file of Countersign's own database, which is never opened."""
+        self.database = database
+        self._own = own
+
+    @contextmanager
+    def open(
+        self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
+    ) -> Iterator[Session]:
+        """A transaction on the file, which must exist; BEGIN IMMEDIATE when it `writes`."""
+        path, seconds = self.database.path, timeout or self.database.timeout
+        refuse_own(path, self._own)
+        if not path.is_file():
+            raise ToolError(f"the file of the database {self.database.name} is not there")
+        uri = f"{path.as_uri()}?mode={'rw' if writes else 'ro'}"
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(
+                uri, uri=True, isolation_level=None, cached_statements=0, check_same_thread=False,
+                timeout=lock_timeout or self.database.lock_timeout,
+            )  # fmt: skip
+
+        engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool)
+        try:
+            connection = engine.connect()
+            try:
+                raw: Any = connection.connection.driver_connection
+                _prepare(raw, writes, time.monotonic() + seconds)
+                refuse_own(path, self._own)  # again, should the name have come to mean another file meanwhile
+                yield SqliteSession(self.database, connection, raw)
+            finally:
+                close(connection)
+        except sqlite3.Error as error:
+            raise ToolError(_reason(error, seconds)) from None
+        except DBAPIError as error:  # the same, as SQLAlchemy wraps it
+            raise ToolError(_reason(error.orig, seconds)) from None
+
+
+def _prepare(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
+    if hasattr(raw, "enable_load_extension"):  # some builds of Python cannot load extensions at all
+        raw.enable_load_extension(False)
+    raw.text_factory = lambda value: value.decode("utf-8", "replace")
+    for limit, value in _LIMITS.items():
+        raw.setlimit(limit, value)
+    for pragma in (*_PRAGMAS, f"query_only={'OFF' if writes else 'ON'}"):
+        raw.execute(f"PRAGMA {pragma}")
+    raw.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    raw.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+class SqliteSession(Session):
+    """One transaction on an SQLite file."""
+
+    def __init__(self, database: Database, connection: Any, raw: sqlite3.Connection) -> None:
+        super().__init__(database, connection)
+        self._raw = raw
+
+    def _reflected(self) -> Catalog:
+        """Tables, views and virtual tables of the main database; SQLite's own are left out."""
+        listed = self._raw.execute("PRAGMA main.table_list").fetchall()
+        kinds = {
+            name: {"table": "table", "view": "view"}.get(kind, "virtual")
+            for _, name, kind, *_ in listed
+            if not name.lower().startswith("sqlite_")
+        }
+        views = dict(self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'"))
+        tables = reflect(self.connection, None, kinds, definition=views)
+        return Catalog("sqlite", "main", {each.name.lower(): each for each in tables})
+
+    def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
+        """See Session."""
+        with self._guarded("select", "", secrets):
+            cursor = self._raw.execute(statement.text)
+            found = cursor.fetchmany(limit + 1)
+            columns = tuple(str(each[0]) for each in cursor.description or ())
+            cursor.close()
+        return Rows(columns, tuple(found[:limit]), len(found) > limit)
+
+    def change(self, statement: Statement, secrets: Secrets) -> int:
+        """See Session."""
+        assert statement.target is not None
+        with self._guarded(statement.verb, statement.target.name.lower(), secrets):
+            return self._raw.execute(statement.text).rowcount
+
+    def insert(self, statement: Statement, secrets: Secrets, shown: str) -> list[tuple[Any, ...]]:
+        """See Session."""
+        assert statement.target is not None
+        with self._guarded("insert", statement.target.name.lower(), secrets):
+            return self._raw.execute(f"{statement.text} RETURNING {shown}").fetchall()
+
+    def rows(self, text: str, secrets: Secrets, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """See Session."""
+        with self._guarded("select", "", secrets):
+            return self._raw.execute(text.replace(HERE, "?"), tuple(values)).fetchall()
+
+    def obstacles(self, table: Table, statement: Statement) -> list[str]:
+        """Triggers, and foreign keys of other tables that act on what is deleted or renumbered."""
+        found = self._raw.execute(
+            "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", (table.name,)
+        )
+        names = [name for (name,) in found]
+        told = [f"{table.name} has the trigger {', '.join(sorted(names))}"] if names else []
+        set_here = {each.name.lower() for each in set_columns(statement)}
+        for child, parent, to, on_update, on_delete in self._references():
+            renamed = statement.verb == "update" and (to or (table.key or ("",))[0]).lower() in set_here
+            action = on_delete if statement.verb == "delete" else on_update if renamed else "NO ACTION"
+            if parent.lower() == table.name.lower() and action not in _INERT:
+                told.append(f"rows of {child} change with it (foreign key, {action})")
+        return sorted(set(told))
+
+    def version(self) -> str:
+        """See Session."""
+        return f"SQLite {sqlite3.sqlite_version}"
+
+    def commit(self) -> None:
+        """See Session."""
+        try:
+            self._raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            code = str(getattr(error, "sqlite_errorname", ""))
+            if not any(code.startswith(each) for each in _UNTOUCHED):
+                raise ConnectionError(f"the change was made, but writing it down failed: {code}") from None
+            raise
+
+    def _references(self) -> list[tuple[str, str, str | None, str, str]]:
+        """All foreign keys: child table, parent table, parent's column, what an update and a delete there do."""
+        return self._raw.execute(
+            'SELECT t.name, k."table", k."to", k.on_update, k.on_delete FROM main.sqlite_schema AS t, '
+            "pragma_foreign_key_list(t.name) AS k WHERE t.type = 'table'"
+        ).fetchall()
+
+    def _reached(self, target: str) -> set[str]:
+        """The tables whose rows change with those of `target`, by foreign keys."""
+        found, known = {target}, -1
+        acting = [each for each in self._references() if not {each[3], each[4]} <= _INERT]
+        while known != len(found):
+            known = len(found)
+            found |= {child.lower() for child, parent, *_ in acting if parent.lower() in found}
+        return found - {target}
+
+    @contextmanager
+    def _guarded(self, verb: str, target: str, secrets: Secrets) -> Iterator[None]:
+        """Whatever runs inside may only do this, to this table."""
+        guard = Guard(verb, target, self.catalog, secrets, self._reached(target))
+        self._raw.set_authorizer(guard)
+        try:
+            yield
+        except sqlite3.Error:
+            if guard.refused:
+                raise ToolError(f"SQLite was about to {guard.refused}; it was stopped") from None
+            raise
+        finally:
+            self._raw.set_authorizer(None)
+
+
+class Guard:
+    """The authorizer: says of each step of one statement whether it may be (https://sqlite.org/c3ref/set_authorizer)."""
+
+    def __init__(self, verb: str, target: str, catalog: Catalog, secrets: Secrets, reached: set[str]) -> None:
+        """`secrets`: the secret columns it was found to mention; `reached`: tables that foreign keys take it to."""
+        self._verb, self._target, self._catalog, self._secrets = verb, target, catalog, secrets
+        self._reached = reached
+        self._functions = FUNCTIONS["sqlite"] | _OPERATORS
+        self.refused = ""
+
+    def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
+        """SQLITE_OK or SQLITE_DENY; `inner` is the view or trigger that does it, None for the statement itself."""
+        if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_READ and self._may_read(str(first), str(second), inner):
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION and (inner is not None or str(second).lower() in self._functions):
+            return sqlite3.SQLITE_OK
+        if action in _CHANGES and self._may_change(_CHANGES[action], str(first).lower(), place, inner):
+            return sqlite3.SQLITE_OK
+        self.refused = f"do what this statement may not (action {action}: {first} {second})"
+        return sqlite3.SQLITE_DENY
+
+    def _may_read(self, table: str, column: str, inner: Any) -> bool:
+        found = self._catalog.tables.get(table.lower())
+        if found is None:  # a WITH, a subquery, a view's own result
+            return not table.lower().startswith("sqlite_") and "." not in table
+        key = (table.lower(), column.lower())
+        return inner is not None or key[1] not in found.secret or key in self._secrets
+
+    def _may_change(self, verb: str, table: str, place: Any, inner: Any) -> bool:
+        """The statement's own table, by its own verb; elsewhere only what triggers and foreign keys do with it."""
+        if self._verb == "select" or place != "main" or table not in self._catalog.tables:
+            return False
+        return inner is not None or table in self._reached or (table == self._target and verb == self._verb)
+
+
+def _reason(error: Any, seconds: float) -> str:
+    text = next(iter(str(error).splitlines()), "") or type(error).__name__
+    if text == "interrupted":
+        return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
+    if "locked" in text:
+        return "another program holds the database; nothing was changed. Trying again later may work"
+    return f"the database says: {text[:300]}"

@@ -1,0 +1,293 @@
+"""One SQL statement: read by two lexers and a parser, and refused unless every part of it is known to be harmless.
+
+The text runs exactly as written, so it has to mean the same to the parser as to the database. It may therefore only
+use the plain part of SQL's spelling, in which sqlglot, SQLite and PostgreSQL agree (docs/decisions/0011). It opens no
+database and knows no table.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from bot.tools import ToolError
+from bot.tools.database_config import Dialect
+from bot.tools.database_words import (
+    CHANGES,
+    FUNCTIONS,
+    READS,
+    SESSION_WORDS,
+    SYNTAX,
+    TYPE_WORDS,
+    TYPES,
+    VOLATILE,
+    VOLATILE_TEXTS,
+)
+
+MAX_LENGTH = 3_000  # characters, what an input in Slack takes
+MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it would log the text of what it cannot parse
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff])
+    | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.$\u0080-\U0010ffff])
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")+")
+    | (?P<mark>[(),.]|::)
+    | (?P<operator>[-+*/<>=~!@\#%^&|?`]+)""",
+    re.VERBOSE,
+)
+_OPERATORS = {"=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "->", "->>"}
+_THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}  # a=-1: two operators to all
+# Controls, line separators, and marks that reverse or hide what a person reads.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+)
+_VERBS = {"select": exp.Query, "insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
+
+
+class StatementError(ToolError, ValueError):
+    """The statement is refused; nothing of it ran. Also a ValueError, so that a type can refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: what it is, its text as written, where it begins, how many parentheses it is in."""
+
+    kind: str
+    text: str
+    start: int
+    depth: int
+
+    @property
+    def word(self) -> str:
+        """An unquoted word in lower case; "" for anything else."""
+        return self.text.lower() if self.kind == "word" else ""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement that has passed; `text` is what runs."""
+
+    text: str
+    dialect: Dialect
+    verb: str  # select, insert, update, delete
+    tree: exp.Expr
+    tokens: tuple[Token, ...]
+
+    @cached_property
+    def target(self) -> exp.Table | None:
+        """The table a change is about; None for a query."""
+        this = self.tree.this if self.verb != "select" else None
+        return this.this if isinstance(this, exp.Schema) else this
+
+    @cached_property
+    def volatile(self) -> tuple[str, ...]:
+        """The functions in it that give another value each time."""
+        called = {each.word for each in self.tokens} & VOLATILE & self._called()
+        texts = {each.text for each in self.tokens if each.text[1:-1].strip().lower() in VOLATILE_TEXTS}
+        return tuple(sorted(called | (texts if self.dialect == "postgres" else set())))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The functions it calls, by the names written before a parenthesis."""
+        pairs = zip(self.tokens, self.tokens[1:], strict=False)
+        return frozenset(here.word for here, after in pairs if here.word and after.text == "(") - SYNTAX - TYPE_WORDS
+
+    def _called(self) -> set[str]:
+        bare = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+        return set(self.names) | bare
+
+    def _outer(self, *words: str, after: int = -1) -> Token | None:
+        """The first of these words outside all parentheses."""
+        return next((t for t in self.tokens if t.word in words and t.depth == 0 and t.start > after), None)
+
+    @cached_property
+    def pieces(self) -> tuple[str, str, str]:
+        """A change as written, taken apart: its WITH, its table with alias, its WHERE (INSERT: what it inserts)."""
+        verb = self._outer(self.verb)
+        assert verb is not None
+        ahead = self.text[: verb.start]
+        if self.verb == "insert":
+            source = self._outer("select", "values", "with", after=verb.start)
+            return ahead, "", self.text[source.start :] if source else ""
+        first = self._outer("set" if self.verb == "update" else "from", after=verb.start)
+        where = self._outer("where", after=verb.start)
+        tail = self.text[where.start :] if where else ""
+        assert first is not None
+        if self.verb == "update":
+            return ahead, self.text[verb.start + len("update") : first.start], tail
+        return ahead, self.text[first.start + len("from") : where.start if where else len(self.text)], tail
+
+
+def lex(text: str) -> tuple[Token, ...]:
+    """The tokens of `text`. Raises StatementError at anything outside the plain part of SQL's spelling."""
+    if len(text) > MAX_LENGTH:
+        raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
+    if found := _HIDDEN.search(text):
+        raise StatementError(f"it holds the invisible character U+{ord(found[0]):04X}; remove it")
+    tokens: list[Token] = []
+    position = depth = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise StatementError(_why_not(text[position:]))
+        kind, piece = str(found.lastgroup), found[0]
+        if kind == "operator" and piece not in _OPERATORS | _THEN_MINUS:
+            raise StatementError(_why_not(piece))
+        depth -= piece == ")"
+        if kind != "space":
+            tokens.append(Token(kind, piece, position, depth))
+        depth += piece == "("
+        position = found.end()
+        if not 0 <= depth <= MAX_DEPTH or len(tokens) > MAX_TOKENS:
+            raise StatementError("its parentheses do not match, or it is too deeply nested or too long")
+    return tuple(tokens)
+
+
+@lru_cache(maxsize=256)
+def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
+    """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query (SELECT).
+
+    Raises StatementError with the reason, for a person and the model. The text must not end in a semicolon.
+    """
+    tokens = lex(text)
+    _agree(text, dialect, tokens)
+    try:
+        trees = sqlglot.parse(text, dialect=dialect)
+    except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
+        words = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise StatementError(f"it cannot be parsed: {re.sub(chr(27) + r'.[0-9;]*m', '', words)[:200]}") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise StatementError("it is not exactly one statement")
+    tree = trees[0]
+    statement = Statement(text, dialect, _verb(tree, tokens, changes), tree, tokens)
+    _nodes(statement)
+    _functions(statement)
+    if statement.verb != "select":
+        _change(statement)
+    return statement
+
+
+def _agree(text: str, dialect: Dialect, tokens: tuple[Token, ...]) -> None:
+    """sqlglot must see the same tokens in the same places; ours are spelled so that both databases do."""
+    try:
+        theirs = [each.start for each in sqlglot.tokenize(text, dialect=dialect)]
+    except SqlglotError:
+        theirs = []
+    ours: list[int] = []
+    for each in tokens:
+        ours.append(each.start)
+        if each.text in _THEN_MINUS:
+            ours.append(each.start + len(each.text) - 1)
+    merged = set(ours) - set(theirs)  # sqlglot makes one token of GROUP BY, ORDER BY and the like
+    known = {each.start for each in tokens if each.kind == "word"}
+    if set(theirs) - set(ours) or not merged <= known or not tokens:
+        raise StatementError("it is empty, or spelled in a way that could be read in two ways")
+
+
+def _verb(tree: exp.Expr, tokens: tuple[Token, ...], changes: bool) -> str:
+    wanted = "INSERT, UPDATE or DELETE" if changes else "one SELECT"
+    first = next((t.word for t in tokens if t.depth == 0 and t.word in _VERBS), "")
+    if tokens[0].word not in (*_VERBS, "with") or not first or not isinstance(tree, _VERBS[first]):
+        raise StatementError(f"it begins with {tokens[0].text[:30]}: only {wanted} is allowed here")
+    if changes == (first == "select"):
+        other = "use the tool query for it" if changes else "use the tool change for it"
+        raise StatementError(f"it is {first.upper()}, and only {wanted} is allowed here; {other}")
+    return first
+
+
+def _nodes(statement: Statement) -> None:
+    for node in statement.tree.walk():
+        if node is statement.tree and type(node) in CHANGES:
+            continue
+        if isinstance(node, exp.Schema) and node.parent is statement.tree:
+            continue
+        if not isinstance(node, (*READS, exp.Func)) or isinstance(node, exp.Command):
+            raise StatementError(f"{_called(node)} is not allowed here")
+        if isinstance(node, exp.Select) and not node.expressions:
+            raise StatementError("it selects nothing")
+        if isinstance(node, exp.Join) and node.args.get("method"):
+            raise StatementError("NATURAL JOIN is not allowed; name the columns with ON or USING")
+        if isinstance(node, exp.Table):
+            extra = {key for key, value in node.args.items() if value} - {"this", "db", "alias", "joins"}
+            if extra or not isinstance(node.this, exp.Identifier):
+                raise StatementError("a table may only be written as its name, with an alias")
+        if isinstance(node, exp.DataType) and node.this not in TYPES:
+            raise StatementError(f"the type {node.sql(statement.dialect)[:60]} is not allowed")
+        if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
+            raise StatementError("only SELECT may stand in a WITH")
+
+
+def _functions(statement: Statement) -> None:
+    tree, allowed = statement.tree, FUNCTIONS[statement.dialect]
+    declared = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE, exp.TableAlias)}
+    if statement.target is not None:
+        declared.add(statement.target.name.lower())
+    for here, after in zip(statement.tokens, statement.tokens[1:], strict=False):
+        if after.text == "(" and here.kind in ("word", "quoted"):
+            name = here.word or here.text[1:-1].replace('""', '"').lower()
+            known = name in allowed | SYNTAX | TYPE_WORDS if here.word else False
+            if not known and name not in declared:
+                raise StatementError(f"the function {name[:60]} is not allowed")
+    for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
+        if not isinstance(node.this, str) or node.this.lower() not in allowed:
+            raise StatementError(f"the function {str(node.this)[:60]} is not allowed")
+    session = {each.word for each in statement.tokens} & SESSION_WORDS
+    if statement.dialect == "postgres" and session:
+        raise StatementError(f"{min(session).upper()} is not allowed; quote it where it is a column")
+
+
+def _change(statement: Statement) -> None:
+    tree, target = statement.tree, statement.target
+    if extra := {key for key, value in tree.args.items() if value} - CHANGES[type(tree)]:
+        name = {"from_": "FROM", "conflict": "ON CONFLICT", "alternative": "OR …", "default": "DEFAULT VALUES"}
+        word = name.get(min(extra), min(extra).upper().strip("_"))
+        raise StatementError(
+            f"{word} is not allowed in {statement.verb.upper()}; for rows chosen by another table write "
+            "WHERE id IN (SELECT …)"
+        )
+    if not isinstance(target, exp.Table):
+        raise StatementError("it names no table")
+    if statement.verb == "update":
+        for each in tree.expressions:
+            if not (isinstance(each, exp.EQ) and isinstance(each.this, exp.Column) and not each.this.table):
+                raise StatementError("SET takes column = value, one column at a time")
+    if statement.verb == "insert" and not isinstance(tree.this, exp.Schema):
+        raise StatementError("name the columns: INSERT INTO table (column, …) …")
+    _, where, what = statement.pieces
+    if not (what if statement.verb == "insert" else where).strip():
+        raise StatementError("it is not complete")
+
+
+def _called(node: exp.Expr) -> str:
+    names = {
+        "Lock": "FOR UPDATE",
+        "Into": "SELECT INTO",
+        "Dot": "a function or value named by a schema",
+        "Insert": "INSERT inside a query",
+        "Command": "this command",
+    }
+    return names.get(type(node).__name__) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
+def _why_not(rest: str) -> str:
+    for start, why in (
+        ("--", "comments are not allowed"), ("/*", "comments are not allowed"), (";", "only one statement, without ;"),
+        ("$", "$ is not allowed: no $$ strings, no parameters"), ("?", "parameters are not allowed; write the values"),
+        (":", "parameters are not allowed; write the values"), ("`", "quote names with double quotes"),
+        ("[", "arrays and [names] are not allowed; quote names with double quotes"), ("\\", "\\ stands in no string"),
+        ("'", "a string does not end"), ('"', "a quoted name does not end, or is empty"),
+    ):  # fmt: skip
+        if rest.startswith(start):
+            return why
+    if re.match(r"[A-Za-z_]\w*['\"]", rest):
+        return "strings with a letter before the quote (E'…', U&'…', X'…') are not allowed"
+    return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes, operators a blank"

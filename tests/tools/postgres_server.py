@@ -1,0 +1,76 @@
+"""A PostgreSQL server of the tests' own: on a Unix socket in a temporary folder, gone with the session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+FOUND = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+PATIENCE = 60  # seconds that starting may take
+
+
+def binaries() -> Path | None:
+    """The folder of the newest PostgreSQL on this machine, or None."""
+    if FOUND:
+        return FOUND[-1].parent
+    found = shutil.which("initdb")
+    return Path(found).parent if found else None
+
+
+class Server:
+    """A running server; its superuser is `owner`, whom the product never is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def url(self, database: str, role: str = "agent") -> str:
+        """The URL by which `role` reaches `database`."""
+        return f"postgresql://{role}@/{database}?host={self.folder}"
+
+    def connect(self, database: str = "postgres", role: str = "owner") -> psycopg.Connection[tuple[object, ...]]:
+        """A connection outside the product, each statement a transaction of its own."""
+        return psycopg.connect(host=str(self.folder), dbname=database, user=role, autocommit=True)
+
+    def fresh(self, name: str, template: str = "template1") -> None:
+        """Make the database `name`, anew should it be there."""
+        with self.connect() as owner:
+            owner.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+            owner.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+@contextmanager
+def serve(programs: Path) -> Iterator[Server]:
+    """Start a server without fsync, as an unprivileged user when we are root, which PostgreSQL refuses to be."""
+    # The path of a Unix socket is limited to about 100 bytes, so it does not lie in pytest's own folder.
+    with tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
+        folder = Path(name)
+        as_nobody: dict[str, int] = {}
+        if os.geteuid() == 0:
+            shutil.chown(folder, "nobody")
+            as_nobody = {"user": folder.stat().st_uid}
+        folder.chmod(0o755)
+        data = str(folder / "data")
+
+        def run(*command: str) -> None:
+            subprocess.run(
+                command, check=True, timeout=PATIENCE, cwd=folder, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **as_nobody,
+            )  # fmt: skip
+
+        control = [str(programs / "pg_ctl"), "-D", data, "-w", "-s"]
+        run(str(programs / "initdb"), "-D", data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        options = f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c max_connections=30"
+        run(*control, "-l", str(folder / "log"), "-o", options, "start")
+        try:
+            yield Server(folder)
+        finally:
+            run(*control, "-m", "immediate", "stop")

@@ -1,0 +1,151 @@
+"""What the lexers and the parser make of a statement: what passes, what is said about the rest, what its pieces are."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+import sqlglot
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from bot.tools.database import Sql
+from bot.tools.database_config import Dialect
+from bot.tools.database_statement import MAX_LENGTH, StatementError, lex, parse
+
+QUERIES = [
+    "SELECT * FROM orders",
+    "select a=-1, a<=-1, a<>-1, 2*-1 from t",
+    "SELECT status, count(*) AS n, sum(total) FROM orders GROUP BY status HAVING count(*) > 1 ORDER BY n DESC LIMIT 5",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i FROM n",
+    "SELECT a FROM t UNION SELECT b FROM u EXCEPT SELECT c FROM v",
+    "SELECT CASE WHEN a IS NULL THEN 'it''s' ELSE \"b\" END FROM t LEFT JOIN u USING (id) WHERE a NOT LIKE '%\\x'",
+    "SELECT row_number() OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
+    "SELECT o.note ->> 'key', CAST(a AS NUMERIC(10, 2)), lower(b) || 'ä' FROM main_table AS o WHERE a IN (1, 2)",
+    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id) AND x BETWEEN 1 AND 2",
+]
+ONLY = {
+    "sqlite": "SELECT date(a, '-7 days'), strftime('%Y', a), group_concat(b, ', '), iif(a, 1, 2) FROM t",
+    "postgres": "SELECT extract(year FROM a), date_trunc('day', a), now() - interval '1 day', a::date, "
+    "string_agg(b, ',' ORDER BY b), percentile_cont(0.5) WITHIN GROUP (ORDER BY c) FROM t WHERE a > current_date",
+}
+each_dialect = pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+
+
+@each_dialect
+def test_honest_queries_pass(dialect: Dialect) -> None:
+    """What people ask of a database on an ordinary day is let through, as it was written."""
+    for text in [*QUERIES, ONLY[dialect]]:
+        assert parse(text, dialect, changes=False).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT 1 -- x", "comments are not allowed"),
+        ("SELECT 1; SELECT 2", "only one statement, without ;"),
+        ("SELECT $$x$$", r"\$ is not allowed"),
+        ("SELECT ?", "write the values"),
+        ("SELECT E'x'", "letter before the quote"),
+        ("SELECT 'x", "a string does not end"),
+        ("SELECT a||-1 FROM t", "operators a blank"),
+        ("SELECT '\u202e'", r"invisible character U\+202E"),
+        ("PRAGMA user_version", "begins with PRAGMA: only one SELECT is allowed here"),
+        ("SELECT pg_sleep(1)", "the function pg_sleep is not allowed"),
+        ("SELECT 1 FROM t FOR UPDATE", "FOR UPDATE is not allowed here"),
+        ("WITH x AS (DELETE FROM t) SELECT 1", "DELETE is not allowed here|only SELECT may stand in a WITH"),
+        ("SELECT 1 FROM a NATURAL JOIN b", "name the columns with ON or USING"),
+        ("SELECT pg_catalog.lower(a)", "named by a schema is not allowed"),
+        ("SELECT 'a'::xml", "the type .* is not allowed"),
+        ("SELECT " + "(" * 100 + "1" + ")" * 100, "too deeply nested"),
+        ("SELECT " + "1 + " * 700 + "1", "too long"),
+        ("SELECT '" + "x" * MAX_LENGTH + "'", "more than 3000"),
+        ("", "empty"),
+    ],
+)
+def test_a_refusal_says_why(text: str, words: str) -> None:
+    """The model is told what to write instead, and a person what was wrong."""
+    with pytest.raises(StatementError, match=words):
+        parse(text, "postgres", changes=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("UPDATE t SET a = 1 FROM u", r"WHERE id IN \(SELECT"),
+        ("INSERT INTO t VALUES (1)", "name the columns"),
+        ("UPDATE t SET (a, b) = (1, 2)", "one column at a time"),
+        ("SELECT 1", "use the tool query"),
+    ],
+)
+def test_a_refused_change_says_why(text: str, words: str) -> None:
+    """The same for changes."""
+    with pytest.raises(StatementError, match=words):
+        parse(text, "sqlite", changes=True)
+
+
+@each_dialect
+def test_the_pieces_of_a_change(dialect: Dialect) -> None:
+    """A preview reads with the very words of the statement: its WITH, its table and its condition."""
+    both = "WITH x AS (SELECT 1 AS a) "
+    assert parse(both + "UPDATE t AS o SET a = (SELECT 1 WHERE 1=1) WHERE b = 2", dialect, changes=True).pieces == (
+        both, " t AS o ", "WHERE b = 2",
+    )  # fmt: skip
+    assert parse('DELETE FROM "where"', dialect, changes=True).pieces == ("", ' "where"', "")
+    assert parse("INSERT INTO t (a) VALUES (1)", dialect, changes=True).pieces[2] == "VALUES (1)"
+    assert parse("INSERT INTO t (a) SELECT a FROM u", dialect, changes=True).pieces[2] == "SELECT a FROM u"
+
+
+def test_what_changes_with_time_is_named() -> None:
+    """What a preview could not foretell: functions, words and strings that mean the present."""
+    assert parse("DELETE FROM t WHERE a < now() OR b < random()", "postgres", changes=True).volatile == (
+        "now",
+        "random",
+    )
+    assert parse("DELETE FROM t WHERE a < CURRENT_DATE", "sqlite", changes=True).volatile == ("current_date",)
+    assert parse("DELETE FROM t WHERE a < ' Now '::timestamp", "postgres", changes=True).volatile == ("' Now '",)
+    assert parse("DELETE FROM t WHERE random = 1 AND a = 'now then'", "postgres", changes=True).volatile == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "deed"),
+    [
+        ("update orders set a = 1", "Update orders"),
+        ('DELETE FROM "big table" WHERE 1=1', "Delete rows of big table"),
+        ("WITH x AS (SELECT 1) INSERT INTO log (text) SELECT 'a'", "Insert into log"),
+        ("anything else", "Change rows"),
+        ("; --", "Change rows"),
+    ],
+)
+def test_a_change_in_words(text: str, deed: str) -> None:
+    """The card's sentence says what is done to what."""
+    assert Sql(text).deed == deed
+
+
+WORDS = r"""SELECT FROM WHERE a b 'x' ''' " "q" -- /* */ ; $$ $1 ? : :: ( ) , . - + = < > || -> ->> \ E' U&' x'0' 1 1.5
+1e5 0x1 [ ] ` @ # é DELETE ORDER BY UNION ALL AND NOT NULL"""
+PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\t", "\0", "\u00a0", "\u202e"])
+
+
+@given(st.lists(PIECES, max_size=12), st.sampled_from(["", " "]))
+@example(["SELECT", "'\\'", "-- "], " ")
+@settings(max_examples=400, deadline=None)
+def test_whatever_passes_is_read_alike(pieces: list[str], between: str) -> None:
+    """Whatever our lexer lets through, sqlglot cuts in the same places, and SQLite takes it for one statement."""
+    text = between.join(pieces)
+    for dialect in ("sqlite", "postgres"):
+        try:
+            statement = parse(text, dialect, changes=False)  # type: ignore[arg-type]  # one of the two
+        except StatementError:
+            continue
+        assert len(sqlglot.parse(text, dialect=dialect)) == 1
+        starts = {each.start for each in lex(text)}
+        assert {each.start for each in sqlglot.tokenize(text, dialect=dialect)} <= starts | {
+            each.start + 1 for each in statement.tokens if each.kind == "operator"
+        } | {each.start + 2 for each in statement.tokens if each.kind == "operator"}
+        with closing(sqlite3.connect(":memory:")) as connection:
+            try:
+                connection.execute(f"EXPLAIN {text}")
+            except sqlite3.OperationalError:
+                continue  # no such table; a second statement would be a ProgrammingError
