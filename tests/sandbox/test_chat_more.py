@@ -100,9 +100,11 @@ def test_attachments(client: WebClient) -> None:
 
 def test_another_name(sandbox: Sandbox, client: WebClient) -> None:
     """With chat:write.customize a post shows another name and picture; without it they are left out."""
+    scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
+    scopes[:] = ["chat:write"]
     posted = client.chat_postMessage(channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:")["message"]
     assert "username" not in posted
-    sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"].append("chat:write.customize")
+    scopes.append("chat:write.customize")
     posted = client.chat_postMessage(channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:")["message"]
     assert (posted["username"], posted["icons"], posted["user"]) == ("Desk", {"emoji": ":bell:"}, sandbox.bot_user_id)
 
