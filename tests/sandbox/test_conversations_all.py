@@ -222,7 +222,7 @@ def test_last_member(client: WebClient) -> None:
     assert refused(client, "conversations.leave", channel=channel) == "last_member"
 
 
-def test_users_conversations(client: WebClient) -> None:
+def test_users_conversations(sandbox: Sandbox, client: WebClient) -> None:
     """users.conversations tells where a user is, as far as the bot may know of the place."""
 
     def names(**arguments: Any) -> set[str]:
@@ -231,6 +231,9 @@ def test_users_conversations(client: WebClient) -> None:
     both = "public_channel,private_channel"
     assert names(types=both) == {"general", "support", "partners", "finance-approvals"}
     assert names(user=BEN, types=both) == {"general", "support", "partners", "random"}
+    second = second_client(sandbox, "support")
+    assert [c["name"] for c in second.users_conversations(types=both)["channels"]] == ["support"]
+    assert second.conversations_list(types="private_channel")["channels"] == []
     page = client.users_conversations(types=both, limit=3)
     rest = client.users_conversations(types=both, limit=3, cursor=page["response_metadata"]["next_cursor"])
     assert (len(page["channels"]), len(rest["channels"])) == (3, 1)

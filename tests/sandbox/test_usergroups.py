@@ -42,6 +42,8 @@ def test_update(sandbox: Sandbox, client: WebClient) -> None:
     assert [g["handle"] for g in client.usergroups_list()["usergroups"]].count("leads") == 1
     assert events(sandbox, "subteam_updated")[-1]["subteam"]["handle"] == "leads"
     client.usergroups_update(usergroup="S0LEADS", handle="leads", name="Leads")
+    sandbox.person("ben").say("support", "@leads hello")
+    assert len(sandbox.person("ana").notifications()) == 1
 
 
 def test_disable_and_enable(sandbox: Sandbox, client: WebClient) -> None:
