@@ -53,11 +53,12 @@ def unfurl(world: World, args: Args) -> Json:
     unfurls: Any = args.json("unfurls", "invalid_unfurls_format")
     if unfurls is None and not args.flag("user_auth_required"):
         raise SlackError("missing_unfurls")
-    if not isinstance(unfurls or {}, dict):
+    unfurls = {} if unfurls is None else unfurls
+    if not isinstance(unfurls, dict):
         raise SlackError("invalid_unfurls_format")
     said = str(message.body.get("text", "")).replace("&amp;", "&")
-    there = [each for each in message.body.get("attachments", []) if each.get("from_url") not in (unfurls or {})]
-    for link, content in (unfurls or {}).items():
+    there = [each for each in message.body.get("attachments", []) if each.get("from_url") not in unfurls]
+    for link, content in unfurls.items():
         if link not in said:
             raise SlackError("cannot_unfurl_url")
         shown = _preview(content) | {"from_url": link, "app_unfurl_url": link, "is_app_unfurl": True}

@@ -1,0 +1,122 @@
+"""chat.unfurl, chat.meMessage, attachments, and posting under another name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from slack_sdk import WebClient
+
+from bot.sandbox.server import Sandbox
+from tests.sandbox.calls import events, refused, second_client
+from tests.sandbox.support import Json
+
+SUPPORT = "C0SUPPORT"
+LINK = "https://example.com/orders/1042?a=1&b=2"
+
+
+def test_unfurl(sandbox: Sandbox, client: WebClient) -> None:
+    """An app's preview of a link stands under the message of the person, and a new one takes its place."""
+    ts = sandbox.person("ana").say("support", f"see <{LINK}>")
+    for title in ("Order", "Order 1042"):
+        client.chat_unfurl(channel=SUPPORT, ts=ts, unfurls={LINK: {"title": title, "text": "40 EUR"}})
+    (shown,) = sandbox.person("ben").messages("support")[-1]["attachments"]
+    assert (shown["title"], shown["from_url"], shown["id"], shown["app_id"]) == (
+        "Order 1042",
+        LINK,
+        1,
+        sandbox.world.app.id,
+    )
+    assert events(sandbox, "message")[-1]["subtype"] == "message_changed"
+    by_id = {"source": "conversations_history", "unfurl_id": f"{SUPPORT}-{ts}", "unfurls": {LINK: {"text": "again"}}}
+    client.api_call("chat.unfurl", json=by_id)
+    assert sandbox.person("ben").messages("support")[-1]["attachments"][0]["text"] == "again"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"channel": ""}, "missing_channel"),
+        ({"ts": ""}, "missing_ts"),
+        ({"channel": "C0NONE"}, "cannot_find_channel"),
+        ({"channel": "C0RANDOM"}, "cannot_find_channel"),
+        ({"ts": "1.000001"}, "cannot_find_message"),
+        ({"unfurls": None}, "missing_unfurls"),
+        ({"unfurls": "["}, "invalid_unfurls_format"),
+        ({"unfurls": "[]"}, "invalid_unfurls_format"),
+        ({"unfurls": json.dumps({"https://other.example": {"text": "x"}})}, "cannot_unfurl_url"),
+        ({"unfurls": json.dumps({LINK: {}})}, "cannot_parse_attachment"),
+        ({"unfurls": json.dumps({LINK: {"blocks": [{"type": "x"}]}})}, "cannot_parse_attachment"),
+        ({"source": "elsewhere", "unfurl_id": "x"}, "invalid_source"),
+        ({"source": "composer"}, "missing_unfurl_id"),
+        ({"unfurl_id": "x"}, "missing_source"),
+        ({"source": "composer", "unfurl_id": "x"}, "invalid_unfurl_id"),
+    ],
+)
+def test_refused_previews(sandbox: Sandbox, client: WebClient, changes: Json, error: str) -> None:
+    """A preview needs a message the app may see, a link in it, and something to show."""
+    ts = sandbox.person("ana").say("support", f"see <{LINK}>")
+    sound = {"channel": SUPPORT, "ts": ts, "unfurls": json.dumps({LINK: {"text": "x"}})}
+    arguments = {key: value for key, value in (sound | changes).items() if value is not None}
+    assert refused(client, "chat.unfurl", **arguments) == error
+    assert "attachments" not in client.conversations_history(channel=SUPPORT)["messages"][0]
+
+
+def test_me_message(sandbox: Sandbox, client: WebClient) -> None:
+    """chat.meMessage is a message with a subtype of its own, and mentions count in it."""
+    ts = client.chat_meMessage(channel=SUPPORT, text="waves to <@UANA00001> & co")["ts"]
+    (message,) = client.conversations_history(channel=SUPPORT)["messages"]
+    assert (message["ts"], message["subtype"], message["text"]) == (
+        ts,
+        "me_message",
+        "waves to <@UANA00001> &amp; co",
+    )
+    assert len(sandbox.person("ana").notifications()) == 1
+    assert refused(client, "chat.meMessage", channel=SUPPORT, text="") == "no_text"
+    assert refused(client, "chat.meMessage", channel=SUPPORT, text="x" * 40_001) == "msg_too_long"
+    assert refused(client, "chat.meMessage", channel="C0NONE", text="x") == "channel_not_found"
+
+
+def test_attachments(client: WebClient) -> None:
+    """Attachments alone are a message; an update keeps them unless it names others, and [] takes them away."""
+    ts = str(client.chat_postMessage(channel=SUPPORT, attachments=[{"text": "a"}, {"text": "b"}])["ts"])
+
+    def shown() -> list[str]:
+        (message,) = client.conversations_history(channel=SUPPORT)["messages"]
+        return [each["text"] for each in message.get("attachments", [])]
+
+    assert shown() == ["a", "b"]
+    client.chat_update(channel=SUPPORT, ts=ts, text="x")
+    assert shown() == ["a", "b"]
+    client.chat_update(channel=SUPPORT, ts=ts, attachments=[{"text": "c"}])
+    assert shown() == ["c"]
+    client.chat_update(channel=SUPPORT, ts=ts, text="x", attachments=[])
+    assert shown() == []
+    many = json.dumps([{"text": "x"}] * 101)
+    assert refused(client, "chat.postMessage", channel=SUPPORT, attachments=many) == "too_many_attachments"
+    assert refused(client, "chat.postMessage", channel=SUPPORT, attachments="{}") == "invalid_attachments"
+    assert refused(client, "chat.postMessage", channel=SUPPORT, attachments="[]") == "no_text"
+
+
+def test_another_name(sandbox: Sandbox, client: WebClient) -> None:
+    """With chat:write.customize a post shows another name and picture; without it they are left out."""
+    scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
+    scopes[:] = ["chat:write"]
+    posted = client.chat_postMessage(channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:")["message"]
+    assert "username" not in posted
+    scopes.append("chat:write.customize")
+    posted = client.chat_postMessage(channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:")["message"]
+    assert (posted["username"], posted["icons"], posted["user"]) == ("Desk", {"emoji": ":bell:"}, sandbox.bot_user_id)
+
+
+def test_links_of_others(sandbox: Sandbox, client: WebClient) -> None:
+    """chat.getPermalink leads to any message that the app may see, in its thread, and to no other."""
+    ana = sandbox.person("ana")
+    root = ana.say("support", "root")
+    reply = ana.say("support", "reply", root)
+    link = client.chat_getPermalink(channel=SUPPORT, message_ts=reply)["permalink"]
+    assert link == f"{sandbox.url}/archives/{SUPPORT}/p{reply.replace('.', '')}?thread_ts={root}&cid={SUPPORT}"
+    assert refused(client, "chat.getPermalink", channel=SUPPORT, message_ts="1.000001") == "message_not_found"
+    secret = ana.say("finance-approvals", "secret")
+    second = second_client(sandbox, "support")
+    assert refused(second, "chat.getPermalink", channel="C0FINANCE", message_ts=secret) == "channel_not_found"
