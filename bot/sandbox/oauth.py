@@ -108,7 +108,7 @@ def _answer(world: World, app: App, user: str) -> Json:
         "is_enterprise_install": False,
     }
     if app.token_until is not None:
-        answer |= {"refresh_token": app.refresh_token, "expires_in": int(app.token_until - world.now())}
+        answer |= {"refresh_token": app.refresh_token, "expires_in": TOKEN_SECONDS}
     return answer
 
 

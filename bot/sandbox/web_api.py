@@ -111,7 +111,8 @@ class WebApi:
         if facts is None or (facts.caller in ("bot", "anyone") and call.method not in METHODS):
             raise SlackError("unknown_method", req_method=call.method)
         if facts.caller == "anyone":
-            return METHODS[call.method](world, Args(call.args, world.app))
+            token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}  # there it is an argument
+            return METHODS[call.method](world, Args(call.args | token, world.app))
         if not call.token:
             raise SlackError("not_authed")
         app = world.app_of_token(call.token)
