@@ -82,9 +82,14 @@ def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | No
 
 
 def extras(args: Args, found: list[Json] | None) -> Json:
-    """What a message has beside text and the blocks `found`: attachments; name and picture, with their scope."""
+    """What a message has beside text and the blocks `found`: attachments; name and picture."""
     attached = checked_attachments(args, found)
-    extra: Json = {"attachments": attached} if attached else {}
+    return ({"attachments": attached} if attached else {}) | appearance(args)
+
+
+def appearance(args: Args) -> Json:
+    """The name and picture that a call gives its message; without chat:write.customize there are none."""
+    extra: Json = {}
     if "chat:write.customize" not in args.app.scopes:
         return extra
     if name := args.text("username"):

@@ -49,7 +49,10 @@ def _chunks(args: Args) -> list[Json]:
         chunks.insert(0, {"type": "markdown_text", "text": args.text("markdown_text")})
     for index, chunk in enumerate(chunks):
         if chunk["type"] == "blocks":
-            _check_blocks(chunk["blocks"], f"/chunks/{index}/blocks")
+            at = f"/chunks/{index}/blocks"
+            _check_blocks(chunk["blocks"], at)
+            if problems := checker.check_leave(chunk["blocks"], args.app.scopes, args.app.manifest, at):
+                raise invalid(problems, checker.error_of(problems))
     return chunks
 
 
@@ -159,9 +162,9 @@ def start(world: World, args: Args) -> Json:
         raise invalid(["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"])
     stream = Stream("in_progress", world.now(), display)
     _take(stream, _chunks(args))
-    message = messages.add(
-        world, Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
-    )
+    draft = Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
+    draft.extra = chat.appearance(args)
+    message = messages.add(world, draft)
     message.stream = stream
     _processing(world, args, message)
     world.touch(messages.audience(channel))

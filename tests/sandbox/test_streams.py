@@ -264,3 +264,24 @@ def test_feedback_and_metadata_on_stop(sandbox: Sandbox, client: WebClient, thre
     assert delivery.payload["actions"][0]["value"] == "good"
     replies = client.conversations_replies(channel="C0SUPPORT", ts=thread, include_all_metadata=True)["messages"]
     assert replies[-1]["metadata"] == metadata
+
+
+def test_a_stream_in_another_name(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+    """A stream may carry another name and picture, where the app may customise its messages."""
+    start(client, thread, markdown_text="a", username="Otto", icon_emoji=":robot_face:")
+    assert (seen(sandbox, thread)["username"], seen(sandbox, thread)["icons"]) == ("Otto", {"emoji": ":robot_face:"})
+    sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"].remove("chat:write.customize")
+    start(client, thread, markdown_text="a", username="Otto")
+    assert "username" not in seen(sandbox, thread)
+
+
+def test_a_video_in_a_stream(client: WebClient, thread: str) -> None:
+    """Blocks of a stream need the same leave as those of any message; the answer says twice what is missing."""
+    film = {"type": "video", "alt_text": "a film", "title": {"type": "plain_text", "text": "Film"}}
+    film |= {"thumbnail_url": "https://shop.example/a.png", "video_url": "https://shop.example/a"}
+    with pytest.raises(SlackApiError) as refused:
+        start(client, thread, chunks=[{"type": "blocks", "blocks": [film]}])
+    problem = "must be of an unfurl domain of the app [json-pointer:/chunks/0/blocks/0/video_url]"
+    assert code(refused) == "invalid_blocks"
+    assert problem in refused.value.response["errors"]
+    assert f"[ERROR] {problem}" in refused.value.response["response_metadata"]["messages"]
