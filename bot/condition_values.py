@@ -13,9 +13,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-import celpy
 from celpy import celtypes
-from celpy.evaluation import base_functions
+from celpy.evaluation import CELEvalError, base_functions
 
 _EXACT = Context(prec=200, traps=[InvalidOperation, DivisionByZero, Overflow])
 MOST_ITEMS = 10_000  # of a list or a map that a condition is asked about
@@ -124,11 +123,11 @@ def _arithmetic(work: Callable[[Any, Any], Any], *, texts: bool = False) -> Call
 
 
 def _error(*values: Any) -> Any:
-    return next((each for each in values if isinstance(each, celpy.CELEvalError)), None)
+    return next((each for each in values if isinstance(each, CELEvalError)), None)
 
 
 def _truth(value: Any) -> Any:
-    if not isinstance(value, celtypes.BoolType | celpy.CELEvalError):
+    if not isinstance(value, celtypes.BoolType | CELEvalError):
         raise TypeError("neither true nor false")
     return value
 

@@ -17,6 +17,8 @@ import celpy
 import celpy.evaluation
 import lark
 from celpy import celtypes
+from celpy.celparser import CELParseError
+from celpy.evaluation import CELEvalError
 
 from bot.condition_values import METHODS, OPERATORS, Number, value_of
 
@@ -69,7 +71,7 @@ class Condition:
         try:
             tree = celpy.Environment(runner_class=_Runner).compile(source)
             self.spent, self.groups = _check(tree)
-        except celpy.CELParseError as error:
+        except CELParseError as error:
             where = f" (line {error.line}, column {error.column})" if error.line else ""
             raise ConditionError(f"is not CEL{where}; compare, combine with && and ||, negate with !") from None
         except RecursionError:
@@ -92,7 +94,7 @@ class Condition:
             found = runner.evaluate(self._activation(facts))
         except ConditionError:
             raise
-        except celpy.CELEvalError as error:
+        except CELEvalError as error:
             raise ConditionError(f"could not be told: {_why(error)}") from error
         except Exception as error:  # whatever a library raises over strange values, it is not a yes
             raise ConditionError(f"could not be told: {type(error).__name__}") from error
@@ -141,7 +143,7 @@ def _known(sums: Mapping[Spent, Decimal | None], wanted: Spent) -> Number:
     return Number(found)
 
 
-def _why(error: celpy.CELEvalError) -> str:
+def _why(error: CELEvalError) -> str:
     words = str(error.args[0]) if error.args else "it raised"
     return words.partition(" (in activation")[0][:200]
 

@@ -104,7 +104,7 @@ class Ask(_Frozen):
         return found
 
     def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
-        """Who counts in a stage (from 0) once it has waited so long; the escalations that are due are in every stage."""
+        """Who counts in a stage (from 0) once it has waited so long; escalations that are due count in every stage."""
         found = self.stages[stage].approvers
         for step in self.escalation:
             if waited >= timedelta(seconds=step.after):
@@ -141,7 +141,7 @@ class Standing:
 
 
 def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
-    """Evaluate `ballots` in the order they were stored. A person counts once; what comes after the end counts no more."""
+    """Evaluate `ballots` in the order they were stored. A person counts once; after the end nothing counts."""
     counted: list[list[str]] = [[] for _ in gate.stages]
     rejected: list[str] = []
     voted: set[str] = set()
