@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +19,7 @@ from celpy.celparser import CELParseError
 from celpy.evaluation import CELEvalError
 
 from bot.condition_values import METHODS, OPERATORS, Number, value_of
+from bot.facts import Facts, Spent
 
 MOST_BYTES = 1_024
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
@@ -33,31 +32,6 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 class ConditionError(ValueError):
     """The condition cannot be used, or not be told; the text says why."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Spent:
-    """A sum (or, without a field, a count) over the calls of one tool by the same requester within a window."""
-
-    tool: str
-    field: str  # "" counts calls
-    window: int  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a rule may know of a call. A group or a sum that could not be had is None: what needs it raises."""
-
-    tool: str
-    effect: str
-    requester: str
-    args: Mapping[str, Any]
-    channel: str = ""
-    risk: str = "medium"
-    now: datetime | None = None
-    groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
-    channels: Mapping[str, str | None] | None = None  # #name -> id
-    spent: Mapping[Spent, Decimal | None] | None = None
 
 
 class Condition:
