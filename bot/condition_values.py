@@ -115,13 +115,15 @@ def field(within: Any, name: str) -> Any:
         raise Untold(f"there is no field {name}")
     found = within[name]
     if isinstance(found, Unusable):
-        raise Untold(f"{name} cannot be used: {found.why}")
+        raise Untold(f"a field cannot be used: {found.why}")
     return found
 
 
 def item(within: Any, key: Any) -> Any:
     """`within[key]`."""
     if isinstance(within, dict) and isinstance(key, str):
+        if key not in within:
+            raise Untold("there is no such field in the map")  # the key may be a value
         return field(within, key)
     if not (isinstance(within, list) and isinstance(key, Fraction)):
         raise Untold("a list is read by number, a map by text")
