@@ -191,17 +191,17 @@ def stricter(shown: Ask, now: Ask) -> Ask:
     )
 
 
-def suffice(shown: Ask, now: Ask, ballots: Sequence[Ballot]) -> bool:
-    """Whether `ballots`, let through under `shown`, meet both gates, so that nobody need be asked again.
+def suffice(shown: Ask, now: Ask, ballots: Sequence[Ballot], asked: datetime) -> bool:
+    """Whether `ballots`, let through under `shown` since it was `asked`, meet both gates without asking again.
 
-    They do not where somebody might have been let through who no longer would be, or should have given a reason.
+    They do not where somebody might have been let through who no longer would be, where a reason should have been
+    given, or where they came at the earlier deadline or after it.
     """
     both = stricter(shown, now)
-    kept = all(
-        getattr(both, each) == getattr(shown, each)
-        for each in ("self_approval", "editor_counts", "escalation", "reasons")
-    )
-    return kept and tally(both, ballots).outcome == "approved"
+    terms = ("self_approval", "editor_counts", "escalation", "reasons")
+    in_time = [each for each in ballots if each.at < asked + timedelta(seconds=both.deadline)]
+    kept = all(getattr(both, each) == getattr(shown, each) for each in terms)
+    return kept and tally(both, in_time).outcome == "approved"
 
 
 def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
