@@ -189,11 +189,8 @@ def test_policies() -> None:
     readme, written = (parse(blocks(page, "toml")[0]) for page in (README, POLICY))
     asked = readme.gate(Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={}))
     assert isinstance(asked, Ask)
-    assert (asked.stages[0].approvers.groups, asked.post_to, asked.deadline) == (
-        ("finance",),
-        "#finance-approvals",
-        4 * 3600,
-    )
+    [stage] = asked.stages
+    assert (stage.approvers.groups, asked.post_to, asked.deadline) == (("finance",), "#finance-approvals", 4 * 3600)
     assert readme.gate(Facts(tool="look_up_order", effect="read", requester="UBEN00001", args={})).verdict == "allow"
     assert isinstance(written.gate(Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})), Deny)
 
