@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -19,6 +17,7 @@ from lark import Tree
 from bot.condition_reading import read
 from bot.condition_telling import MACROS, Telling
 from bot.condition_values import CLOCK, METHODS, Untold, Unusable, number, pattern, size, truth, value_of, zone
+from bot.facts import Facts, Spent
 
 MOST_BYTES = 1_024
 NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "groups", "now"})
@@ -30,31 +29,6 @@ _SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 
 class ConditionError(ValueError):
     """The condition cannot be used, or not be told; the text says why, and names no value."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Spent:
-    """A sum (or, without a field, a count) over the calls of one tool by the same requester within a window."""
-
-    tool: str
-    field: str  # "" counts calls
-    window: int  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a rule may know of a call. A group or a sum that could not be had is None: what needs it raises."""
-
-    tool: str
-    effect: str
-    requester: str
-    args: Mapping[str, Any]
-    channel: str = ""
-    risk: str = "medium"
-    now: datetime | None = None
-    groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
-    channels: Mapping[str, str | None] | None = None  # #name -> id
-    spent: Mapping[Spent, Decimal | None] | None = None
 
 
 class Condition:

@@ -103,6 +103,11 @@ class Ask(_Frozen):
             found |= stage.approvers
         return found
 
+    @property
+    def people(self) -> int:
+        """How many different people it takes."""
+        return sum(stage.quorum for stage in self.stages)
+
     def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
         """Who counts in a stage (from 0) once it has waited so long; escalations that are due count in every stage."""
         found = self.stages[stage].approvers
@@ -110,6 +115,11 @@ class Ask(_Frozen):
             if waited >= timedelta(seconds=step.after):
                 found |= step.approvers
         return found
+
+    def same_terms(self, other: Ask) -> bool:
+        """Whether votes that meet the one meet the other: only who is told, where and until when may differ."""
+        terms = {"stages", "veto", "self_approval", "editor_counts", "reasons"}
+        return self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:
         """When something is due before the deadline, in seconds from the moment it is asked, in order."""
