@@ -26,6 +26,7 @@ TRUE = [
     'requester in groups.finance && requester in groups["finance"] && !("U9" in groups.finance)',
     'groups.finance.size() == 2 && groups.finance.exists(who, who == requester)',
     "args.codes.all(x, x > 0) && args.codes.exists(x, x == 3) && args.codes.exists_one(x, x > 2)",
+    "!args.codes.exists_one(x, x > 1)",
     "args.codes.filter(x, x > 1).map(x, x * 2) == [4, 6]",
     "args.nothing.all(x, x > 0) && !args.nothing.exists(x, x > 0)",
     'args.address.all(key, key in ["city", "floor"]) && args.address.size() == 2',
