@@ -118,7 +118,7 @@ class Ask(_Frozen):
 
     def same_terms(self, other: Ask) -> bool:
         """Whether votes that meet the one meet the other: only who is told, where and until when may differ."""
-        terms = {"stages", "veto", "self_approval", "editor_counts", "reasons"}
+        terms = {"stages", "escalation", "veto", "self_approval", "editor_counts", "reasons"}
         return self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:

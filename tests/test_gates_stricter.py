@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from bot.gates import Approvers, Ask, Ballot, Stage, stricter, tally
+from bot.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter, tally
 from tests.gates_support import asks, ballot, ballots
 
 quick = settings(max_examples=60, deadline=None)
@@ -148,3 +148,17 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
 def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
     """Some pairs written out: a stage that both have is one stage, twice the same stage stays two."""
     assert stricter(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
+
+
+@quick
+@given(asks)
+def test_the_same_terms(gate: Ask) -> None:
+    """B06: whatever changes who may vote, how many or with what words are other terms; an escalation does too."""
+    step = Escalation(after=59, approvers=OPS)
+    longer = (*gate.stages, gate.stages[0])
+    for other in ({"stages": longer}, {"veto": gate.veto + 1}, {"self_approval": not gate.self_approval},
+                  {"editor_counts": not gate.editor_counts}, {"escalation": (*gate.escalation, step)},
+                  {"reasons": "always" if gate.reasons != "always" else "never"}):  # fmt: skip
+        assert not gate.same_terms(gate.model_copy(update=other))
+    for same in ({"rule": "new"}, {"post_to": "C9"}, {"deadline": 61}, {"remember": ()}, {"reminders": ()}):
+        assert gate.same_terms(gate.model_copy(update=same))
