@@ -15,6 +15,8 @@ MASK = "••••••••"  # one length for all, so that it tells nothin
 _ALONE = r"(?<![A-Za-z0-9])"  # no letter or digit before it
 _NAMES = r"pass(?:word|wd|phrase)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|(?:access|api|private)[_-]?key"
 _NAMES += r"|(?:access|api|auth|bot|refresh|session)[_-]token"
+# Up to the value; its group is still open, for a quote that belongs to it.
+_GIVEN = rf"{_ALONE}((?:{_NAMES})[ \t]{{0,3}}=[ \t]{{0,3}}"
 # A word that everything the pattern matches has in it (in lower case), and the pattern. Of a match the first group
 # stays, so that readers know what it was; the last one stays behind the mask.
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
@@ -31,11 +33,12 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         (tuple(f"gh{kind}_" for kind in "pousr"), _ALONE + r"(gh[pousr]_)[A-Za-z0-9]{20,}()"),
         (("eyj",), r"(?<![A-Za-z0-9_-])(eyJ)[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*()"),
         (("authorization",), r"(?i)\b((?:proxy-)?authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?\w{1,20}[ \t]{1,3})"
-                             r"[^\s\"',;]{8,}()"),
+                             r"[^\s\"',;“”]{8,}()"),
         (("bearer",), r"(?i)\b(bearer[ \t]{1,3})(?=[A-Za-z._~+/=-]{0,99}[0-9])[A-Za-z0-9._~+/=-]{16,}()"),
         (("://",), r"(://[^\s/:@?#\"'<>]{0,100}:)[^\s/?#\"'<>]{1,200}(@)"),
-        (("=",), rf"(?i){_ALONE}((?:{_NAMES})[ \t]{{0,3}}=[ \t]{{0,3}})"
-                 r"(?:\"[^\"\n]*+\"|'[^'\n]*+'|[^\s=&;,\"'][^\s&;,\"']*+)()"),
+        (("=",), rf"(?i){_GIVEN}\")[^\"\n]*+(\")"),
+        (("=",), rf"(?i){_GIVEN}')[^'\n]*+(')"),
+        (("=",), rf"(?i){_GIVEN})[^\s=&;,\"'“”][^\s&;,\"'“”]*+()"),
         (("\":", "\" :"), rf"(?i)(\"[a-z0-9_-]{{0,40}}?(?:{_NAMES})\"[ \t]{{0,3}}:[ \t]{{0,3}}\")"
                           r"(?:[^\"\\\n]|\\.)++(\")"),
     )
