@@ -45,6 +45,7 @@ class Store:
         self.engine: Engine = create_engine(url, pool_size=16, max_overflow=32)
         sqlite.prepare(self.engine)
         self._writer = threading.Lock()
+        self._soft = False  # something committed may not be on the disk yet
         self._lock: IO[Any] | None = None
 
     def open(self, *, exclusive: bool = True) -> Store:
@@ -67,12 +68,26 @@ class Store:
             self._lock = None
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that may write; commits at the end, rolls back on an exception."""
+    def write(self, *, durable: bool = True) -> Iterator[Connection]:
+        """A transaction that may write; commits at the end, rolls back on an exception.
+
+        One that is not `durable` outlives this process, but not a power failure before the next durable one (which
+        takes all earlier ones along) or `harden`: for steps of which nobody outside has been told anything. A process
+        that shares its database commits durably always, for it cannot know what the others tell.
+        """
+        soft = not durable and self._lock is not None
         with self._writer, self.engine.connect() as connection:
-            connection = connection.execution_options(**{sqlite.WRITE: True})
+            connection = connection.execution_options(**{sqlite.WRITE: True, sqlite.SOFT: soft})
             with connection.begin():
                 yield connection
+            self._soft = self._soft or soft  # a durable one that changed nothing waited for nothing
+
+    def harden(self) -> None:
+        """Return once all that was committed is on the disk: before anybody outside is told of it."""
+        with self._writer:
+            if self._soft:
+                sqlite.sync(self.path)
+                self._soft = False
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
