@@ -103,9 +103,11 @@ def rows(tx: Connection, model: type[M], statement: Select[Any], **parameters: A
     """
     new = manager_of_class(model).new_instance
     found: list[M] = []
-    for row in tx.execute(statement, parameters):
+    result = tx.execute(statement, parameters)
+    names = tuple(result.keys())
+    for row in result:
         instance: M = new()
-        instance.__dict__.update(row._mapping)
+        instance.__dict__.update(zip(names, row, strict=True))
         found.append(instance)
     return found
 
