@@ -22,6 +22,7 @@ from storage.store import Store
 from tests.storage.cast import ANA, Cast, StillClock, click, make_core
 from tests.storage.crew import Crew
 from tests.storage.rows import delivery
+from tests.storage.test_disk import bolt, press
 
 HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says
 
@@ -100,6 +101,14 @@ def test_a_disk_that_fails_is_asked_again(store: Store, log: list[str], monkeypa
             store.harden()
     store.harden()
     assert log == ["disk"]
+
+
+def test_an_acknowledged_click_is_on_the_disk(store: Store, log: list[str]) -> None:
+    """X03, D02: Slack is told that a click has arrived once it would survive a power failure."""
+    app = bolt(make_core(store, StillClock(), Cast(), []))
+    watch(store, log)
+    assert press(app, "1") == 200
+    assert log == ["durable"]
 
 
 class Effects(Counter[str]):
