@@ -42,6 +42,7 @@ class Store:
         if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
             raise ValueError("DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db")
         self.path = Path(parsed.database)
+        self._file = self.path  # as SQLite knows it once it is open, links followed
         self.engine: Engine = create_engine(url, pool_size=16, max_overflow=32)
         sqlite.prepare(self.engine)
         self._writer = threading.Lock()
@@ -51,6 +52,7 @@ class Store:
     def open(self, *, exclusive: bool = True) -> Store:
         """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.resolve()
         if exclusive:
             self._lock = sqlite.lock(self.path)
         try:
@@ -86,7 +88,7 @@ class Store:
         """Return once all that was committed is on the disk: before anybody outside is told of it."""
         with self._writer:
             if self._soft:
-                sqlite.sync(self.path)
+                sqlite.sync(self._file)
                 self._soft = False
 
     @contextmanager

@@ -88,6 +88,17 @@ def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str
     assert log == ["disk"]
 
 
+def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
+    """D02: the log that is waited for is the one that SQLite writes, wherever the file really is."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "real" / "file.db")
+    linked = Store(f"sqlite:///{tmp_path}/link.db").open()
+    keep(linked, "1", durable=False)
+    linked.harden()
+    linked.close()
+    assert log == ["disk"]
+
+
 def test_a_disk_that_fails_is_asked_again(store: Store, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """D07: when the disk does not answer, nothing passes for hardened."""
     keep(store, "1", durable=False)
