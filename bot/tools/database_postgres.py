@@ -5,6 +5,7 @@ Statements go by the extended protocol, which takes exactly one. A query runs in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,9 +19,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import Catalog, Table
+from bot.tools.database_catalog import OWN_TABLES, Catalog, Table, quoted
 from bot.tools.database_config import Database
-from bot.tools.database_session import HERE, Rows, Secrets, Session, close, reflect
+from bot.tools.database_hidden import in_postgres
+from bot.tools.database_session import HERE, Rows, Secrets, Session, close, hide, reflect
 from bot.tools.database_statement import Statement, StatementError
 
 CONNECT_TIMEOUT = 5  # seconds
@@ -50,6 +52,20 @@ _OBSTACLES = """
         WHERE contype = 'f' AND confrelid = %(table)s::regclass AND NOT
             CASE %(verb)s WHEN 'delete' THEN confdeltype WHEN 'update' THEN confupdtype ELSE 'a' END IN ('a', 'r')
     """
+
+
+_UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told
+    ("password authentication failed|no password supplied", "its password is wrong or missing"),
+    ('role ".*" does not exist', "its server has no such role"),
+    ('database ".*" does not exist', "its server has no such database"),
+    ("no pg_hba.conf entry", "its server lets nobody in from here by that role"),
+    ("permission denied for database", "the role may not connect to it"),
+    ("connection slots|too many connections", "its server takes no more connections"),
+    ("translate host name|resolve|not known", "its host is not known"),
+    ("refused|no such file", "nothing answers at its address"),
+    ("timeout|timed out", "no answer in time"),
+    ("ssl|certificate", "no agreement on encryption, see sslmode"),
+)
 
 
 class PostgresSource:
@@ -88,9 +104,9 @@ class PostgresSource:
             finally:
                 close(connection)
         except psycopg.Error as error:
-            raise ToolError(_reason(error, seconds)) from None
+            raise ToolError(_reason(error, seconds, careful=bool(self.database.secret))) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds)) from None
+            raise ToolError(_reason(error.orig, seconds, careful=bool(self.database.secret))) from None
 
     def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
         limits = {
@@ -108,8 +124,8 @@ class PostgresSource:
             "check_function_bodies": "on",
             "default_transaction_read_only": "on" if raw.read_only else "off",
         }
-        for name, value in limits.items():  # true: for this transaction, whatever the role's own settings are
-            raw.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, value))
+        for_now = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(limits))  # whatever the role's own ones are
+        raw.execute(f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair])
         found = raw.execute(_TOO_MUCH).fetchone()
         if found and found[0]:
             raise ToolError(
@@ -137,6 +153,15 @@ class PostgresSession(Session):
             kin={name: frozenset(kin) for name, _, _, kin in listed},
         )
         return Catalog("postgres", schema, {each.name: each for each in tables})
+
+    def _is_own(self, found: Catalog) -> bool:
+        """Countersign's own tables, in whatever schema, whether the role may read them or not."""
+        asked = self._raw.execute(
+            "SELECT count(DISTINCT relname) FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname = ANY(%s) "
+            "GROUP BY relnamespace",
+            (sorted(OWN_TABLES),),
+        )
+        return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
 
     def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
         """See Session. The server is asked what the columns are before anything runs."""
@@ -176,10 +201,16 @@ class PostgresSession(Session):
     def obstacles(self, table: Table, statement: Statement) -> list[str]:
         """Triggers, rules, children, and foreign keys that act; a table that is not one plain table here."""
         told = [] if table.kind == "table" else [f"{table.name} is a {table.kind} table"]
-        name = '"{}"."{}"'.format(*(each.replace('"', '""') for each in (self.database.schema_name, table.name)))
         bit = {"insert": 4, "delete": 8, "update": 16}[statement.verb]
-        values = {"table": name, "bit": bit, "verb": statement.verb}
+        values = {"table": self._full(table), "bit": bit, "verb": statement.verb}
         return told + sorted(text for (text,) in self._raw.execute(_OBSTACLES, values).fetchall())
+
+    def hidden(self, table: Table, statement: Statement) -> list[str]:
+        """See Session."""
+        return in_postgres(self._raw, self.database.schema_name, self._full(table), statement)
+
+    def _full(self, table: Table) -> str:
+        return f"{quoted(self.database.schema_name)}.{quoted(table.name)}"
 
     def version(self) -> str:
         """See Session."""
@@ -234,8 +265,11 @@ class PostgresSession(Session):
             raise StatementError(f"this database has a function {names[0]} of its own, so it cannot be used")
 
 
-def _reason(error: BaseException | None, seconds: float) -> str:
-    """The database's own words, the first line: its DETAIL and our connection string stay away from people."""
+def _reason(error: BaseException | None, seconds: float, *, careful: bool) -> str:
+    """The database's own words, the first line: its DETAIL and our connection string stay away from people.
+
+    `careful`: without what a function raised, and without the values in it, for they could be secret.
+    """
     state = getattr(error, "sqlstate", None)
     if state == "57014":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
@@ -243,5 +277,9 @@ def _reason(error: BaseException | None, seconds: float) -> str:
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)
     if state and diag is not None and diag.message_primary:
-        return f"the database says: {diag.message_primary[:300]}"
-    return "the database cannot be reached, or ended the connection; nothing was changed"
+        if careful and diag.context:
+            return f"a function of the database refused it; its words could tell a secret (SQLSTATE {state})"
+        words = hide(diag.message_primary) if careful and state.startswith("22") else diag.message_primary
+        return f"the database says: {words[:300]}"
+    why = next((words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), "")
+    return f"the database cannot be reached, or ended the connection{why and f' ({why})'}; nothing was changed"

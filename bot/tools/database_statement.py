@@ -92,7 +92,7 @@ class Statement:
     def volatile(self) -> tuple[str, ...]:
         """The functions in it that give another value each time."""
         called = {each.word for each in self.tokens} & VOLATILE & self._called()
-        texts = {each.text for each in self.tokens if each.text[1:-1].strip().lower() in VOLATILE_TEXTS}
+        texts = {each.text for each in self.tokens if each.kind == "string" and _names_now(each.text[1:-1].lower())}
         return tuple(sorted(called | (texts if self.dialect == "postgres" else set())))
 
     @cached_property
@@ -125,6 +125,13 @@ class Statement:
         if self.verb == "update":
             return ahead, self.text[verb.start + len("update") : first.start], tail
         return ahead, self.text[first.start + len("from") : where.start if where else len(self.text)], tail
+
+
+def _names_now(text: str) -> bool:
+    """Whether PostgreSQL could read the text as a time that depends on today: 'now', 'tomorrow 08:00'."""
+    words = text.split()
+    rest = " ".join(each for each in words if each not in VOLATILE_TEXTS)
+    return rest != " ".join(words) and (not re.search("[a-z]", rest) or bool(re.search("[0-9]", rest)) or rest == "utc")
 
 
 def lex(text: str) -> tuple[Token, ...]:
