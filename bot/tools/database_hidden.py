@@ -14,10 +14,9 @@ from sqlglot import exp
 
 from bot.tools.database_catalog import Catalog, Table
 from bot.tools.database_statement import Statement
-from bot.tools.database_words import VOLATILE
+from bot.tools.database_words import BARE, VOLATILE
 
 _CALL = re.compile(r'([A-Za-z_]\w*|"(?:[^"]|"")+")\s*\(')
-_NO_PARENTHESES = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
 _STABLE = {"now", "transaction_timestamp", "statement_timestamp", "age"}  # another value in the next transaction
 # Of the tables read, and of the views these stand for, what is computed; of the table changed, what is checked.
 _TEXTS = """
@@ -50,7 +49,7 @@ def in_postgres(raw: psycopg.Connection[Any], schema: str, name: str, statement:
     texts = [(what, called(text or "")) for what, text in raw.execute(_TEXTS, values).fetchall()]
     names = sorted({each for _, found in texts for each in found})
     asked = "SELECT DISTINCT proname::text FROM pg_catalog.pg_proc WHERE provolatile = 'v' AND proname = ANY(%s)"
-    volatile = {each for (each,) in raw.execute(asked, (names,)).fetchall()} | _STABLE | _NO_PARENTHESES
+    volatile = {each for (each,) in raw.execute(asked, (names,)).fetchall()} | _STABLE | BARE
     told = [(what, each) for what, found in texts for each in found & volatile]
     return _sentences([*told, *raw.execute(_SYMBOLS).fetchall()])
 
@@ -59,7 +58,7 @@ def in_sqlite(catalog: Catalog, statement: Statement) -> list[str]:
     """The same for SQLite, where only views can hide anything."""
     told = []
     for view in _views(catalog, _tables(statement)):
-        told += [(f"the view {view.name}", each) for each in called(view.definition) & (VOLATILE | _NO_PARENTHESES)]
+        told += [(f"the view {view.name}", each) for each in called(view.definition) & VOLATILE]
     return _sentences(told)
 
 
@@ -67,7 +66,7 @@ def called(text: str) -> frozenset[str]:
     """The functions that an expression, as a database writes it, could call by name."""
     words = {each.lower() for each in re.findall(r"[A-Za-z_]+", text)}
     names = {each.lower() if each[0] != '"' else each[1:-1].replace('""', '"') for each in _CALL.findall(text)}
-    return frozenset(names | (words & _NO_PARENTHESES))
+    return frozenset(names | (words & BARE))
 
 
 def _tables(statement: Statement) -> set[str]:
