@@ -5,7 +5,6 @@ Statements go by the extended protocol, which takes exactly one. A query runs in
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,7 +21,8 @@ from bot.tools import ToolError
 from bot.tools.database_catalog import OWN_TABLES, Catalog, Table, quoted
 from bot.tools.database_config import Database
 from bot.tools.database_hidden import in_postgres
-from bot.tools.database_session import HERE, Rows, Secrets, Session, close, hide, reflect
+from bot.tools.database_postgres_errors import reason
+from bot.tools.database_session import HERE, Rows, Secrets, Session, bounded, close, reflect
 from bot.tools.database_statement import Statement, StatementError
 
 CONNECT_TIMEOUT = 5  # seconds
@@ -40,6 +40,11 @@ _RELATIONS = """
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.relname NOT LIKE 'pg\\_%%'
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')"""
+_CHANGEABLE = """
+    SELECT bool_or(pg_catalog.has_any_column_privilege(c.oid, 'INSERT, UPDATE')
+            OR pg_catalog.has_table_privilege(c.oid, 'DELETE'))
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'f')"""
 _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
 _OBSTACLES = """
     SELECT 'it has the trigger ' || tgname FROM pg_catalog.pg_trigger
@@ -52,20 +57,6 @@ _OBSTACLES = """
         WHERE contype = 'f' AND confrelid = %(table)s::regclass AND NOT
             CASE %(verb)s WHEN 'delete' THEN confdeltype WHEN 'update' THEN confupdtype ELSE 'a' END IN ('a', 'r')
     """
-
-
-_UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told
-    ("password authentication failed|no password supplied", "its password is wrong or missing"),
-    ('role ".*" does not exist', "its server has no such role"),
-    ('database ".*" does not exist', "its server has no such database"),
-    ("no pg_hba.conf entry", "its server lets nobody in from here by that role"),
-    ("permission denied for database", "the role may not connect to it"),
-    ("connection slots|too many connections", "its server takes no more connections"),
-    ("translate host name|resolve|not known", "its host is not known"),
-    ("refused|no such file", "nothing answers at its address"),
-    ("timeout|timed out", "no answer in time"),
-    ("ssl|certificate", "no agreement on encryption, see sslmode"),
-)
 
 
 class PostgresSource:
@@ -104,9 +95,9 @@ class PostgresSource:
             finally:
                 close(connection)
         except psycopg.Error as error:
-            raise ToolError(_reason(error, seconds, careful=bool(self.database.secret))) from None
+            raise ToolError(reason(error, seconds, careful=bool(self.database.secret))) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds, careful=bool(self.database.secret))) from None
+            raise ToolError(reason(error.orig, seconds, careful=bool(self.database.secret))) from None
 
     def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
         limits = {
@@ -169,13 +160,9 @@ class PostgresSession(Session):
         described = self._described(statement.text)
         columns = tuple((described.fname(at) or b"?").decode("utf-8", "replace") for at in range(described.nfields))
         origins = self._origins([(described.ftable(at), described.ftablecol(at)) for at in range(described.nfields)])
-        found: list[tuple[Any, ...]] = []
         with self._raw.cursor() as cursor:
-            for row in cursor.stream(statement.text.encode()):
-                found.append(row)
-                if len(found) > limit:
-                    break
-        return Rows(columns, tuple(found[:limit]), len(found) > limit, origins)
+            found, more = bounded(cursor.stream(statement.text.encode()), limit)
+        return Rows(columns, found, more, origins)
 
     def change(self, statement: Statement, secrets: Secrets) -> int:
         """See Session."""
@@ -216,6 +203,11 @@ class PostgresSession(Session):
         """See Session."""
         found = self._raw.execute("SELECT pg_catalog.current_setting('server_version'), current_user").fetchone()
         return "PostgreSQL {} as {}".format(*(found or ("?", "?")))
+
+    def changeable(self) -> bool:
+        """See Session."""
+        (found,) = self._raw.execute(_CHANGEABLE, (self.database.schema_name,)).fetchone() or (False,)
+        return bool(found)
 
     def commit(self) -> None:
         """See Session."""
@@ -263,23 +255,3 @@ class PostgresSession(Session):
         )
         if names := [name for (name,) in asked.fetchall()]:
             raise StatementError(f"this database has a function {names[0]} of its own, so it cannot be used")
-
-
-def _reason(error: BaseException | None, seconds: float, *, careful: bool) -> str:
-    """The database's own words, the first line: its DETAIL and our connection string stay away from people.
-
-    `careful`: without what a function raised, and without the values in it, for they could be secret.
-    """
-    state = getattr(error, "sqlstate", None)
-    if state == "57014":
-        return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
-    if state == "55P03":
-        return "rows are locked by somebody else; nothing was changed. Trying again later may work"
-    diag = getattr(error, "diag", None)
-    if state and diag is not None and diag.message_primary:
-        if careful and diag.context:
-            return f"a function of the database refused it; its words could tell a secret (SQLSTATE {state})"
-        words = hide(diag.message_primary) if careful and state.startswith("22") else diag.message_primary
-        return f"the database says: {words[:300]}"
-    why = next((words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), "")
-    return f"the database cannot be reached, or ended the connection{why and f' ({why})'}; nothing was changed"

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,7 @@ from bot.tools.database_secrets import mark
 from bot.tools.database_statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
+MAX_SIZE = 5_000_000  # characters of all values of a result: after the row that goes beyond, no more are read
 HERE = "\0"  # where a value goes in SQL of our own: no name and no text of a statement can hold it
 _CONSTANT = re.compile(  # a default that is the same each time, as SQLite and PostgreSQL write it
     r"""(?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|x?'(?:[^']|'')*'|true|false|null)(?:::[\w\s".]+(?:\([\d,\s]+\))?(?:\[\])*)?""",
@@ -105,6 +106,10 @@ class Session(ABC):
         """What answers, for the operator: "PostgreSQL 15.4 as agent"."""
 
     @abstractmethod
+    def changeable(self) -> bool:
+        """Whether there is any table that may be changed, for the operator."""
+
+    @abstractmethod
     def commit(self) -> None:
         """Make it last. Raises ToolError when it certainly did not, ConnectionError when that is not known."""
 
@@ -118,6 +123,18 @@ class Source(Protocol):
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
     ) -> AbstractContextManager[Session]:
         """A transaction that is rolled back at the end unless it was committed; seconds, else as configured."""
+
+
+def bounded(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """The first `limit` rows, fewer where they are very long, and whether there are more."""
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        if len(found) == limit or size > MAX_SIZE:
+            return tuple(found), True
+        found.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+    return tuple(found), False
 
 
 def hide(message: str) -> str:

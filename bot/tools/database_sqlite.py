@@ -22,7 +22,7 @@ from bot.tools.database_catalog import Catalog, Table, quoted
 from bot.tools.database_config import Database
 from bot.tools.database_hidden import in_sqlite
 from bot.tools.database_secrets import set_columns
-from bot.tools.database_session import HERE, Rows, Secrets, Session, close, hide, reflect, refuse_own
+from bot.tools.database_session import HERE, Rows, Secrets, Session, bounded, close, hide, reflect, refuse_own
 from bot.tools.database_statement import Statement
 from bot.tools.database_words import FUNCTIONS
 
@@ -130,10 +130,10 @@ class SqliteSession(Session):
         """See Session."""
         with self._guarded("select", "", secrets):
             cursor = self._raw.execute(statement.text)
-            found = cursor.fetchmany(limit + 1)
+            found, more = bounded(cursor, limit)
             columns = tuple(str(each[0]) for each in cursor.description or ())
             cursor.close()
-        return Rows(columns, tuple(found[:limit]), len(found) > limit)
+        return Rows(columns, found, more)
 
     def change(self, statement: Statement, secrets: Secrets) -> int:
         """See Session."""
@@ -174,6 +174,10 @@ class SqliteSession(Session):
     def version(self) -> str:
         """See Session."""
         return f"SQLite {sqlite3.sqlite_version}"
+
+    def changeable(self) -> bool:
+        """See Session."""
+        return True  # or BEGIN IMMEDIATE would have failed
 
     def commit(self) -> None:
         """See Session."""

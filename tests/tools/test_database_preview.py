@@ -190,6 +190,17 @@ def test_results(world: World) -> None:
         world.tools["query"].arguments.model_validate({"database": "crm", "sql": "SELECT 1"})
 
 
+def test_a_result_of_long_values(world: World) -> None:
+    """However long the values are, no more is read than a result may hold, and it is told that there is more."""
+    doubled = (
+        "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE s END FROM n WHERE i < 60"
+    )
+    found = world.query(f"WITH RECURSIVE n(i, s) AS ({doubled}) SELECT i, s FROM n")
+    assert (len(found.rows), found.more) == (19, True)
+    assert max(len(row[1]) for row in found.rows) < 2_100
+    assert found.rows[-1][1].endswith("(2,619,440 more characters)")
+
+
 def test_a_last_semicolon(world: World) -> None:
     """One semicolon at the end means nothing and is dropped before anything is shown."""
     args = world.tools["query"].arguments.model_validate({"database": "shop", "sql": " SELECT 1 ; \n"})
