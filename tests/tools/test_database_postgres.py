@@ -107,6 +107,13 @@ def test_the_session_is_ours(pg: World) -> None:
     assert pg.query("SELECT 'a\\b' AS c").rows == (("a\\b",),)
 
 
+def test_where_columns_come_from(pg: World) -> None:
+    """The server itself says which column of which table a result shows, under whatever name."""
+    statement = pg.disguised("SELECT card_number AS a, id + 1 AS b FROM orders", "SELECT id FROM orders", changes=False)
+    with pg.session(writes=False) as session:
+        assert session.query(statement, 1, frozenset()).origins == (("orders", "card_number"), None)
+
+
 def test_a_table_of_a_system_name(pg: World) -> None:
     """A table of the owner's that is named like one of the system's is out of reach, as the system's is."""
     pg.raw("CREATE TABLE public.pg_authid (rolpassword TEXT)")
