@@ -1,4 +1,4 @@
-"""What people are told when PostgreSQL refuses, ends or never begins: no address, no DETAIL, and no secret. PURE."""
+"""What people are told when PostgreSQL refuses, ends or never begins: no address, no DETAIL, and no secret."""
 
 from __future__ import annotations
 
