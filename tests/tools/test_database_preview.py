@@ -104,6 +104,8 @@ def test_more_that_cannot_be_tried_out(pg: World) -> None:
     pg.raw("CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1)")
     pg.raw("GRANT ALL ON part, part_1 TO agent")
     assert "part is a partitioned table" in pg.preview("INSERT INTO part (id, word) VALUES (1, 'x')").text
+    pg.raw("CREATE TABLE child () INHERITS (log)")
+    assert "- other tables inherit from it" in pg.preview("DELETE FROM log").text
     counted = pg.preview("INSERT INTO numbered (word) SELECT word FROM heap")
     assert counted.text.startswith("Adds 2 rows of numbered.\nNot tried out")
 
