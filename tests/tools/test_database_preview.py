@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
+from bot.tools.database import database_tools
 from bot.tools.run import Changed, run_tool
 from tests.tools import context
 from tests.tools.database_world import World
@@ -167,10 +168,14 @@ def test_a_change_that_fails(world: World) -> None:
 
 def test_read_only(world: World) -> None:
     """A read-only database has no tool change, and beside others that have one, a change there is refused."""
-    assert set(world.with_options(read_only=True).tools) == {"tables", "query"}
     locked = world.with_options(read_only=True)
-    locked.tools = world.with_options(read_only=False).tools
+    assert set(locked.tools) == {"tables", "query"}
     assert isinstance(locked.query("SELECT 1"), Table)
+    beside = world.database.model_copy(update={"name": "open"})
+    both = {tool.name: tool for tool in database_tools([locked.database, beside], None)}
+    with pytest.raises(ValidationError, match="the database shop is read-only"):
+        both["change"].arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
+    both["change"].arguments.model_validate({"database": "open", "sql": "DELETE FROM heap"})
 
 
 def test_the_preview_of_a_query(world: World) -> None:
