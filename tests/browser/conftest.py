@@ -15,6 +15,7 @@ from bot.sandbox.server import Sandbox, load_manifest
 
 from .desk import Desk
 from .gallery import Gallery
+from .office import Office
 from .page import Page
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
@@ -93,3 +94,17 @@ def gallery(driver: webdriver.Chrome) -> Iterator[Gallery]:
         yield Gallery(running, desk, page)
         driver.get("about:blank")
         desk.stop()
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[Office]:
+    """A workspace that a module's tests share; each says things of its own."""
+    office = Office()
+    yield office
+    office.close()
+
+
+@pytest.fixture
+def at(page: Page, office: Office) -> Page:
+    """Ben, in #support of that workspace."""
+    return page.open(office.sandbox.url)

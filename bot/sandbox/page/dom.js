@@ -120,6 +120,14 @@ export function holdFocus(node) {
   };
 }
 
+/** Give the focus back to `node`, also where it shows only while its message has the focus. */
+export function focusAgain(node) {
+  node.focus();
+  if (document.activeElement === node) return;
+  node.closest("article")?.focus();
+  node.focus();
+}
+
 function identify(element) {
   const names = ["data-control", "data-action-id", "data-value", "data-testid"].filter((n) => element.hasAttribute(n));
   if (!names.length) return null;

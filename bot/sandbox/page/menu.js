@@ -1,6 +1,6 @@
 // Menus below a button: arrow keys, Home and End, first letters, Escape and Tab work; the focus returns to the button.
 
-import { h } from "./dom.js";
+import { focusAgain, h } from "./dom.js";
 
 /**
  * Open a menu at `anchor`. Items are {label, note?, lead?, attributes?, disabled?, danger?, selected?, pick} or
@@ -12,7 +12,7 @@ export function openMenu(anchor, items, label) {
     menu.remove();
     anchor.setAttribute("aria-expanded", "false");
     document.removeEventListener("pointerdown", outside, true);
-    if (refocus && anchor.isConnected) anchor.focus();
+    if (refocus && anchor.isConnected) focusAgain(anchor);
   };
   const outside = (event) => {
     if (!menu.contains(event.target) && !anchor.contains(event.target)) close(false);
