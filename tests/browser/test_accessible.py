@@ -1,9 +1,8 @@
-"""The whole page under an accessibility checker, and the place of the focus in it: light and dark, wide and narrow."""
+"""The whole page under an accessibility checker: light and dark, wide and narrow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -17,15 +16,6 @@ from .page import MAIN, THREAD, Page
 
 pytestmark = pytest.mark.browser
 LOOKS = [(theme, width) for theme in ("light", "dark") for width in (1280, 390)]
-# What holds the focus, and whether a ring, a border's shadow or a background of its own shows it.
-FOCUS_SHOWS = """const node = document.activeElement;
-const look = (one) => { const s = getComputedStyle(one); return [s.outlineStyle, s.outlineWidth, s.boxShadow, s.borderColor, s.backgroundColor].join("/"); };
-const around = [node, node.closest(".composer"), node.closest("label")].filter(Boolean);
-const focused = around.map(look);
-node.blur();
-const plain = around.map(look);
-node.focus({focusVisible: true});
-return [node.outerHTML.slice(0, 120), JSON.stringify(focused) !== JSON.stringify(plain), node === document.body];"""
 
 
 @pytest.fixture(scope="module")
@@ -39,46 +29,40 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, s
     world.close()
 
 
-@pytest.fixture(scope="module")
-def furnished(office: Office) -> str:
-    """The ts of the message in #support that has everything a message can have."""
-    return office.furnish()
-
-
 class Checked:
-    """Collects what axe finds at each place, so that a test names all of it at once."""
+    """Collects what axe finds at each place, in every look, so that a test names all of it at once."""
 
-    def __init__(self, page: Page, theme: str, width: int) -> None:
-        page.size(width, 900 if width > 500 else 844)
-        self.page, self.theme, self.found = page, theme, dict[str, list[str]]()
+    def __init__(self, page: Page) -> None:
+        self.page, self.found = page, dict[str, list[str]]()
+        still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)  # no colour on its way to another
 
-    def at(self, place: str) -> None:
-        """Look here."""
-        if found := findings(self.page):
-            self.found[place] = found
+    def at(self, place: str, looks: Iterable[tuple[str, int]] = LOOKS) -> None:
+        """Look here: light and dark, wide and narrow."""
+        for theme, width in looks:
+            self.page.size(width, 900)
+            self.page.driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+            if found := findings(self.page):
+                self.found[f"{place}, {theme}, {width}"] = found
+        self.page.size(1280, 900)
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_axe_finds_nothing_on_the_way_to_a_decision(
-    page: Page, product: tuple[World, str], theme: str, width: int
-) -> None:
+def test_axe_finds_nothing_on_the_way_to_a_decision(page: Page, product: tuple[World, str]) -> None:
     """First steps, the card in its thread, the hint, Edit with an error, the phone, deliveries and JSON."""
     world, root = product
-    check = Checked(page, theme, width)
-    page.open(world.slack.url, "ben", "C0GENERAL", theme).one("[data-testid=hint]")
+    check = Checked(page)
+    page.open(world.slack.url, "ben", "C0GENERAL").one("[data-testid=hint]")
     check.at("first steps")
-    page.open(world.slack.url, "ben", SUPPORT, theme, root).one(f"{THREAD} [data-testid=next-hint]")
+    page.open(world.slack.url, "ben", SUPPORT, thread=root).one(f"{THREAD} [data-testid=next-hint]")
     check.at("the requester's thread")
     page.press("[data-testid=next-act]")
     page.click("edit")
     page.modal()
-    check.at("Edit")
     page.fill("f:amount", "12.345")
     page.submit()
     page.wait_errors()
     check.at("an error in Edit")
     page.close_modal()
-    check.at("the approver's thread")
     page.press("[data-testid=bell]")
     page.one("[data-testid=note]")
     check.at("notifications")
@@ -91,36 +75,35 @@ def test_axe_finds_nothing_on_the_way_to_a_decision(
     assert page.complaints() == []
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_axe_finds_nothing_in_the_shell(page: Page, office: Office, furnished: str, theme: str, width: int) -> None:
-    """A furnished channel, its menus, the picker, suggestions, editing, a question, Home, and places not joined."""
-    check = Checked(page, theme, width)
-    page.open(office.sandbox.url, "ben", SUPPORT, theme).message("Only for Ben")
+def test_axe_finds_nothing_in_the_shell(at: Page, office: Office) -> None:
+    """A furnished channel, its menus, the picker, suggestions, editing, a question, Home, and the drawer."""
+    check = Checked(at)
+    everything = office.furnish()
+    at.message("Only for Ben")
     check.at("a channel")
-    page.press(f'{MAIN} [data-ts="{furnished}"] .reaction.add')
+    at.press(f'{MAIN} [data-ts="{everything}"] .reaction.add')
     check.at("the picker")
-    page.keys(Keys.ESCAPE)
-    page.menu(furnished, "edit")
+    at.keys(Keys.ESCAPE)
+    at.menu(everything, "edit")
     check.at("editing")
-    page.press("[data-testid=edit-cancel]")
-    page.menu(furnished, "delete")
-    page.one("[data-testid=confirm]")
+    at.press("[data-testid=edit-cancel]")
+    at.menu(everything, "delete")
+    at.one("[data-testid=confirm]")
     check.at("a question")
-    page.confirm(yes=False)
-    for button in ("pins", "shortcuts", "clock-menu", "person-switch"):
-        page.press(f"[data-testid={button}]")
-        check.at(button)
-        page.keys(Keys.ESCAPE)
-    page.type("[data-testid=composer]", "/")
-    page.one("[data-testid=suggest]")
+    at.confirm(yes=False)
+    at.press("[data-testid=person-switch]")
+    check.at("a menu")
+    at.keys(Keys.ESCAPE)
+    at.type("[data-testid=composer]", "/")
+    at.one("[data-testid=suggest]")
     check.at("suggestions")
-    page.keys(Keys.ESCAPE, Keys.BACKSPACE)
-    page.go("Countersign")
-    page.press("[data-testid=tab-home]")
-    page.one("[data-testid=home] [data-block-type]")
+    at.keys(Keys.ESCAPE, Keys.BACKSPACE)
+    at.go("Countersign")
+    at.press("[data-testid=tab-home]")
+    at.one("[data-testid=home] [data-block-type]")
     check.at("Home")
-    if width < 500:
-        page.press("[data-testid=menu-button]")
-        page.one("[data-testid=sidebar]")
-        check.at("the drawer")
+    at.size(390, 844)
+    at.press("[data-testid=menu-button]")
+    at.one("[data-testid=sidebar]")
+    check.at("the drawer", [("light", 390), ("dark", 390)])
     assert check.found == {}
