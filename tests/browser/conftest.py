@@ -44,7 +44,8 @@ def driver() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # the browser may still be writing when it ends
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  a profile is many small writes
+    with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as profile:  # it may still be written when it ends
         for flag in [*FLAGS, f"--user-data-dir={profile}"]:
             options.add_argument(flag)
         browser = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
