@@ -44,7 +44,7 @@ def driver() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  a profile is many small writes
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a profile is many small writes
     with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as profile:  # it may still be written when it ends
         for flag in [*FLAGS, f"--user-data-dir={profile}"]:
             options.add_argument(flag)
