@@ -258,6 +258,14 @@ class Page:
         """Wait until the element that has the focus fits that selector."""
         self.wait(lambda: self.driver.execute_script("return document.activeElement.matches(arguments[0])", css), css)
 
+    def tab_to(self, css: str, back: bool = False) -> None:
+        """Press Tab (Shift+Tab for `back`) until the focus fits that selector; AssertionError where it never does."""
+        for _ in range(60):
+            self.keys(*([Keys.SHIFT] if back else []), Keys.TAB)
+            if self.driver.execute_script("return document.activeElement.matches(arguments[0])", css):
+                return
+        raise AssertionError(f"Tab does not lead to {css}")
+
     def menu(self, ts: str, item: str, thread: bool = False) -> None:
         """Choose from the menu of the message: link, inspect, edit, delete, or a shortcut's callback_id."""
         message = f'{THREAD if thread else MAIN} [data-ts="{ts}"]'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from bot.sandbox.guide import first_steps
 from storage.states import CallStatus
@@ -61,6 +62,30 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: World) -> None:
     page.press("[data-testid=bell]")
     assert "asks to refund 15.00 EUR of order 1042" in page.text("[data-testid=note]")
     assert page.complaints() == []
+
+
+def test_asked_edited_and_approved_without_a_mouse(page: Page, world: World) -> None:
+    """By keyboard alone: ask, become Ana, open Edit and leave it, approve; the focus is never lost on the way."""
+    page.open(world.slack.url, "ben", SUPPORT)
+    page.tab_to("[data-testid=composer]")
+    page.keys("@countersign refund 20 EUR of order 1033, it came late", Keys.ENTER)
+    page.message("Refund 20.00 EUR of order 1033", thread=True)
+    page.keys(Keys.ALT, "p")
+    page.keys("a", Keys.ENTER)
+    page.one("[data-testid=person-switch][data-me=ana]")
+    page.message("Refund 20.00 EUR of order 1033", thread=True)
+    page.tab_to(f"{THREAD} [data-action-id=edit]")
+    page.keys(Keys.ENTER)
+    page.modal("Refund an order")
+    page.has_focus("[data-testid=modal] *")
+    page.keys(Keys.ESCAPE)
+    page.gone("[data-testid=modal]")
+    page.has_focus(f"{THREAD} [data-action-id=edit]")
+    page.tab_to(f"{THREAD} [data-action-id=approve]", back=True)
+    page.keys(Keys.ENTER)
+    page.message("is done", thread=True)
+    page.has_focus(f"{THREAD} *")
+    assert world.shop.order(1033).refunded == 20
 
 
 def test_who_is_elsewhere_is_shown_the_card(page: Page, world: World) -> None:

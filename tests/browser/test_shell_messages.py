@@ -81,6 +81,7 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
     at.menu(mine, "delete")
     at.confirm()
     at.gone(f'{MAIN} [data-ts="{mine}"]')
+    at.has_focus(f'article[data-ts="{theirs}"]')
 
 
 def test_files_are_shown(at: Page, office: Office) -> None:

@@ -1,6 +1,6 @@
 // The question a button asks before it acts.
 
-import { h } from "./dom.js";
+import { focusAgain, h } from "./dom.js";
 import { plainText, textObject } from "./mrkdwn.js";
 
 /** Ask what a Block Kit confirm object asks; resolves to true only for its confirm button. */
@@ -11,6 +11,7 @@ export function confirmDialog(confirm) {
       answer = yes;
       dialog.close();
     };
+    const opener = document.activeElement;
     const tone = confirm.style === "danger" ? "danger" : "primary";
     const dialog = h(
       "dialog",
@@ -26,6 +27,7 @@ export function confirmDialog(confirm) {
     );
     dialog.addEventListener("close", () => {
       dialog.remove();
+      if (opener.isConnected) focusAgain(opener);
       resolve(answer);
     });
     document.body.append(dialog);

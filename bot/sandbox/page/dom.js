@@ -79,7 +79,7 @@ export const ICONS = {
 /** Bring `container`'s children into line with `items` ({key, sig, build}); a node is replaced only when its sig changed. */
 export function reconcile(container, items) {
   const wanted = new Set(items.map((item) => item.key));
-  for (const child of [...container.children]) if (!wanted.has(child.dataset.key)) child.remove(); // first: what stays must not move, or it loses the focus
+  for (const child of [...container.children]) if (!wanted.has(child.dataset.key)) drop(child); // first: what stays must not move, or it loses the focus
   const old = new Map([...container.children].map((child) => [child.dataset.key, child]));
   let cursor = container.firstElementChild;
   for (const { key, sig, build } of items) {
@@ -99,6 +99,13 @@ export function reconcile(container, items) {
   }
 }
 
+/** Remove a child; where it held the focus, its neighbour has it then. */
+function drop(child) {
+  const near = child.contains(document.activeElement) ? child.nextElementSibling ?? child.previousElementSibling : null;
+  child.remove();
+  near?.focus({ preventScroll: true });
+}
+
 function make(key, sig, build) {
   const node = build();
   node.dataset.key = key;
@@ -114,9 +121,10 @@ export function holdFocus(node) {
   const [from, to] = selection(active);
   return (fresh) => {
     const again = selector && fresh.querySelector(selector);
-    if (!again) return;
+    if (!again) return fresh.focus({ preventScroll: true }); // the control is gone: stay with what held it
     again.focus({ preventScroll: true });
     if (from !== null) again.setSelectionRange?.(from, to);
+    return undefined;
   };
 }
 
