@@ -177,3 +177,21 @@ def test_unread_messages_have_a_line(page: Page, office: Office) -> None:
     page.go("general")
     page.go("support")
     assert page.all("[data-testid=fresh]") == []
+
+
+def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, office: Office) -> None:
+    """A file's late preview or a lower window keeps the newest message in sight; who reads further up is left alone."""
+    for n in range(8):
+        office.sandbox.person("ana").say("#support", f"line {n}\n" * 6)
+    rows = "".join(f"{n},Lindqvist\n" for n in range(12))
+    office.client.files_upload_v2(channel=SUPPORT, filename="rows.csv", content=f"order,name\n{rows}", title="Rows")
+    at.open(office.sandbox.url)
+    at.one(f"{MAIN} [data-testid=file] td")
+    left = "const s = document.getElementById('messages'); return s.scrollHeight - s.scrollTop - s.clientHeight"
+    at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end")
+    at.size(1280, 500)
+    at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end of a lower window")
+    at.driver.execute_script("document.getElementById('messages').scrollTop -= 300")
+    office.sandbox.person("ana").say("#support", "news below")
+    at.message("news below")
+    assert at.driver.execute_script(left) > 250
