@@ -79,7 +79,8 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
     assert "Delete" not in at.text("[data-testid=menu]")
     at.keys(Keys.ESCAPE)
     at.menu(mine, "delete")
-    at.confirm()
+    at.one("[data-testid=confirm]")
+    at.keys(Keys.TAB, Keys.ENTER)
     at.gone(f'{MAIN} [data-ts="{mine}"]')
     at.has_focus(f'article[data-ts="{theirs}"]')
 

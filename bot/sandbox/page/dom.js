@@ -99,9 +99,9 @@ export function reconcile(container, items) {
   }
 }
 
-/** Remove a child; where it held the focus, its neighbour has it then. */
+/** Remove a child; where it held the focus of a keyboard, its neighbour has it then. */
 function drop(child) {
-  const near = child.contains(document.activeElement) ? child.nextElementSibling ?? child.previousElementSibling : null;
+  const near = child.querySelector(":focus-visible") || child.matches(":focus-visible") ? child.nextElementSibling ?? child.previousElementSibling : null;
   child.remove();
   near?.focus({ preventScroll: true });
 }
@@ -118,10 +118,11 @@ export function holdFocus(node) {
   const active = document.activeElement;
   if (!active || active === document.body || !node.contains(active)) return () => {};
   const selector = identify(active);
+  const byKeyboard = active.matches(":focus-visible");
   const [from, to] = selection(active);
   return (fresh) => {
     const again = selector && fresh.querySelector(selector);
-    if (!again) return fresh.focus({ preventScroll: true }); // the control is gone: stay with what held it
+    if (!again) return byKeyboard ? fresh.focus({ preventScroll: true }) : undefined; // the control is gone: stay with what held it
     again.focus({ preventScroll: true });
     if (from !== null) again.setSelectionRange?.(from, to);
     return undefined;
