@@ -18,13 +18,17 @@ import yaml
 
 import bot.__main__ as cli
 from bot import policy_file
-from bot.policy import Ask, Deny, parse
+from bot.facts import Facts
+from bot.gates import Ask, Deny
+from bot.policy import parse
 from bot.settings import Settings
 from bot.tools import Registry, Tool, ToolContext, tool
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
-README, OPERATING, EXTENDING = (ROOT / name for name in ("README.md", "docs/operating.md", "docs/extending.md"))
+README, OPERATING, EXTENDING, POLICY = (
+    ROOT / name for name in ("README.md", "docs/operating.md", "docs/extending.md", "docs/policy.md")
+)
 LARGEST = 300_000  # bytes of one picture
 LONGEST_README, LONGEST_DECISION = 125, 40  # lines
 
@@ -79,7 +83,7 @@ def test_settings() -> None:
 def test_policy_keys() -> None:
     """The table has every key of the policy file and none besides; every default of a gate is the one it names."""
     keys = {*policy_file.Options.model_fields, *policy_file.RuleEntry.model_fields}
-    rows = table(section(OPERATING, "The policy file"))
+    rows = table(section(POLICY, "Keys"))
     assert set(rows) == keys
     for key in ("post_to", "self_approval", "editors", "editor_counts"):
         default = Ask.model_fields[key].default
@@ -182,12 +186,13 @@ def test_policies() -> None:
     """Every policy in the documentation is one, and the README's says what its sentences say."""
     policies = [parse(code, named(page)) for page in PAGES for code in blocks(page, "toml")]
     assert len(policies) >= 2
-    readme, operating = (parse(blocks(page, "toml")[0]) for page in (README, OPERATING))
-    asked = readme.gate("cancel_order", "destructive")
+    readme, written = (parse(blocks(page, "toml")[0]) for page in (README, POLICY))
+    asked = readme.gate(Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={}))
     assert isinstance(asked, Ask)
-    assert (asked.approvers.groups, asked.post_to, asked.deadline) == (("finance",), "#finance-approvals", 4 * 3600)
-    assert readme.gate("look_up_order", "read").verdict == "allow"
-    assert isinstance(operating.gate("create_channel", "write"), Deny)
+    [stage] = asked.stages
+    assert (stage.approvers.groups, asked.post_to, asked.deadline) == (("finance",), "#finance-approvals", 4 * 3600)
+    assert readme.gate(Facts(tool="look_up_order", effect="read", requester="UBEN00001", args={})).verdict == "allow"
+    assert isinstance(written.gate(Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})), Deny)
 
 
 def anchors(page: Path) -> set[str]:
