@@ -169,12 +169,17 @@ def test_nothing_is_claimed_about_an_unknown_app(at: Page) -> None:
 
 
 def test_modal_closes_with_escape(at: Page, office: Office) -> None:
-    """Escape closes a modal and the focus returns to the button that opened it."""
+    """Escape closes what a modal shows of its JSON, then the modal; the focus returns to what opened each."""
     office.client.chat_postMessage(
         channel=SUPPORT, text="card", blocks=[samples.actions(samples.button("Open it", "open-it"))]
     )
     at.click("open-it")
     at.modal("A request")
+    at.press("[data-testid=modal-json]")
+    assert json.loads(at.text("[data-testid=json-dialog] [data-testid=json]"))["title"]["text"] == "A request"
+    at.keys(Keys.ESCAPE)
+    at.gone("[data-testid=json-dialog]")
+    at.has_focus("[data-testid=modal-json]")
     at.keys(Keys.ESCAPE)
     at.gone(MODAL)
     at.has_focus("[data-action-id=open-it]")
