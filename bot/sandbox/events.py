@@ -45,6 +45,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
     "agent_session_title_changed": ("chat:write",),
+    "assistant_thread_started": ("assistant:write",),
     "app_home_opened": (),
     "app_uninstalled": (),
     "tokens_revoked": (),
