@@ -1,0 +1,210 @@
+"""Gates: what policy says about a call, and how far votes have come towards meeting one. PURE: no look-ups, no clock.
+
+A gate is stored with its call as it was shown, and covered by the call's digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Editors = Literal["approvers", "approvers_and_requester", "nobody"]
+Reasons = Literal["never", "approve", "reject", "always"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Allow(_Frozen):
+    """It may run without asking."""
+
+    verdict: Literal["allow"] = "allow"
+    rule: str
+
+
+class Deny(_Frozen):
+    """It may not run, whoever says yes."""
+
+    verdict: Literal["deny"] = "deny"
+    rule: str
+    reason: str
+
+
+class Approvers(_Frozen):
+    """Who may decide: people, user groups by handle, the members of the channel where it was asked, who asked."""
+
+    users: tuple[str, ...] = ()  # Slack user ids
+    groups: tuple[str, ...] = ()  # handles without @
+    channel: bool = False
+    requester: bool = False
+
+    def __or__(self, other: Approvers) -> Approvers:
+        """Everybody whom either names, in order."""
+        return Approvers(
+            users=tuple(dict.fromkeys((*self.users, *other.users))),
+            groups=tuple(dict.fromkeys((*self.groups, *other.groups))),
+            channel=self.channel or other.channel,
+            requester=self.requester or other.requester,
+        )
+
+
+class Stage(_Frozen):
+    """One step of an approval: so many different people of these."""
+
+    approvers: Approvers
+    quorum: int = 1
+
+
+class Escalation(_Frozen):
+    """Who may decide besides, once it has waited that long."""
+
+    after: int  # seconds from the moment it was asked
+    approvers: Approvers
+
+
+class Offer(_Frozen):
+    """What an approver may have remembered: never more than this."""
+
+    fields: tuple[str, ...] | None = None  # the arguments that must be the same; None: all of them
+    where: Literal["thread", "everywhere"] = "thread"
+    lasts: int = 86_400  # seconds
+    uses: int = 10
+
+
+class Ask(_Frozen):
+    """People decide."""
+
+    verdict: Literal["ask"] = "ask"
+    rule: str
+    stages: tuple[Stage, ...]  # one after the other; nobody counts in two of them
+    post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
+    deadline: int = 3600  # seconds from the moment it is asked
+    self_approval: bool = False  # the requester may decide
+    editors: Editors = "approvers_and_requester"
+    editor_counts: bool = False  # who edits may also approve what came of it
+    editable: tuple[str, ...] | None = None  # the fields that may be edited; None: as the tool has it
+    veto: int = 1  # so many rejections end it
+    reasons: Reasons = "never"  # which decisions need words of their own
+    reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
+    escalation: tuple[Escalation, ...] = ()
+    remember: tuple[Offer, ...] = ()
+    once: Offer | None = None  # remembered with every approval, unasked
+
+    @property
+    def approvers(self) -> Approvers:
+        """Everybody whom any stage names; those of an escalation come later."""
+        found = self.stages[0].approvers
+        for stage in self.stages[1:]:
+            found |= stage.approvers
+        return found
+
+    def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
+        """Who counts in a stage (from 0) once it has waited so long; escalations that are due count in every stage."""
+        found = self.stages[stage].approvers
+        for step in self.escalation:
+            if waited >= timedelta(seconds=step.after):
+                found |= step.approvers
+        return found
+
+    def moments(self) -> list[int]:
+        """When something is due besides the deadline, in seconds from the moment it is asked, in order."""
+        return sorted({*self.reminders, *(step.after for step in self.escalation)})
+
+
+Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One vote that was let through, as it is stored."""
+
+    person: str
+    verb: str  # approve | reject
+    stage: int  # where it was let through, from 0
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far it has come."""
+
+    outcome: Literal["open", "approved", "rejected"]
+    stage: int  # the one that is open, or the last
+    approved: tuple[tuple[str, ...], ...]  # per stage who counts, in order
+    rejected: tuple[str, ...]
+    needed: int  # more people in the open stage; 0 when nothing is open
+
+
+def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
+    """Evaluate `ballots` in the order they were stored. A person counts once; after the end nothing counts."""
+    counted: list[list[str]] = [[] for _ in gate.stages]
+    rejected: list[str] = []
+    voted: set[str] = set()
+    stage = 0
+    for ballot in ballots:
+        if ballot.person in voted or stage == len(gate.stages) or len(rejected) >= gate.veto:
+            continue
+        if ballot.verb == "reject":
+            voted.add(ballot.person)
+            rejected.append(ballot.person)
+        elif ballot.verb == "approve" and ballot.stage == stage:
+            voted.add(ballot.person)
+            counted[stage].append(ballot.person)
+            stage += len(counted[stage]) >= gate.stages[stage].quorum
+    approved = tuple(tuple(people) for people in counted)
+    if len(rejected) >= gate.veto:
+        return Standing("rejected", min(stage, len(gate.stages) - 1), approved, tuple(rejected), 0)
+    if stage == len(gate.stages):
+        return Standing("approved", stage - 1, approved, tuple(rejected), 0)
+    return Standing("open", stage, approved, tuple(rejected), gate.stages[stage].quorum - len(counted[stage]))
+
+
+def stricter(shown: Ask, now: Ask) -> Ask:
+    """The gate that holds where the one shown and the one that applies now differ: both must be met."""
+    if shown == now:
+        return shown
+    fits = len(shown.stages) == len(now.stages) and all(
+        a.approvers == b.approvers for a, b in zip(shown.stages, now.stages, strict=True)
+    )
+    stages = (
+        tuple(a if a.quorum >= b.quorum else b for a, b in zip(shown.stages, now.stages, strict=True))
+        if fits
+        else (*shown.stages, *(stage for stage in now.stages if stage not in shown.stages))
+    )
+    return now.model_copy(
+        update={
+            "stages": stages,
+            "deadline": min(shown.deadline, now.deadline),
+            "self_approval": shown.self_approval and now.self_approval,
+            "editor_counts": shown.editor_counts and now.editor_counts,
+            "editors": _fewer(shown.editors, now.editors),
+            "editable": _both_allow(shown.editable, now.editable),
+            "veto": min(shown.veto, now.veto),
+            "reasons": _more_words(shown.reasons, now.reasons),
+            "escalation": now.escalation if shown.escalation == now.escalation else (),
+            "remember": tuple(offer for offer in now.remember if offer in shown.remember),
+            "once": now.once if now.once == shown.once else None,
+        }
+    )
+
+
+def _fewer(one: Editors, other: Editors) -> Editors:
+    order: tuple[Editors, ...] = ("nobody", "approvers", "approvers_and_requester")
+    return min(one, other, key=order.index)
+
+
+def _both_allow(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(field for field in one if field in other)
+
+
+def _more_words(one: Reasons, other: Reasons) -> Reasons:
+    if one == other or other == "never":
+        return one
+    return other if one == "never" else "always"
