@@ -13,7 +13,9 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from bot.core import Core, dump_gate, fingerprint, load_gate
-from bot.policy import Ask, Deny
+from bot.gates import Ask, Deny
+from bot.gates import stricter as both
+from bot.gating import gate_of, next_moment
 from bot.proposals import preview
 from bot.routing import withdraw
 from bot.tools import Preview, Tool
@@ -33,17 +35,22 @@ class Again:
 
 
 def stricter(call: Call, gate: Ask) -> Again:
-    """Policy asks more than the gate that was met; what would happen is as it was shown."""
+    """Policy asks something else than the gate that was met; what would happen is as it was shown."""
+    shown = load_gate(call.gate)
+    if isinstance(shown, Ask):
+        gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
     why = "policy changed after this was approved, so it is asked again"
     return Again(gate, Preview(call.preview, call.expects), why, "policy")
 
 
-def changed(core: Core, tool: Tool[Any], args: BaseModel, call: Call, why: str) -> Again | Refused:
+def changed(core: Core, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str) -> Again | Refused:
     """The tool did nothing, for `why`: asked again with a new preview, where people were asked in the first place."""
-    shown, now = load_gate(call.gate), core.policy.gate(call.tool, call.does)
+    shown, now = load_gate(call.gate), gate_of(core, run, tool, args, call=call)
     if isinstance(now, Deny):
         return Refused(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
     gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
+    if isinstance(now, Ask) and isinstance(shown, Ask):
+        gate = both(shown, now)
     if not isinstance(gate, Ask):
         return Refused(f"{why} Nothing was done.")
     return Again(gate, preview(tool, args), why, "worker")
@@ -61,7 +68,7 @@ def ask(core: Core, tx: Connection, run: Run, call: Call, again: Again) -> bool:
     )
     if not decisions.ask_again(
         tx, call, at=now, actor=again.actor, why=again.why, deadline=now + timedelta(seconds=again.gate.deadline),
-        digest=digest, gate=gate, preview=seen.text, expects=seen.expects,
+        digest=digest, gate=gate, preview=seen.text, expects=seen.expects, next_at=next_moment(again.gate, now),
     ):  # fmt: skip
         return False
     withdraw(tx, call.plan_id, {call.id})

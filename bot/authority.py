@@ -5,10 +5,13 @@ Guests, bots, deactivated people and people of other workspaces never count, wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from itertools import combinations
 from typing import Protocol
 
-from bot.policy import Approvers, Ask
+from bot.gates import Approvers, Ask
 
 
 class LookupFailedError(Exception):
@@ -57,12 +60,14 @@ class Directory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Yes:
-    """They may."""
+    """They may; where they approve, in this stage of the gate."""
+
+    stage: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class No:
-    """They may not; `why` is one of: stranger, not_approver, own_request, own_edit, lookup."""
+    """They may not; `why` is one of: stranger, not_approver, not_yet, voted, own_request, own_edit, lookup."""
 
     why: str
 
@@ -87,7 +92,7 @@ class Authority:
         """Whether this person may ask for things and decide at all; raises LookupFailedError."""
         return is_colleague(self.directory.person(user), self.team)
 
-    def named(self, approvers: Approvers, channel: str) -> frozenset[str]:
+    def named(self, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
         """Everybody the approvers' list names now; raises LookupFailedError."""
         found = set(approvers.users)
         for handle in approvers.groups:
@@ -95,40 +100,95 @@ class Authority:
             found |= group.members if group else frozenset()
         if approvers.channel:
             found |= self.directory.members(channel)
+        if approvers.requester:
+            found.add(requester)
         return frozenset(found)
 
-    def eligible(self, gate: Ask, *, requester: str, channel: str) -> list[str]:
-        """Who could approve this request now, sorted; raises LookupFailedError."""
-        named = self.named(gate.approvers, channel)
-        if not gate.self_approval:
+    def able(self, gate: Ask, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
+        """Who of these could approve this request now; raises LookupFailedError."""
+        named = self.named(approvers, requester=requester, channel=channel)
+        if not (gate.self_approval or approvers.requester):
             named -= {requester}
-        return sorted(user for user in named if self.colleague(user))
+        return frozenset(user for user in named if self.colleague(user))
 
-    def may_approve(self, gate: Ask, person: str, *, requester: str, editors: frozenset[str], channel: str) -> Verdict:
-        """Whether `person` may approve; who edited counts as a requester too."""
-        verdict = self.may_reject(gate, person, channel=channel)
-        if isinstance(verdict, No):
-            return verdict
-        if person == requester and not gate.self_approval:
+    def eligible(
+        self, gate: Ask, *, requester: str, channel: str, stage: int = 0, waited: timedelta = timedelta()
+    ) -> list[str]:
+        """Who could approve this request in a stage (from 0), having waited so long; raises LookupFailedError."""
+        approvers = gate.approvers_of(stage, waited)
+        return sorted(self.able(gate, approvers, requester=requester, channel=channel))
+
+    def shortage(self, gate: Ask, *, requester: str, channel: str) -> int:
+        """How many people are missing so that every stage could find different ones; raises LookupFailedError."""
+        return self._missing(gate, requester=requester, channel=channel, among=None)
+
+    def _missing(self, gate: Ask, *, requester: str, channel: str, among: frozenset[str] | None) -> int:
+        """By Hall's theorem: the most by which some stages together need more people than can decide in any of them."""
+        ever = timedelta(seconds=gate.deadline)
+        able = [
+            self.able(gate, gate.approvers_of(index, ever), requester=requester, channel=channel)
+            for index in range(len(gate.stages))
+        ]
+        if among is not None:
+            able = [each & among for each in able]
+        sets = (each for size in range(1, len(able) + 1) for each in combinations(range(len(able)), size))
+        return max(
+            sum(gate.stages[index].quorum for index in some) - len(frozenset().union(*(able[i] for i in some)))
+            for some in sets
+        )
+
+    def met(self, gate: Ask, voters: Sequence[str], *, requester: str, editors: frozenset[str], channel: str) -> bool:
+        """Whether these people, who have approved, are enough for the gate; raises LookupFailedError."""
+        counting = frozenset(voters) - (frozenset() if gate.editor_counts else editors)
+        return self._missing(gate, requester=requester, channel=channel, among=counting) <= 0
+
+    def may_approve(
+        self,
+        gate: Ask,
+        person: str,
+        *,
+        requester: str,
+        editors: frozenset[str],
+        channel: str,
+        stage: int = 0,
+        waited: timedelta = timedelta(),
+    ) -> Verdict:
+        """Whether `person` may approve in that stage; who edited counts as a requester too."""
+        try:
+            if not self.colleague(person):
+                return No("stranger")
+            approvers = gate.approvers_of(stage, waited)
+            if person not in self.named(approvers, requester=requester, channel=channel):
+                anywhere = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)
+                return No("not_yet") if isinstance(anywhere, Yes) else anywhere
+        except LookupFailedError:
+            return No("lookup")
+        if person == requester and not (gate.self_approval or approvers.requester):
             return No("own_request")
         if person in editors and not gate.editor_counts:
             return No("own_edit")
         return Yes()
 
-    def may_reject(self, gate: Ask, person: str, *, channel: str) -> Verdict:
-        """Whether `person` is an approver at all: a no needs no distance from the request."""
+    def may_reject(
+        self, gate: Ask, person: str, *, requester: str, channel: str, waited: timedelta = timedelta()
+    ) -> Verdict:
+        """Whether `person` is an approver of any stage: a no needs no distance from the request."""
         try:
             if not self.colleague(person):
                 return No("stranger")
-            return Yes() if person in self.named(gate.approvers, channel) else No("not_approver")
+            everybody = gate.approvers | gate.approvers_of(0, waited)
+            named = self.named(everybody, requester=requester, channel=channel)
+            return Yes() if person in named else No("not_approver")
         except LookupFailedError:
             return No("lookup")
 
-    def may_edit(self, gate: Ask, person: str, *, requester: str, channel: str) -> Verdict:
+    def may_edit(
+        self, gate: Ask, person: str, *, requester: str, channel: str, waited: timedelta = timedelta()
+    ) -> Verdict:
         """Whether `person` may change the arguments."""
         if gate.editors == "nobody":
             return No("not_approver")
-        verdict = self.may_reject(gate, person, channel=channel)
+        verdict = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)
         if verdict == No("not_approver") and gate.editors == "approvers_and_requester" and person == requester:
             return Yes()
         return verdict

@@ -1,236 +1,286 @@
-"""What conditions compute with: exact numbers, texts, truth, lists, times, and the operators on them. PURE.
+"""What conditions compute with: exact numbers, texts, truth, lists, maps, times, and the operators on them. PURE.
 
-Every operator takes values of one kind; anything else raises TypeError, which CEL's evaluation turns into an error.
+A number is a fraction, so nothing is ever rounded. Every operator takes values of one kind; anything else raises
+Untold, and so does whatever would grow without bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as clock_time
-from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
+from decimal import Decimal, InvalidOperation
 from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from celpy import celtypes
-from celpy.evaluation import CELEvalError, base_functions
+import re2  # type: ignore[import-untyped] # ships no types
 
-_EXACT = Context(prec=200, traps=[InvalidOperation, DivisionByZero, Overflow])
 MOST_ITEMS = 10_000  # of a list or a map that a condition is asked about
+MOST_DIGITS = 200  # of a number, before or after the point
+MOST_TEXT = 100_000  # characters of a text that a condition puts together
+_MOST_BITS = 4 * MOST_DIGITS
+_OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
-class Number(Decimal):
-    """Any number; never a float, so 0.1 + 0.2 == 0.3."""
+class Untold(Exception):
+    """Why something cannot be told. The words name kinds and fields, never a value: arguments may be secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Stands in a map for what cannot be used: `has` finds it, reading it raises."""
+
+    why: str
+
+
+def number(value: int | float | Decimal | Fraction | str) -> Fraction:
+    """The exact number; a float counts as it is written, so 0.1 is a tenth. Raises Untold beyond MOST_DIGITS."""
+    if isinstance(value, str | float | Decimal):
+        try:
+            value = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
+        except InvalidOperation:
+            raise Untold("a number is too large or too fine") from None
+        if not value.is_finite():
+            raise Untold("what is not a number cannot be computed with")
+        if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MOST_DIGITS:
+            raise Untold("a number is too large or too fine")
+    return _bounded(Fraction(value))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
+        raise Untold("a number is too large or too fine")
+    return value
 
 
 def value_of(value: Any) -> Any:
-    """A Python value as CEL sees it; what has no such form is left out of its map, so that using it raises."""
-    if value is None or isinstance(value, Number | celtypes.BoolType):
+    """A Python value as a condition sees it. Raises Untold for what has no such form."""
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
         return value_of(value.value)
-    if isinstance(value, bool):
-        return celtypes.BoolType(value)
-    if isinstance(value, int | float | Decimal):
-        number = Number(str(value) if isinstance(value, float) else value)
-        if not number.is_finite():
-            raise ValueError("not a number")
-        return number
-    if isinstance(value, str):
-        return celtypes.StringType(value)
+    if isinstance(value, int | float | Decimal | Fraction):
+        return number(value)
     if isinstance(value, datetime):
-        return celtypes.TimestampType(value if value.tzinfo else value.replace(tzinfo=UTC))
-    if isinstance(value, date | clock_time | UUID):
-        return celtypes.StringType(str(value))
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, str | date | clock_time | UUID):
+        return str(value)
     if isinstance(value, Mapping):
-        return celtypes.MapType({celtypes.StringType(str(k)): v for k, v in _kept(value.items())})
-    if isinstance(value, list | tuple | set | frozenset):
-        if len(value) > MOST_ITEMS:
-            raise ValueError("too many items")
-        return celtypes.ListType([value_of(each) for each in value])
-    raise ValueError(f"{type(value).__name__} has no form in a condition")
+        return {str(key): _kept(each) for key, each in _few(value.items(), len(value))}
+    if isinstance(value, list | tuple):
+        return [value_of(each) for each in _few(value, len(value))]
+    if isinstance(value, set | frozenset):
+        return sorted((value_of(each) for each in _few(value, len(value))), key=str)
+    raise Untold(f"{type(value).__name__} has no form in a condition")
 
 
-def _kept(items: Any) -> Any:
-    for number, (key, value) in enumerate(items):
-        if number >= MOST_ITEMS:
-            raise ValueError("too many fields")
-        try:
-            yield key, value_of(value)
-        except ValueError:
-            continue
+def _few(values: Iterable[Any], length: int) -> Iterable[Any]:
+    if length > MOST_ITEMS:
+        raise Untold(f"a list or a map has more than {MOST_ITEMS} items")
+    return values
 
 
-def _same_kind(left: Any, right: Any) -> None:
-    for kind in (Number, celtypes.BoolType, celtypes.StringType, celtypes.TimestampType, celtypes.ListType):
-        if isinstance(left, kind) and isinstance(right, kind):
-            return
-    raise TypeError("these cannot be compared")
+def _kept(value: Any) -> Any:
+    try:
+        return value_of(value)
+    except Untold as error:
+        return Unusable(str(error))
 
 
-def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    def compare(left: Any, right: Any) -> Any:
-        if found := _error(left, right):
-            return found
-        _same_kind(left, right)
-        if isinstance(left, celtypes.BoolType | celtypes.ListType):
-            raise TypeError("these have no order")
-        return celtypes.BoolType(test(left, right))
-
-    return compare
+def truth(value: Any) -> bool:
+    """`value`, which must be true or false itself."""
+    if not isinstance(value, bool):
+        raise Untold("what stands for a condition is neither true nor false")
+    return value
 
 
-def _equal(left: Any, right: Any) -> Any:
-    if found := _error(left, right):
-        return found
+def weight(value: Any) -> int:
+    """How much work it is to go through a value once, in steps."""
+    return len(value) // 8 if isinstance(value, str) else len(value) // 2 if isinstance(value, list) else 0
+
+
+def field(within: Any, name: str) -> Any:
+    """`within.name`."""
+    if not isinstance(within, dict):
+        raise Untold(f"only a map has a field {name}")
+    if name not in within:
+        raise Untold(f"there is no field {name}")
+    found = within[name]
+    if isinstance(found, Unusable):
+        raise Untold(f"a field cannot be used: {found.why}")
+    return found
+
+
+def item(within: Any, key: Any) -> Any:
+    """`within[key]`."""
+    if isinstance(within, dict) and isinstance(key, str):
+        if key not in within:
+            raise Untold("there is no such field in the map")  # the key may be a value
+        return field(within, key)
+    if not (isinstance(within, list) and isinstance(key, Fraction)):
+        raise Untold("a list is read by number, a map by text")
+    if key.denominator != 1 or not 0 <= key < len(within):
+        raise Untold("there is no such item in the list")
+    return within[int(key)]
+
+
+def _kind(value: Any) -> type:
+    return datetime if isinstance(value, datetime) else type(value)
+
+
+def _compare(left: Any, right: Any, kinds: tuple[type, ...], test: Callable[[Any, Any], bool]) -> bool:
+    if _kind(left) is not _kind(right) or _kind(left) not in kinds:
+        raise Untold("these cannot be compared")
+    return test(left, right)
+
+
+def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: _compare(left, right, (Fraction, str, datetime), test)
+
+
+def _alike(left: Any, right: Any) -> bool:
     if left is None or right is None:
-        return celtypes.BoolType(left is right)
-    _same_kind(left, right)
-    if isinstance(left, celtypes.ListType):
-        same = len(left) == len(right) and all(_equal(a, b) for a, b in zip(left, right, strict=True))
-        return celtypes.BoolType(same)
-    return celtypes.BoolType(left == right)
+        return left is right
+    return _compare(left, right, (bool, Fraction, str, datetime), operator.eq)
 
 
-def _unequal(left: Any, right: Any) -> Any:
-    found = _equal(left, right)
-    return found if isinstance(found, Exception) else celtypes.BoolType(not found)
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(_alike(a, b) for a, b in zip(left, right, strict=True))
+    return _alike(left, right)
 
 
-def _contains(item: Any, within: Any) -> Any:
-    if found := _error(item, within):
-        return found
-    if isinstance(within, celtypes.MapType):
-        return celtypes.BoolType(item in within)
-    if not isinstance(within, celtypes.ListType):
-        raise TypeError("only a list or a map holds something")
-    return celtypes.BoolType(any(type(each) is type(item) and _equal(each, item) for each in within))
+def _contains(wanted: Any, within: Any) -> bool:
+    if isinstance(within, dict | frozenset) and isinstance(wanted, str):
+        return wanted in within
+    if not isinstance(within, list) or isinstance(wanted, list | dict | frozenset):
+        raise Untold("only a list or a map holds something, and a map only texts")
+    if wanted is None:
+        return None in within
+    there = [each for each in within if each is not None]
+    alike = [each for each in there if _kind(each) is _kind(wanted)]
+    if wanted in alike:
+        return True
+    if len(alike) < len(there):
+        raise Untold("the list holds what cannot be compared with this")
+    return False
 
 
-def _arithmetic(work: Callable[[Any, Any], Any], *, texts: bool = False) -> Callable[[Any, Any], Any]:
-    def compute(left: Any, right: Any) -> Any:
-        if found := _error(left, right):
-            return found
-        if isinstance(left, Number) and isinstance(right, Number):
-            with localcontext(_EXACT):
-                return Number(work(left, right))
-        if texts and isinstance(left, celtypes.StringType) and isinstance(right, celtypes.StringType):
-            return celtypes.StringType(left + right)
-        raise TypeError("only numbers can be computed with")
+def _arithmetic(work: Callable[[Fraction, Fraction], Fraction]) -> Callable[[Any, Any], Fraction]:
+    def compute(left: Any, right: Any) -> Fraction:
+        if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
+            raise Untold("only numbers can be computed with")
+        return _bounded(work(left, right))
 
     return compute
 
 
-def _error(*values: Any) -> Any:
-    return next((each for each in values if isinstance(each, CELEvalError)), None)
+def _sum(left: Any, right: Any) -> Any:
+    if isinstance(left, str) and isinstance(right, str):
+        if len(left) + len(right) > MOST_TEXT:
+            raise Untold("a text becomes too long")
+        return left + right
+    return _plus(left, right)
 
 
-def _truth(value: Any) -> Any:
-    if not isinstance(value, celtypes.BoolType | CELEvalError):
-        raise TypeError("neither true nor false")
-    return value
+def _divided(left: Fraction, right: Fraction) -> Fraction:
+    if not right:
+        raise Untold("this divides by zero")
+    return left / right
 
 
-def _either(left: Any, right: Any) -> Any:
-    """From left to right: an error on the left stays one, and what is on the right counts only if it is reached."""
-    return left if isinstance(_truth(left), Exception) or left else _truth(right)
+def _negated(value: Any) -> Any:
+    if not isinstance(value, Fraction):
+        raise Untold("only a number has a negative")
+    return -value
 
 
-def _both(left: Any, right: Any) -> Any:
-    return left if isinstance(_truth(left), Exception) or not left else _truth(right)
+def size(value: Any) -> Fraction:
+    """Characters of a text, items of a list, fields of a map."""
+    if not isinstance(value, str | list | dict | frozenset):
+        raise Untold("only texts, lists, maps and groups have a size")
+    return Fraction(len(value))
 
 
-def _not(value: Any) -> Any:
-    return value if isinstance(_truth(value), Exception) else celtypes.BoolType(not value)
+@lru_cache(256)
+def pattern(text: str) -> Any:
+    """The expression, ready to search with, in time that grows with the text only. Raises Untold."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error:
+        raise Untold("this is no regular expression (RE2)") from None
 
 
-def _negative(value: Any) -> Any:
-    if isinstance(value, Exception):
-        return value
-    if not isinstance(value, Number):
-        raise TypeError("only a number has a negative")
-    return Number(-value)
+@lru_cache(64)
+def zone(name: str) -> tzinfo:
+    """A time zone by its name ("Europe/Berlin") or its distance from UTC ("+05:30"). Raises Untold."""
+    if found := _OFFSET.fullmatch(name):
+        distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
+        return timezone(distance if found[1] == "+" else -distance)
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        raise Untold("this is no time zone; write one as Europe/Berlin or +05:30") from None
 
 
-def _chosen(condition: Any, yes: Any, no: Any) -> Any:
-    if isinstance(_truth(condition), Exception):
-        return condition
-    return yes if condition else no
-
-
-def _item(within: Any, key: Any) -> Any:
-    if found := _error(within, key):
-        return found
-    if isinstance(within, celtypes.ListType) and isinstance(key, Number) and key == int(key) and key >= 0:
-        return within[int(key)]
-    if isinstance(within, celtypes.MapType) and isinstance(key, celtypes.StringType):
-        return within[key]
-    raise TypeError("a list is read by number, a map by text")
-
-
-def _size(value: Any) -> Any:
-    if isinstance(value, Exception):
-        return value
-    if not isinstance(value, celtypes.StringType | celtypes.ListType | celtypes.MapType):
-        raise TypeError("this has no size")
-    return Number(len(value))
-
-
-def _numbered(method: Any) -> Callable[..., Any]:
-    """A method of the library's, its integer as a Number."""
-
-    def call(*values: Any) -> Any:
-        found = method(*values)
-        return Number(int(found)) if isinstance(found, int) and not isinstance(found, celtypes.BoolType) else found
-
-    return call
-
-
-def _text_method(method: Any) -> Callable[..., Any]:
-    def call(text: Any, part: Any) -> Any:
-        if not (isinstance(text, celtypes.StringType) and isinstance(part, celtypes.StringType)):
-            raise TypeError("only texts have this")
+def _text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    def call(text: Any, part: Any) -> bool:
+        if not (isinstance(text, str) and isinstance(part, str)):
+            raise Untold("only texts have this")
         return method(text, part)
 
     return call
 
 
-OPERATORS: dict[str, Any] = {
-    "!_": _not,
-    "-_": _negative,
-    "_+_": _arithmetic(lambda a, b: a + b, texts=True),
-    "_-_": _arithmetic(lambda a, b: a - b),
-    "_*_": _arithmetic(lambda a, b: a * b),
-    "_/_": _arithmetic(lambda a, b: a / b),
-    "_%_": _arithmetic(lambda a, b: a % b),
-    "_<_": _ordered(lambda a, b: a < b),
-    "_<=_": _ordered(lambda a, b: a <= b),
-    "_>_": _ordered(lambda a, b: a > b),
-    "_>=_": _ordered(lambda a, b: a >= b),
-    "_==_": _equal,
-    "_!=_": _unequal,
-    "_in_": _contains,
-    "_||_": _either,
-    "_&&_": _both,
-    "_?_:_": _chosen,
-    "_[_]": _item,
+def _clock(read: Callable[[datetime], int]) -> Callable[..., Fraction]:
+    def call(moment: Any, where: Any = "UTC") -> Fraction:
+        if not (isinstance(moment, datetime) and isinstance(where, str)):
+            raise Untold("only a time has this")
+        return Fraction(read(moment.astimezone(zone(where))))
+
+    return call
+
+
+_plus = _arithmetic(operator.add)
+BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
+    "addition_add": _sum,
+    "addition_sub": _arithmetic(operator.sub),
+    "multiplication_mul": _arithmetic(operator.mul),
+    "multiplication_div": _arithmetic(_divided),
+    "multiplication_mod": _arithmetic(lambda a, b: a - b * math.trunc(_divided(a, b))),
+    "relation_lt": _ordered(operator.lt),
+    "relation_le": _ordered(operator.le),
+    "relation_gt": _ordered(operator.gt),
+    "relation_ge": _ordered(operator.ge),
+    "relation_eq": _equal,
+    "relation_ne": lambda a, b: not _equal(a, b),
+    "relation_in": _contains,
 }
-_CLOCK = (
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getFullYear",
-    "getHours",
-    "getMinutes",
-    "getMonth",
-)
-METHODS: dict[str, Any] = {
-    "size": _size,
-    "contains": _text_method(lambda text, part: celtypes.BoolType(str(part) in str(text))),
-    "startsWith": _text_method(lambda text, part: celtypes.BoolType(str(text).startswith(str(part)))),
-    "endsWith": _text_method(lambda text, part: celtypes.BoolType(str(text).endswith(str(part)))),
-    "matches": _text_method(base_functions["matches"]),
-    **{name: _numbered(base_functions[name]) for name in _CLOCK},
+UNARY: dict[str, Callable[[Any], Any]] = {"unary_not": lambda value: not truth(value), "unary_neg": _negated}
+CLOCK: dict[str, Callable[..., Any]] = {  # as CEL counts: from 0, Sunday is 0; only getDate counts from 1
+    "getDate": _clock(lambda at: at.day),
+    "getDayOfMonth": _clock(lambda at: at.day - 1),
+    "getDayOfWeek": _clock(lambda at: at.isoweekday() % 7),
+    "getDayOfYear": _clock(lambda at: at.timetuple().tm_yday - 1),
+    "getFullYear": _clock(lambda at: at.year),
+    "getHours": _clock(lambda at: at.hour),
+    "getMinutes": _clock(lambda at: at.minute),
+    "getMonth": _clock(lambda at: at.month - 1),
 }
+TEXTS: dict[str, Callable[[Any, Any], Any]] = {
+    "contains": _text_method(operator.contains),
+    "endsWith": _text_method(str.endswith),
+    "matches": _text_method(lambda text, part: pattern(part).search(text) is not None),
+    "startsWith": _text_method(str.startswith),
+}
+METHODS: dict[str, Callable[..., Any]] = {"size": size, **TEXTS, **CLOCK}

@@ -1,151 +1,88 @@
 """Conditions of policy rules, in CEL (the Common Expression Language): read once, then asked with facts. PURE.
 
-Stricter than CEL where CEL would let something through: numbers are exact decimals and nothing else, what raises is
-never true, `||` and `&&` read from left to right, and no list operation may stand inside another.
+Stricter than CEL where CEL would let something through: numbers are exact and nothing else, what raises is never
+true, `||` and `&&` read from left to right, and no list operation may stand inside another.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-import celpy
-import celpy.evaluation
-import lark
-from celpy import celtypes
-from celpy.celparser import CELParseError
-from celpy.evaluation import CELEvalError
+from lark import Tree
 
-from bot.condition_values import METHODS, OPERATORS, Number, value_of
+from bot.condition_reading import read
+from bot.condition_telling import MACROS, Telling
+from bot.condition_values import CLOCK, METHODS, Untold, Unusable, number, pattern, size, truth, value_of, zone
+from bot.facts import Facts, Spent
 
 MOST_BYTES = 1_024
-MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
-_REFUSED_MACROS = frozenset({"reduce", "min"})  # not CEL's own
 NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "groups", "now"})
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
 _WINDOW = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 
 
 class ConditionError(ValueError):
-    """The condition cannot be used, or not be told; the text says why."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Spent:
-    """A sum (or, without a field, a count) over the calls of one tool by the same requester within a window."""
-
-    tool: str
-    field: str  # "" counts calls
-    window: int  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a rule may know of a call. A group or a sum that could not be had is None: what needs it raises."""
-
-    tool: str
-    effect: str
-    requester: str
-    args: Mapping[str, Any]
-    channel: str = ""
-    risk: str = "medium"
-    now: datetime | None = None
-    groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
-    channels: Mapping[str, str | None] | None = None  # #name -> id
-    spent: Mapping[Spent, Decimal | None] | None = None
+    """The condition cannot be used, or not be told; the text says why, and names no value."""
 
 
 class Condition:
-    """One condition, read and checked."""
+    """One condition, read and checked. Threads may share it: asking it changes nothing."""
 
     def __init__(self, source: str) -> None:
         """Raises ConditionError for what is no condition, is too long, or names what is not there."""
-        if len(source.encode()) > MOST_BYTES:
-            raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
         self.source = source
+        if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
+            raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
         try:
-            tree = celpy.Environment(runner_class=_Runner).compile(source)
-            self.spent, self.groups = _check(tree)
-        except CELParseError as error:
-            where = f" (line {error.line}, column {error.column})" if error.line else ""
-            raise ConditionError(f"is not CEL{where}; compare, combine with && and ||, negate with !") from None
-        except RecursionError:
-            raise ConditionError("is nested too deeply; split the rule") from None
-        self._tree = tree
+            self._tree = read(source)
+            check = _Check()
+            check.walk(self._tree, frozenset(), False)
+        except Untold as error:
+            raise ConditionError(str(error)) from None
+        self.spent, self.groups, self._names = frozenset(check.sums), frozenset(check.groups), frozenset(check.names)
 
     def holds(self, facts: Facts) -> bool:
         """Whether it is true of `facts`. Raises ConditionError where that cannot be told."""
         sums = facts.spent or {}
 
-        def spent(tool: Any, field: Any, window: Any) -> Number:
-            return _known(sums, Spent(str(tool), str(field), seconds(str(window))))
+        def spent(tool: str, field: str, window: str) -> Fraction:
+            return _known(sums, Spent(tool, field, seconds(window)))
 
-        def count(tool: Any, window: Any) -> Number:
-            return _known(sums, Spent(str(tool), "", seconds(str(window))))
+        def count(tool: str, window: str) -> Fraction:
+            return _known(sums, Spent(tool, "", seconds(window)))
 
-        functions = {**OPERATORS, **METHODS, "spent": spent, "count": count}
         try:
-            runner = _Runner(celpy.Environment(runner_class=_Runner), self._tree, functions)
-            found = runner.evaluate(self._activation(facts))
-        except ConditionError:
-            raise
-        except CELEvalError as error:
-            raise ConditionError(f"could not be told: {_why(error)}") from error
-        except Exception as error:  # whatever a library raises over strange values, it is not a yes
-            raise ConditionError(f"could not be told: {type(error).__name__}") from error
-        if not isinstance(found, celtypes.BoolType | bool):
-            raise ConditionError("is neither true nor false")
-        return bool(found)
+            telling = Telling(self._values(facts), {"size": size, "spent": spent, "count": count})
+            return truth(telling.value(self._tree))
+        except Untold as error:
+            raise ConditionError(f"could not be told: {error}") from None
+        except Exception as error:  # noqa: BLE001 - whatever strange values raise, it is not a yes
+            raise ConditionError(f"could not be told: {type(error).__name__}") from None
 
-    def _activation(self, facts: Facts) -> dict[str, Any]:
+    def _values(self, facts: Facts) -> dict[str, Any]:
+        """What the condition names."""
+        values = {name: value_of(getattr(facts, name)) for name in self._names - {"now"}}
+        values["now"] = value_of(facts.now) if facts.now else Unusable("the time is not known")
         known = facts.groups or {}
-        groups = {name: sorted(found) for name in self.groups if (found := known.get(name)) is not None}
-        values: dict[str, Any] = {
-            "args": dict(facts.args), "requester": facts.requester, "channel": facts.channel, "tool": facts.tool,
-            "effect": facts.effect, "risk": facts.risk, "groups": groups,
-        }  # fmt: skip
-        if facts.now is not None:
-            values["now"] = facts.now
-        return {name: value_of(value) for name, value in values.items()}
+        values["groups"] = {name: _members(known.get(name)) for name in self.groups}
+        return values
 
 
-class _Evaluator(celpy.evaluation.Evaluator):
-    """The library's, but numbers are exact, and an error inside `all` or `exists` stays an error."""
-
-    def literal(self, tree: lark.Tree[Any]) -> Any:
-        token = tree.children[0]
-        if isinstance(token, lark.Token) and token.type in ("INT_LIT", "FLOAT_LIT", "UINT_LIT"):
-            text = token.value.rstrip("uU")
-            return Number(int(text, 16) if "x" in text.lower() else text)
-        return super().literal(tree)
-
-    def sub_evaluator(self, ast: lark.Tree[Any]) -> _Evaluator:
-        return _Evaluator(ast, activation=self.activation)
-
-    def build_ss_macro_eval(self, child: lark.Tree[Any]) -> Any:
-        return self.build_macro_eval(child)
+def _members(found: frozenset[str] | None) -> frozenset[str] | Unusable:
+    return Unusable("its members are not known") if found is None else frozenset(found)
 
 
-class _Runner(celpy.InterpretedRunner):
-    def evaluate(self, context: Any) -> Any:
-        return _Evaluator(ast=self.ast, activation=self.new_activation()).evaluate(context)
-
-
-def _known(sums: Mapping[Spent, Decimal | None], wanted: Spent) -> Number:
+def _known(sums: Mapping[Spent, Decimal | None], wanted: Spent) -> Fraction:
     found = sums.get(wanted)
     if found is None:
-        raise ConditionError(f"could not be told: what was spent with {wanted.tool} is not known")
-    return Number(found)
-
-
-def _why(error: CELEvalError) -> str:
-    words = str(error.args[0]) if error.args else "it raised"
-    return words.partition(" (in activation")[0][:200]
+        raise Untold(f"what was spent with {wanted.tool} is not known")
+    return number(found)
 
 
 def seconds(window: str) -> int:
@@ -157,90 +94,98 @@ def seconds(window: str) -> int:
     return length
 
 
-def _check(tree: lark.Tree[Any]) -> tuple[frozenset[Spent], frozenset[str]]:
-    """The sums and the groups it needs. Raises ConditionError for unknown names, functions and nested macros."""
-    sums: set[Spent] = set()
-    groups: set[str] = set()
-    _walk(tree, frozenset(), False, sums, groups)
-    return frozenset(sums), frozenset(groups)
+class _Check:
+    """Walks a tree for the facts it needs. Raises for unknown names and functions, and for nested list operations."""
 
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.sums: set[Spent] = set()
+        self.groups: set[str] = set()
 
-def _walk(node: Any, bound: frozenset[str], inside: bool, sums: set[Spent], groups: set[str]) -> None:
-    """`bound`: the variable of the macro around; `inside`: whether there is one."""
-    if not isinstance(node, lark.Tree):
-        return
-    if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
-        raise ConditionError("makes objects, which a condition has no use for; compare values instead")
-    if node.data == "ident" and (name := str(node.children[0])) not in NAMES | bound:
-        raise ConditionError(f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}")
-    if node.data == "ident" and str(node.children[0]) == "groups" and "groups" not in bound:
-        raise ConditionError("uses groups as a whole; name one, as in groups.finance")
-    if node.data in ("member_dot", "member_index") and _is_groups(node.children[0]):
-        groups.add(_group(node))
-        return
-    if node.data == "ident_arg":
-        _function(node, sums)
-    if node.data == "member_dot_arg":
-        method = str(node.children[1])
-        if method in MACROS:
-            if inside:
-                raise ConditionError(f"has .{method}() inside another list operation; write two rules")
-            variable, body = _macro(node)
-            _walk(node.children[0], bound, inside, sums, groups)
-            _walk(body, bound | {variable}, True, sums, groups)
+    def walk(self, node: Any, bound: frozenset[str], inside: bool) -> None:
+        """`bound`: the variable of the list operation around; `inside`: whether there is one."""
+        if not isinstance(node, Tree) or node.data == "literal":
             return
-        if method in _REFUSED_MACROS or method not in METHODS:
-            raise ConditionError(f"calls .{method}(), which is not there; there are {', '.join(sorted(METHODS))}")
-    for child in node.children:
-        _walk(child, bound, inside, sums, groups)
+        if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
+            raise ConditionError("makes objects, which a condition has no use for; compare values instead")
+        if node.data == "ident":
+            self._name(str(node.children[0]), bound)
+        elif node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "groups"):
+            self.groups.add(_group(node))
+        elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
+            self._macro(node, bound, inside)
+        else:
+            if node.data == "ident_arg":
+                self._function(node)
+            if node.data == "member_dot_arg":
+                _method(node)
+            for child in node.children:
+                self.walk(child, bound, inside)
+
+    def _name(self, name: str, bound: frozenset[str]) -> None:
+        if name not in NAMES | bound:
+            raise ConditionError(f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}")
+        if name == "groups":
+            raise ConditionError("uses groups as a whole; name one, as in groups.finance")
+        self.names |= {name} - bound
+
+    def _macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
+        target, method, *given = node.children
+        if inside:
+            raise ConditionError(f"has .{method}() inside another list operation; write two rules")
+        if len(given) != 2 or given[0].data != "ident" or str(given[0].children[0]) in NAMES:
+            raise ConditionError(f"needs a new name and a condition in .{method}(name, condition)")
+        self.walk(target, bound, inside)
+        self.walk(given[1], bound | {str(given[0].children[0])}, True)
+
+    def _function(self, node: Tree[Any]) -> None:
+        name, given = str(node.children[0]), node.children[1:]
+        if name not in FUNCTIONS:
+            raise ConditionError(f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}")
+        if name in _SHAPES:
+            self._sum(name, list(_texts(given)), len(given))
+        elif len(given) != 1:
+            raise ConditionError(f"needs one value in {name}()")
+        elif name == "has" and (given[0].data != "member_dot" or _is_ident(given[0].children[0], "groups")):
+            raise ConditionError("needs a field in has(), as in has(args.note)")
+
+    def _sum(self, name: str, words: list[str], given: int) -> None:
+        shape = _SHAPES[name]
+        if len(words) != given or given != shape.count(",") + 1:
+            raise ConditionError(f"needs words in quotes, as in {name}({shape})")
+        tool, field, window = words if name == "spent" else (words[0], "", words[1])
+        if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
+            raise ConditionError(f"needs the names of a tool and a field in {name}({shape})")
+        self.sums.add(Spent(tool, field, seconds(window)))
 
 
-def _is_groups(node: Any) -> bool:
-    while isinstance(node, lark.Tree) and node.data in ("member", "primary") and len(node.children) == 1:
-        node = node.children[0]
-    return isinstance(node, lark.Tree) and node.data == "ident" and str(node.children[0]) == "groups"
+def _is_ident(node: Any, name: str) -> bool:
+    return node.data == "ident" and str(node.children[0]) == name
 
 
-def _group(node: lark.Tree[Any]) -> str:
+def _group(node: Tree[Any]) -> str:
     if node.data == "member_dot":
         return str(node.children[1])
-    literals = list(_literals(node.children[1]))
-    if len(literals) != 1:
+    found = list(_texts(node.children[1:]))
+    if len(found) != 1:
         raise ConditionError('needs a literal group, as in groups.finance or groups["shop-leads"]')
-    return literals[0]
+    return found[0]
 
 
-def _macro(node: lark.Tree[Any]) -> tuple[str, Any]:
-    arguments = node.children[2] if len(node.children) > 2 else None
-    children = arguments.children if isinstance(arguments, lark.Tree) else []
-    names = [str(each.children[0]) for each in children[0].find_data("ident")] if len(children) == 2 else []
-    if len(names) != 1 or names[0] in NAMES:
-        raise ConditionError(f"needs a new name and a condition in .{node.children[1]}(name, condition)")
-    return names[0], children[1]
+def _method(node: Tree[Any]) -> None:
+    method, given = str(node.children[1]), node.children[2:]
+    if method not in METHODS:
+        raise ConditionError(f"calls .{method}(), which is not there; there are {', '.join(sorted(METHODS))}")
+    if len(given) not in ((0, 1) if method in CLOCK else (int(method != "size"),)):
+        raise ConditionError(f"gives .{method}() too many values, or too few")
+    if method == "matches" or method in CLOCK:
+        texts = list(_texts(given))
+        if len(texts) != len(given):
+            raise ConditionError(f"needs words in quotes in .{method}()")
+        for text in texts:
+            (pattern if method == "matches" else zone)(text)
 
 
-def _function(node: lark.Tree[Any], sums: set[Spent]) -> None:
-    name = str(node.children[0])
-    if name not in FUNCTIONS:
-        raise ConditionError(f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}")
-    if name not in ("spent", "count"):
-        return
-    given = node.children[1].children if len(node.children) > 1 else []
-    words = [literal for each in given for literal in _literals(each)]
-    shape = '"tool", "field", "24h"' if name == "spent" else '"tool", "24h"'
-    if len(words) != len(given) or len(words) != shape.count(",") + 1:
-        raise ConditionError(f"needs words in quotes, as in {name}({shape})")
-    tool, field, window = (words[0], words[1], words[2]) if name == "spent" else (words[0], "", words[1])
-    if not _FIELD.fullmatch(tool) or (field and not _FIELD.fullmatch(field)):
-        raise ConditionError(f"needs the names of a tool and a field in {name}({shape})")
-    sums.add(Spent(tool, field, seconds(window)))
-
-
-def _literals(node: Any) -> Iterator[str]:
-    """The text of a lone string literal; nothing for anything else."""
-    while isinstance(node, lark.Tree) and len(node.children) == 1 and node.data != "literal":
-        node = node.children[0]
-    if isinstance(node, lark.Tree) and node.data == "literal":
-        token = node.children[0]
-        if isinstance(token, lark.Token) and token.type == "STRING_LIT" and "\\" not in token.value:
-            yield token.value[1:-1]
+def _texts(nodes: list[Any]) -> Iterator[str]:
+    """The text literals among the nodes."""
+    return (node.children[0] for node in nodes if node.data == "literal" and isinstance(node.children[0], str))

@@ -14,7 +14,8 @@ from pydantic_core import to_jsonable_python
 
 from bot.authority import Authority, Directory
 from bot.clock import Clock
-from bot.policy import Gate, Policy
+from bot.gates import Gate
+from bot.policy import Policy
 from bot.settings import Settings
 from bot.tools import Registry, Tool
 from storage.digest import canonical, digest
@@ -54,7 +55,7 @@ class Core:
 
 def dump_arguments(args: BaseModel) -> str:
     """Validated arguments as canonical JSON: what is stored, shown, digested and run. Raises OddValueError."""
-    return canonical(to_jsonable_python(_opened(args.model_dump(mode="python", exclude_computed_fields=True))))
+    return canonical(to_jsonable_python(opened(args.model_dump(mode="python", exclude_computed_fields=True))))
 
 
 def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
@@ -66,23 +67,26 @@ def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
 def readable_arguments(tool: Tool[Any], text: str) -> dict[str, Any]:
     """Stored arguments as JSON values in the form the tool's own types give them: an amount reads 40.00, not 40."""
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
-    values: dict[str, Any] = to_jsonable_python(_opened(args, exact=False))
+    values: dict[str, Any] = to_jsonable_python(opened(args, exact=False))
     return values
 
 
-def _opened(value: Any, *, exact: bool = True) -> Any:
-    """Secret types opened (Pydantic writes them as stars), sets in order; `exact`: equal decimals in one form."""
+def opened(value: Any, *, exact: bool = True) -> Any:
+    """A dumped value with secret types opened (Pydantic writes them as stars), sets in order.
+
+    `exact`: equal decimals in one form.
+    """
     if isinstance(value, SecretStr | SecretBytes):
         return value.get_secret_value()
     if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
         return json.loads(canonical(value))
     if isinstance(value, dict):
-        return {key: _opened(each, exact=exact) for key, each in value.items()}
+        return {key: opened(each, exact=exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_opened(each, exact=exact) for each in value]
+        return [opened(each, exact=exact) for each in value]
     if isinstance(value, set | frozenset):  # a set has no order of its own, and the digest needs one
-        opened = (_opened(each, exact=exact) for each in value)
-        return sorted(opened, key=lambda each: canonical(to_jsonable_python(each)))
+        members = (opened(each, exact=exact) for each in value)
+        return sorted(members, key=lambda each: canonical(to_jsonable_python(each)))
     return value
 
 

@@ -9,23 +9,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection
-
 from bot.authority import No, Yes
 from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
+from bot.gates import Ask
+from bot.gating import next_moment, still_needed, weigher
 from bot.judging import Edit, Judge, pending_on
-from bot.policy import Ask
 from bot.proposals import RefusedError, find_place
+from bot.requests import Requests, record_refusal, tell
 from bot.routing import Asked, put_cards, route
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, read_submission
 from bot.slack.modals import read_rejection
-from storage import audit, calls, decisions, inbox, moves, outbox, runs
+from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied, Gone, Outcome
 from storage.models import Call, Delivery, Run
-from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.deciding")
 RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
@@ -40,6 +39,14 @@ class _Refused:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Let:
+    """This person may, in that stage of the gate."""
+
+    gate: Ask
+    stage: int
+
+
 class Deciding:
     """One per process; `take` is called by the loop only."""
 
@@ -47,6 +54,7 @@ class Deciding:
         """`judge` knows who may."""
         self._core = core
         self._judge = judge
+        self._requests = Requests(core, judge)
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one click or submitted dialog, and settle it."""
@@ -65,13 +73,13 @@ class Deciding:
             case "approve_all":
                 self._vote_all(delivery, value, "approve")
             case "cancel_run":
-                self._cancel(delivery, target)
+                self._requests.cancel(delivery, target)
             case "retry":
-                self._retry(delivery, target)
+                self._requests.retry(delivery, target)
             case "feedback":
-                self._feedback(delivery, value)
+                self._requests.feedback(delivery, value)
             case "resolve_done" | "resolve_not_done" | "run_again":
-                self._resolve(delivery, target, _int(number), RESOLVE[action])
+                self._requests.resolve(delivery, target, _int(number), RESOLVE[action])
             case _:
                 log.warning("delivery %s: unknown action %r refused", delivery.seq, action[:80])
                 self._settle(delivery, "unknown action refused")
@@ -108,43 +116,40 @@ class Deciding:
         with self._core.store.write() as tx:
             for (call_id, revision), may in zip(targets, weighed, strict=True):
                 if isinstance(may, _Refused):
-                    self._record_refusal(tx, delivery, may.call, verb, may.verdict)
+                    record_refusal(tx, delivery, may.call, verb, may.verdict)
                     told.append(may.sentence)
                     continue
-                outcome = may
+                if isinstance(may, _Let):
+                    may = decisions.vote(
+                        tx, call_id, revision, verb, delivery.user, at=delivery.received_at, reason=reason,
+                        stage=may.stage, weigh=weigher(may.gate),
+                    )  # fmt: skip
                 if isinstance(may, Applied):
-                    at = delivery.received_at
-                    outcome = decisions.vote(tx, call_id, revision, verb, delivery.user, at=at, reason=reason)
-                if isinstance(outcome, Applied):
-                    done.append(outcome.call)
+                    done.append(may.call)
                     continue
-                told.append(self._judge.lost(outcome, delivery.user))
-                if not isinstance(outcome, Gone):  # its card was not up to date when it was clicked
-                    outbox.redraw(tx, outcome.call.plan_id)
+                told.append(self._judge.lost(may, delivery.user))
+                if not isinstance(may, Gone):  # its card was not up to date when it was clicked
+                    outbox.redraw(tx, may.call.plan_id)
             if done and (run := runs.get(tx, done[0].run_id)):
                 effects = [effect_of(self._core, tx, call) for call in done]
-                line = sentences.decision_line(verb, delivery.user, effects, reason)
+                needed = max(still_needed(tx, call) for call in done)
+                line = sentences.decision_line(verb, delivery.user, effects, reason, needed)
                 outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
-            self._tell(tx, delivery, "\n".join(dict.fromkeys(told)))
+            tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
-    def _weigh(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> Outcome | _Refused:
-        """Applied: open, and this person may; else what stands in the way. Looks people up."""
+    def _weigh(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> _Let | Outcome | _Refused:
+        """Whether it is open and this person may; else what stands in the way. Looks people up."""
         with self._core.store.read() as tx:
-            found = decisions.look(tx, call_id, revision, delivery.received_at)
+            found = decisions.look(tx, call_id, revision, at := delivery.received_at)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
         if not isinstance(found, Applied) or run is None:
             return found
-        verdict = self._judge.judge(verb, found.call, run, delivery.user)
-        if isinstance(verdict, Yes):
-            return found
+        verdict, gate = self._judge.judge(verb, found.call, run, delivery.user, at=at), load_gate(found.call.gate)
+        if isinstance(verdict, Yes) and isinstance(gate, Ask):
+            return _Let(gate, verdict.stage)
+        assert isinstance(verdict, No)
         return _Refused(found.call, verdict, self._judge.refusal(verdict, found.call, verb))
-
-    def _record_refusal(self, tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
-        audit.record(
-            tx, "decision.refused", at=delivery.received_at, actor=delivery.user, run_id=call.run_id, call_id=call.id,
-            data={"verb": verb, "why": verdict.why},
-        )  # fmt: skip
 
     def _vote_all(self, delivery: Delivery, value: str, verb: str, reason: str = "") -> None:
         """Vote on every pending call that the clicked card shows, if the plan has not changed since it was drawn."""
@@ -155,7 +160,7 @@ class Deciding:
             return
         with self._core.store.write() as tx:
             outbox.redraw(tx, value.partition(":")[0])
-            self._tell(tx, delivery, sentences.stale_card())
+            tell(tx, delivery, sentences.stale_card())
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _edit(self, delivery: Delivery, call_id: str, revision: int, state: dict[str, Any]) -> None:
@@ -169,7 +174,7 @@ class Deciding:
             return
         tool = core.tools.tools[shown.call.tool]
         parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
-        verdict = self._judge.judge("edit", shown.call, run, delivery.user)
+        verdict = self._judge.judge("edit", shown.call, run, delivery.user, at=at)
         if isinstance(parsed, FieldErrors) or isinstance(verdict, No):
             why = (
                 self._judge.refusal(verdict, shown.call, "edit") if isinstance(verdict, No) else sentences.stale_card()
@@ -177,7 +182,7 @@ class Deciding:
             self._refuse(delivery, why)
             return
         if parsed.changed:
-            edit = self._judge.edit_of(shown, parsed)
+            edit = self._judge.edit_of(run, shown, parsed)
             if isinstance(edit, str):
                 self._refuse(delivery, edit)
                 return
@@ -209,9 +214,10 @@ class Deciding:
                 tx, call.id, call.revision, delivery.user, at=at, arguments=edit.arguments, digest=digest, gate=gate,
                 deadline=min(deadline, call.deadline) if call.deadline else deadline,
                 preview=edit.preview.text, expects=edit.preview.expects,
+                next_at=next_moment(edit.gate, call.asked_at or call.created_at),
             )  # fmt: skip
             if not isinstance(outcome, Applied):
-                self._tell(tx, delivery, self._judge.lost(outcome, delivery.user))
+                tell(tx, delivery, self._judge.lost(outcome, delivery.user))
                 return False
             if place is not None:
                 put_cards(tx, run, call.plan_id, [Asked(outcome.call, edit.gate, place)])
@@ -221,74 +227,14 @@ class Deciding:
                 inbox.settle(tx, delivery, "edited")
         return True
 
-    def _resolve(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> None:
-        with self._core.store.read() as tx:
-            call = calls.get(tx, call_id)
-            run = runs.get(tx, call.run_id) if call else None
-        if call is None or run is None or call.status is CallStatus.REFUSED:  # that one never had a gate
-            self._refuse(delivery, sentences.stale_card())
-            return
-        if isinstance(load_gate(call.gate), Ask):
-            verdict = self._judge.judge("approve", call, run, delivery.user)
-        else:  # policy let it run unasked: who asked for it says what became of it
-            verdict = Yes() if delivery.user == run.requester else No("not_approver")
-        with self._core.store.write() as tx:
-            if isinstance(verdict, No):
-                self._record_refusal(tx, delivery, call, verb, verdict)
-                self._tell(tx, delivery, self._judge.refusal(verdict, call, "approve"))
-            else:
-                outcome = decisions.resolve(tx, call_id, revision, delivery.user, verb, at=delivery.received_at)
-                if not isinstance(outcome, Applied):
-                    self._tell(tx, delivery, self._judge.lost(outcome, delivery.user))
-            inbox.settle(tx, delivery, f"resolve {verb}")
-
-    def _cancel(self, delivery: Delivery, run_id: str) -> None:
-        with self._core.store.write() as tx:
-            run = runs.get(tx, run_id)
-            if run is None or run.requester != delivery.user:
-                self._tell(tx, delivery, sentences.not_your_run(run.requester) if run else sentences.stale_card())
-            elif decisions.cancel(tx, run, at=delivery.received_at, actor=delivery.user):
-                outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
-            else:
-                self._tell(tx, delivery, sentences.nothing_to_cancel())
-            inbox.settle(tx, delivery, "cancel")
-
-    def _retry(self, delivery: Delivery, run_id: str) -> None:
-        with self._core.store.write() as tx:
-            run = runs.get(tx, run_id)
-            newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
-            if run is None or run.requester != delivery.user:
-                self._tell(tx, delivery, sentences.not_your_run(run.requester) if run else sentences.stale_card())
-            elif run.status is not RunStatus.FAILED or newest is None or newest.id != run.id:
-                self._tell(tx, delivery, sentences.nothing_to_retry())
-            else:
-                moves.run(tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error="")
-            inbox.settle(tx, delivery, "retry")
-
-    def _feedback(self, delivery: Delivery, value: str) -> None:
-        word, _, run_id = value.partition(":")
-        with self._core.store.write() as tx:
-            if word in ("good", "bad") and runs.get(tx, run_id):
-                at = delivery.received_at
-                audit.record(tx, "feedback", at=at, actor=delivery.user, run_id=run_id, data={"answer": word})
-                self._tell(tx, delivery, "Thank you, noted.")
-            inbox.settle(tx, delivery, "feedback")
-
     def _refuse(self, delivery: Delivery, text: str) -> None:
         with self._core.store.write() as tx:
-            self._tell(tx, delivery, text)
+            tell(tx, delivery, text)
             inbox.settle(tx, delivery, "refused")
 
     def _settle(self, delivery: Delivery, note: str) -> None:
         with self._core.store.write() as tx:
             inbox.settle(tx, delivery, note)
-
-    def _tell(self, tx: Connection, delivery: Delivery, text: str) -> None:
-        if text:
-            outbox.private(
-                tx, f"private:{delivery.seq}", channel=delivery.channel or delivery.user,
-                thread_ts=delivery.thread_ts, person=delivery.user, text=text,
-            )  # fmt: skip
 
 
 def _value(action: dict[str, Any]) -> str:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from bot.core import Core, load_arguments, readable_arguments
+from bot.core import Core, load_arguments, load_gate, readable_arguments
+from bot.gates import Ask
+from bot.gating import standing, waited
 from bot.slack.fields import values
-from bot.slack.views import CallView, CardView, Value
+from bot.slack.views import CallView, CardView, Progress, Value
 from bot.tools import Tool
 from storage import calls, outbox, runs
-from storage.models import Call, Message, Revision
+from storage.models import Call, Message, Revision, Run, Vote
 from storage.states import CallStatus
 
-DECIDED = (CallStatus.APPROVED, CallStatus.REJECTED)
+DECIDED = (
+    CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.FAILED,
+    CallStatus.UNKNOWN,
+)  # fmt: skip
 
 
 def effect_of(core: Core, tx: Connection, call: Call) -> str:
@@ -58,11 +65,12 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
         preview=call.preview,
         agent_reason=call.reason,
         edited_by=shown.revision.author if shown.revision.author != "agent" else "",
-        decided_by=votes[-1].person if votes else "",
+        decided_by=_deciders(call, votes),
         decided_at=call.decided_at,
         note="" if over else call.note,
         result=call.note if over else "",
         editable=tool is not None and (tool.editable is None or bool(tool.editable)),
+        progress=_progress(call, votes),
     )
 
 
@@ -81,22 +89,60 @@ def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
         return stored
 
 
+def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
+    """Those whose votes have decided it."""
+    if call.status not in DECIDED:
+        return ()
+    verb = "reject" if call.status is CallStatus.REJECTED else "approve"
+    return tuple(vote.person for vote in votes if vote.verb == verb)
+
+
+def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return None
+    if gate.people == 1 and gate.veto == 1:
+        return None
+    seen = standing(gate, votes)
+    approved = tuple(person for people in seen.approved for person in people)
+    return Progress(approved, seen.rejected, seen.needed, seen.stage + 1, len(gate.stages), gate.veto)
+
+
+def _approvers(
+    tx: Connection, now: datetime, run: Run, views: Sequence[CallView], ids: Mapping[str, str]
+) -> dict[str, Any]:
+    """Who may decide about the first call of a card that waits. `ids`: of user groups, by handle."""
+    waiting = next((view for view in views if view.status is CallStatus.PENDING), views[0])
+    call = calls.get(tx, waiting.id)
+    gate = load_gate(call.gate) if call else None
+    if call is None or not isinstance(gate, Ask):
+        return {}
+    stage = standing(gate, calls.votes(tx, call.id, call.revision)).stage
+    who = gate.approvers_of(stage, waited(call, now))
+    own = gate.self_approval or who.requester
+    users = dict.fromkeys((*who.users, *([run.requester] if who.requester else [])))
+    return {
+        "approver_users": tuple(user for user in users if user != run.requester or own),
+        "approver_groups": tuple(ids[handle] for handle in who.groups if handle in ids),
+        "approver_channel": run.channel if who.channel else "",
+        "self_approval": own,
+    }
+
+
 def card_view(core: Core, tx: Connection, row: Message) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
+    now = core.clock.now()
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
     views = [view for call_id in body["calls"] if (view := call_view(core, tx, call_id))]
     if plan is None or run is None or not views:
         return None
     return CardView(
+        **_approvers(tx, now, run, views, body["groups"]),
         plan_id=plan.id,
         plan_revision=plan.revision,
         run_id=run.id,
         requester=run.requester,
         calls=tuple(views),
-        approver_users=tuple(body["users"]),
-        approver_groups=tuple(body["groups"]),
-        approver_channel=body["channel"],
-        self_approval=body["self"],
         origin=body.get("origin", ""),
         card=row.seq or 0,
         part=body["part"],

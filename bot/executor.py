@@ -15,8 +15,11 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
 from bot import again
+from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
-from bot.policy import Allow, Ask, Deny
+from bot.gates import Ask, Deny
+from bot.gathering import facts_of
+from bot.gating import gate_within, standing
 from bot.results import put_table
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.run import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
@@ -58,7 +61,7 @@ class CallExecutor:
         except MismatchError as error:
             self._invalidate(run, shown.call, str(error))
             return
-        if shown.call.status is C.APPROVED and not self._start(run, shown.call):
+        if shown.call.status is C.APPROVED and not self._start(run, shown.call, tool, args):
             return
         context = ToolContext(
             shown.call.id, run.id, run.team, run.requester, run.channel, run.thread_ts, core.clock.now(),
@@ -69,7 +72,9 @@ class CallExecutor:
             tool, args, context, portal=self._portal, executor=self._pool,
             heartbeat=lambda: self._renew(run), beat=core.settings.lease / 3,
         )  # fmt: skip
-        renewed = again.changed(core, tool, args, shown.call, outcome.message) if isinstance(outcome, Changed) else None
+        renewed = (
+            again.changed(core, run, tool, args, shown.call, outcome.message) if isinstance(outcome, Changed) else None
+        )
         self._finish(run, shown, renewed or outcome)
 
     def _renew(self, run: Run) -> None:
@@ -100,8 +105,9 @@ class CallExecutor:
     def _votes(self, call: Call) -> list[str]:
         with self._core.store.read() as tx:
             found = calls.votes(tx, call.id, call.revision)
-        if not found and not isinstance(load_gate(call.gate), Allow):
-            raise MismatchError("nobody approved it")
+        gate = load_gate(call.gate)
+        if isinstance(gate, Deny) or (isinstance(gate, Ask) and standing(gate, found).outcome != "approved"):
+            raise MismatchError("it has not been approved")
         return [vote.digest for vote in found]
 
     def _invalidate(self, run: Run, call: Call, why: str) -> None:
@@ -115,25 +121,49 @@ class CallExecutor:
             else:
                 moves.call(tx, call, C.INVALIDATED, at=now, actor="worker", data={"why": why}, output=output, note=why)
 
-    def _start(self, run: Run, call: Call) -> bool:
-        """Ask policy once more, then write RUNNING, in one transaction; False when it must not start."""
+    def _start(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
+        """Ask policy once more, then write RUNNING, in one transaction; False when it must not start.
+
+        People are looked up before it; what the policy adds up is read again inside it.
+        """
         core, now = self._core, self._core.clock.now()
-        gate = core.policy.gate(call.tool, call.does)
-        shown = load_gate(call.gate)
+        facts = facts_of(core, run, tool, args)
+        with core.store.read() as tx:
+            seen = gate_within(tx, core, run, tool, facts, call)
+        enough = isinstance(seen, Ask) and self._enough(run, call, seen)
         with core.store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             if held.status != "running":
                 return False
+            gate = gate_within(tx, core, run, tool, facts, call)
             match gate:
                 case Deny(reason=reason):
                     output = f"INVALIDATED: policy now forbids it: {reason}"
                     note = f"policy now forbids it: {reason}"
                     moves.call(tx, call, C.INVALIDATED, at=now, actor="policy", output=output, note=note)
                     return False
-                case Ask() if not _covers(shown, gate):
+                case Ask() if not (enough and gate == seen):
                     again.ask(core, tx, run, call, again.stricter(call, gate))
                     return False
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest})
+
+    def _enough(self, run: Run, call: Call, gate: Ask) -> bool:
+        """Whether the votes there are meet the gate that now applies; looks people up when it is another one."""
+        shown = load_gate(call.gate)
+        if not isinstance(shown, Ask):
+            return False
+        with self._core.store.read() as tx:
+            votes, editors = calls.votes(tx, call.id, call.revision), calls.editors(tx, call.id)
+        if shown.same_terms(gate):
+            return standing(shown, votes).outcome == "approved"
+        voters = [vote.person for vote in votes if vote.verb == "approve"]
+        rejected = len(votes) - len(voters)
+        try:
+            return rejected < gate.veto and self._core.authority.met(
+                gate, voters, requester=run.requester, editors=editors, channel=run.channel
+            )
+        except LookupFailedError:
+            return False
 
     def _unknown(self, tx: Any, run: Run, call: Call, why: str) -> None:
         gate = load_gate(call.gate)
@@ -221,14 +251,6 @@ class CallExecutor:
                 )  # fmt: skip
 
         future.add_done_callback(late)
-
-
-def _covers(shown: Allow | Deny | Ask, now: Ask) -> bool:
-    """Whether the gate that was met is as strict as the one that now applies."""
-    if not isinstance(shown, Ask):
-        return False
-    same = ("approvers", "self_approval", "editor_counts")
-    return all(getattr(shown, key) == getattr(now, key) for key in same)
 
 
 def _how(tx: Any, shown: calls.Shown) -> str:

@@ -57,7 +57,7 @@ class Stage(_Frozen):
     """One step of an approval: so many different people of these."""
 
     approvers: Approvers
-    quorum: int = 1
+    quorum: int = Field(1, ge=1)
 
 
 class Escalation(_Frozen):
@@ -81,14 +81,14 @@ class Ask(_Frozen):
 
     verdict: Literal["ask"] = "ask"
     rule: str
-    stages: tuple[Stage, ...]  # one after the other; nobody counts in two of them
+    stages: tuple[Stage, ...] = Field(min_length=1)  # one after the other; nobody counts in two of them
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
-    deadline: int = 3600  # seconds from the moment it is asked
+    deadline: int = Field(3600, gt=0)  # seconds from the moment it is asked
     self_approval: bool = False  # the requester may decide
     editors: Editors = "approvers_and_requester"
     editor_counts: bool = False  # who edits may also approve what came of it
     editable: tuple[str, ...] | None = None  # the fields that may be edited; None: as the tool has it
-    veto: int = 1  # so many rejections end it
+    veto: int = Field(1, ge=1)  # so many rejections end it
     reasons: Reasons = "never"  # which decisions need words of their own
     reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
     escalation: tuple[Escalation, ...] = ()
@@ -103,6 +103,11 @@ class Ask(_Frozen):
             found |= stage.approvers
         return found
 
+    @property
+    def people(self) -> int:
+        """How many different people it takes."""
+        return sum(stage.quorum for stage in self.stages)
+
     def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
         """Who counts in a stage (from 0) once it has waited so long; escalations that are due count in every stage."""
         found = self.stages[stage].approvers
@@ -111,9 +116,15 @@ class Ask(_Frozen):
                 found |= step.approvers
         return found
 
+    def same_terms(self, other: Ask) -> bool:
+        """Whether votes that meet the one meet the other: only who is told, where and until when may differ."""
+        terms = {"stages", "veto", "self_approval", "editor_counts", "reasons"}
+        return self.model_dump(include=terms) == other.model_dump(include=terms)
+
     def moments(self) -> list[int]:
-        """When something is due besides the deadline, in seconds from the moment it is asked, in order."""
-        return sorted({*self.reminders, *(step.after for step in self.escalation)})
+        """When something is due before the deadline, in seconds from the moment it is asked, in order."""
+        due = {*self.reminders, *(step.after for step in self.escalation)}
+        return sorted(moment for moment in due if moment < self.deadline)
 
 
 Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
@@ -165,20 +176,17 @@ def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
 
 
 def stricter(shown: Ask, now: Ask) -> Ask:
-    """The gate that holds where the one shown and the one that applies now differ: both must be met."""
+    """The gate that holds where the one shown and the one that applies now differ: both must be met.
+
+    Whoever meets it has met every stage of either gate, with as many different people of the same approvers. The
+    stages of `shown` stay first and in place, so a vote counts where it was let through; what `now` asks besides
+    comes after them. Doing it again changes nothing: stricter(stricter(a, b), b) == stricter(a, b).
+    """
     if shown == now:
         return shown
-    fits = len(shown.stages) == len(now.stages) and all(
-        a.approvers == b.approvers for a, b in zip(shown.stages, now.stages, strict=True)
-    )
-    stages = (
-        tuple(a if a.quorum >= b.quorum else b for a, b in zip(shown.stages, now.stages, strict=True))
-        if fits
-        else (*shown.stages, *(stage for stage in now.stages if stage not in shown.stages))
-    )
     return now.model_copy(
         update={
-            "stages": stages,
+            "stages": _both_met(shown.stages, now.stages),
             "deadline": min(shown.deadline, now.deadline),
             "self_approval": shown.self_approval and now.self_approval,
             "editor_counts": shown.editor_counts and now.editor_counts,
@@ -186,11 +194,43 @@ def stricter(shown: Ask, now: Ask) -> Ask:
             "editable": _both_allow(shown.editable, now.editable),
             "veto": min(shown.veto, now.veto),
             "reasons": _more_words(shown.reasons, now.reasons),
-            "escalation": now.escalation if shown.escalation == now.escalation else (),
+            "escalation": tuple(step for step in now.escalation if step in shown.escalation),
             "remember": tuple(offer for offer in now.remember if offer in shown.remember),
             "once": now.once if now.once == shown.once else None,
         }
     )
+
+
+def suffice(shown: Ask, now: Ask, ballots: Sequence[Ballot], asked: datetime) -> bool:
+    """Whether `ballots`, let through under `shown` since it was `asked`, meet both gates without asking again.
+
+    They do not where somebody might have been let through who no longer would be, where a reason should have been
+    given, or where they came at the earlier deadline or after it.
+    """
+    both = stricter(shown, now)
+    terms = ("self_approval", "editor_counts", "escalation", "reasons")
+    in_time = [each for each in ballots if each.at < asked + timedelta(seconds=both.deadline)]
+    kept = all(getattr(both, each) == getattr(shown, each) for each in terms)
+    return kept and tally(both, in_time).outcome == "approved"
+
+
+def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """The n-th stage of the same approvers in one is the n-th in the other: the larger quorum counts."""
+    stages = list(first)
+    free = list(range(len(first)))
+    for stage in second:
+        same = next((at for at in free if _people(stages[at]) == _people(stage)), None)
+        if same is None:
+            stages.append(stage)
+            continue
+        free.remove(same)
+        stages[same] = stages[same].model_copy(update={"quorum": max(stages[same].quorum, stage.quorum)})
+    return tuple(stages)
+
+
+def _people(stage: Stage) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+    found = stage.approvers
+    return frozenset(found.users), frozenset(found.groups), found.channel, found.requester
 
 
 def _fewer(one: Editors, other: Editors) -> Editors:

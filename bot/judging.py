@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection
 
-from bot.authority import LookupFailedError, No, Verdict
+from bot.authority import LookupFailedError, No, Verdict, Yes
 from bot.core import Core, dump_arguments, load_arguments, load_gate
-from bot.policy import Allow, Ask, Deny
+from bot.gates import Allow, Ask, Deny, stricter
+from bot.gating import gate_of, standing, waited
 from bot.proposals import preview
 from bot.slack import sentences
 from bot.slack.fields import Parsed
@@ -20,7 +22,7 @@ from bot.slack.text import mention
 from bot.tools import Preview
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Decided, Outcome, TooLate
+from storage.decisions import Decided, Outcome, TooLate, Voted
 from storage.models import Call, Run
 from storage.states import CallStatus
 
@@ -50,19 +52,43 @@ class Judge:
         """Needs nothing but the core."""
         self._core = core
 
-    def judge(self, verb: str, call: Call, run: Run, person: str, *, fresh_editor: bool = False) -> Verdict:
-        """Whether `person` may do `verb` (approve, reject, edit) to this call, by live look-ups."""
+    def judge(
+        self, verb: str, call: Call, run: Run, person: str, *, at: datetime, fresh_editor: bool = False
+    ) -> Verdict:
+        """Whether `person` may do `verb` (approve, reject, edit) to this call as of `at`, by live look-ups.
+
+        A yes to approve carries the stage in which it is given.
+        """
         gate = load_gate(call.gate)
         if not isinstance(gate, Ask):
             return No("not_approver")
-        authority = self._core.authority
+        authority, waiting = self._core.authority, waited(call, at)
+        if verb == "resolve":  # whoever could have approved it says what became of it
+            return self._any_stage(gate, call, run, person, at)
         if verb == "edit":
-            return authority.may_edit(gate, person, requester=run.requester, channel=run.channel)
+            return authority.may_edit(gate, person, requester=run.requester, channel=run.channel, waited=waiting)
         if verb == "reject":
-            return authority.may_reject(gate, person, channel=run.channel)
+            return authority.may_reject(gate, person, requester=run.requester, channel=run.channel, waited=waiting)
         with self._core.store.read() as tx:
             editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
-        return authority.may_approve(gate, person, requester=run.requester, editors=editors, channel=run.channel)
+            votes = [] if fresh_editor else calls.votes(tx, call.id, call.revision)
+        stage = standing(gate, votes).stage
+        verdict = authority.may_approve(
+            gate, person, requester=run.requester, editors=editors, channel=run.channel, stage=stage, waited=waiting
+        )
+        return Yes(stage) if isinstance(verdict, Yes) else verdict
+
+    def _any_stage(self, gate: Ask, call: Call, run: Run, person: str, at: datetime) -> Verdict:
+        with self._core.store.read() as tx:
+            editors = calls.editors(tx, call.id)
+        verdicts = [
+            self._core.authority.may_approve(
+                gate, person, requester=run.requester, editors=editors, channel=run.channel, stage=stage,
+                waited=waited(call, at),
+            )
+            for stage in range(len(gate.stages))
+        ]  # fmt: skip
+        return next((each for each in verdicts if isinstance(each, Yes)), verdicts[0])
 
     def refusal(self, verdict: No, call: Call, verb: str) -> str:
         """The private sentence for who may not."""
@@ -73,6 +99,8 @@ class Judge:
                 return sentences.own_edit()
             case "lookup":
                 return sentences.lookup_failed()
+            case "not_yet":
+                return sentences.not_yet(self._approvers(call))
             case _ if verb == "edit":
                 return sentences.not_an_editor()
             case _:
@@ -83,12 +111,17 @@ class Judge:
         gate = load_gate(call.gate)
         with self._core.store.read() as tx:
             run = runs.get(tx, call.run_id)
+            votes = calls.votes(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
+        stage, waiting = standing(gate, votes).stage, waited(call, self._core.clock.now())
         try:
-            people = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
+            people = self._core.authority.eligible(
+                gate, requester=run.requester, channel=run.channel, stage=stage, waited=waiting
+            )
         except LookupFailedError:
             return ", ".join([*(mention(user) for user in gate.approvers.users), *gate.approvers.groups])
+        people = [user for user in people if user not in {vote.person for vote in votes}]
         named = [mention(user) for user in people[:NAMED]]
         return ", ".join(named) + (f" and {len(people) - NAMED} more" if len(people) > NAMED else "")
 
@@ -107,20 +140,27 @@ class Judge:
                 return sentences.already_decided(by, verb, call.decided_at)
             case TooLate(call=call):
                 return sentences.too_late(call.deadline)
+            case Voted(verb=verb):
+                return sentences.your_own_click(verb)
             case _:
                 return sentences.stale_card()
 
-    def edit_of(self, shown: Shown, parsed: Parsed) -> Edit | str:
-        """A parsed edit with the policy's word on it; a sentence when policy forbids it."""
+    def edit_of(self, run: Run, shown: Shown, parsed: Parsed) -> Edit | str:
+        """A parsed edit with the policy's word on it; a sentence when policy forbids it.
+
+        Where policy says something else of the new arguments than of the old, both gates have to be met.
+        """
         call, core = shown.call, self._core
         tool = core.tools.tools[call.tool]
         args = load_arguments(tool, json.dumps(parsed.arguments))
-        before, now = load_gate(call.gate), core.policy.gate(call.tool, call.does)
+        before, now = load_gate(call.gate), gate_of(core, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
                 return f"Policy forbids this: {sentences.said(reason)}"
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit
+            case Ask() if isinstance(before, Ask):
+                now = stricter(before, now)
             case _:
                 pass
         assert isinstance(now, Ask)

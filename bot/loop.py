@@ -23,6 +23,7 @@ from bot.core import Core
 from bot.deciding import Deciding
 from bot.drawing import effect_of
 from bot.intake import Intake
+from bot.nudging import Nudging
 from bot.slack import sentences
 from storage import calls, decisions, inbox, moves, outbox, runs
 from storage.models import Call, Delivery
@@ -50,6 +51,7 @@ class Loop:
         self._deciding = deciding
         self._advance = advance
         self._warm = warm
+        self._nudging = Nudging(core)
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._going = threading.Event()
@@ -116,6 +118,7 @@ class Loop:
         self._core.calm()
         self._take_in()
         self._expire()
+        self._nudging.tell()
         self._reclaim()
         self._hand_out()
         self._look_again_at_the_next_deadline()
@@ -248,7 +251,8 @@ class Loop:
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._core.clock.now()
         with self._core.store.read() as tx:
-            nearest = calls.next_deadline(tx)
+            moments = [each for each in (calls.next_deadline(tx), calls.next_telling(tx)) if each is not None]
+        nearest = min(moments, default=None)
         if nearest is not None:
             self._scheduler_wake(nearest - now if nearest > now else OVERDUE, "deadline")
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable
-from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bot.facts import Facts
+from bot.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
 from bot.policy_file import (
     ASK_KEYS,
     EFFECTS,
-    Editors,
     Loc,
     Options,
     Places,
@@ -26,49 +26,10 @@ from bot.policy_file import (
     seconds,
     sentence_for,
 )
+from bot.rules import Needs, Rule
 
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Allow(_Frozen):
-    """It may run without asking."""
-
-    verdict: Literal["allow"] = "allow"
-    rule: str
-
-
-class Deny(_Frozen):
-    """It may not run, whoever says yes."""
-
-    verdict: Literal["deny"] = "deny"
-    rule: str
-    reason: str
-
-
-class Approvers(_Frozen):
-    """Who may decide: people, user groups by handle, or the members of the channel where it was asked."""
-
-    users: tuple[str, ...] = ()  # Slack user ids
-    groups: tuple[str, ...] = ()  # handles without @
-    channel: bool = False
-
-
-class Ask(_Frozen):
-    """People decide."""
-
-    verdict: Literal["ask"] = "ask"
-    rule: str
-    approvers: Approvers
-    post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
-    deadline: int = 3600  # seconds from the moment it is asked
-    self_approval: bool = False  # the requester may decide
-    editors: Editors = "approvers_and_requester"
-    editor_counts: bool = False  # who edits may also approve what came of it
-
-
-Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
+__all__ = ["Allow", "Approvers", "Ask", "Deny", "Gate", "Judged", "Policy", "PolicyError", "Stage", "Tried", "parse"]
+ONCE = Offer(where="everywhere", lasts=30 * 86_400, uses=1000)  # what verdict = "once" remembers: these very arguments
 
 
 class PolicyError(ValueError):
@@ -79,52 +40,78 @@ class PolicyError(ValueError):
         super().__init__("\n  ".join([f"the policy {source} cannot be used:", *problems]))
 
 
-class Rule(_Frozen):
-    """One rule: the calls it is about, and its gate."""
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What one rule said of a call."""
 
-    tools: tuple[str, ...]  # fnmatch patterns, case-sensitive
-    effects: tuple[str, ...]
-    gate: Gate
-
-    def matches(self, tool: str, does: str) -> bool:
-        """Whether a call of `tool` with effect class `does` falls under this rule."""
-        return does in self.effects and any(fnmatchcase(tool, each) for each in self.tools)
-
-    def names(self, tool: str) -> bool:
-        """Whether a pattern of this rule other than * fits the tool."""
-        return any(each.strip("*") and fnmatchcase(tool, each) for each in self.tools)
-
-    def covers(self) -> frozenset[str]:
-        """The effect classes of which this rule takes every call, whatever the tool is called."""
-        return frozenset(self.effects) if any(not each.strip("*") for each in self.tools) else frozenset()
+    rule: str
+    fits: bool | None  # None: it could not be told
+    why: str  # what decided it, for people
 
 
-class Policy(_Frozen):
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The gate, and how the policy came to it."""
+
+    gate: Allow | Deny | Ask
+    tried: tuple[Tried, ...]
+
+
+class Policy(BaseModel):
     """A whole policy, read and checked; `parse` makes one."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
     source: str
     rules: tuple[Rule, ...]
     default: Ask | None  # None only where the rules leave no call that changes something to it
     asking: frozenset[str] = frozenset()  # tools that read, but more than is allowed unasked (Tool.asks)
 
-    def gate(self, tool: str, does: str) -> Allow | Deny | Ask:
-        """What holds for a call of `tool` with effect class `does` (read, write or destructive).
+    def gate(self, facts: Facts) -> Allow | Deny | Ask:
+        """What holds for a call; see `judged`."""
+        return self.judged(facts).gate
 
-        The first matching rule applies; otherwise reads are allowed and all else asks. An effect class
-        nobody knows counts as destructive, and is never allowed unasked. The tools in `asking` are allowed
-        only by a rule that names them, not by one for all tools.
+    def judged(self, facts: Facts) -> Judged:
+        """What holds for a call, and why.
+
+        The first matching rule applies, but a deny that matches wins wherever it stands; otherwise reads are allowed
+        and all else asks. What cannot be told of a rule counts as a match where it denies or asks, and where it
+        allows, nothing is allowed any more. An effect class nobody knows counts as destructive and is never allowed.
+        The tools in `asking` are allowed only by a rule that names them, not by one for all tools.
         """
-        known = does in EFFECTS
+        known = facts.effect in EFFECTS
+        tried: list[Tried] = []
+        found: Allow | Ask | None = None
+        doubtful = not known
         for rule in self.rules:
-            fits = rule.matches(tool, does if known else "destructive")
-            allows = rule.gate.verdict == "allow"
-            if fits and not (allows and (not known or (tool in self.asking and not rule.names(tool)))):
-                return rule.gate
-        if does == "read" and tool not in self.asking:
-            return Allow(rule="default")
-        if self.default is None:
-            return Deny(rule="default", reason=f"no rule names who may decide about the effect {does!r}")
-        return self.default
+            fits, why = rule.fits(facts, facts.effect if known else "destructive")
+            tried.append(Tried(rule.name, fits, why))
+            if fits is False:
+                continue
+            if isinstance(rule.gate, Deny):
+                reason = rule.gate.reason if fits else f"it could not be told whether {rule.name!r} applies: {why}"
+                return Judged(rule.gate.model_copy(update={"reason": reason}), tuple(tried))
+            if found is None and isinstance(rule.gate, Allow):
+                doubtful = doubtful or fits is None
+                if not doubtful and (facts.tool not in self.asking or rule.names(facts.tool)):
+                    found = rule.gate
+            elif found is None:
+                found = rule.gate
+        if found is None and facts.effect == "read" and facts.tool not in self.asking and not doubtful:
+            found = Allow(rule="default")
+        return Judged(self._narrowed(found or self.default, facts.effect), tuple(tried))
+
+    def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
+        """What cannot be undone is never remembered; what nobody can decide is denied."""
+        if gate is None:
+            return Deny(rule="default", reason=f"no rule names who may decide about the effect {effect!r}")
+        if isinstance(gate, Ask) and effect not in ("read", "write"):
+            return gate.model_copy(update={"remember": (), "once": None})
+        return gate
+
+    def needs(self, tool: str, effect: str, risk: str) -> Needs:
+        """What has to be looked up before a call can be judged: only what the rules for such calls name."""
+        about = [rule for rule in self.rules if rule.is_about(tool, effect if effect in EFFECTS else None, risk)]
+        return Needs.of(about)
 
     def asks(self) -> list[Ask]:
         """Every gate of this policy that asks people, in the order of the rules, the default last."""
@@ -167,7 +154,8 @@ def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], No
     """The policy that `written` means; what makes no sense as a whole is told to `problem`."""
     default = _ask("default", written.defaults, Options())
     rules: list[Rule] = []
-    covered: set[str] = set()
+    covered: set[str] = set()  # the effects of which no later rule sees a call
+    answered: set[str] = set()  # the effects of which no call is left to the default
     names = {"default"}
     for index, each in enumerate(written.rule):
         name = each.name or f"rule {index + 1}"
@@ -176,17 +164,24 @@ def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], No
         names.add(name)
         for key, sentence in odd_keys(each):
             problem(("rule", index, key), sentence)
-        if set(each.effect) <= covered:
+        if set(each.effect) <= covered and each.verdict != "deny":
             problem(("rule", index), "can never apply: an earlier rule takes every such call; move it up")
         gate: Gate | None = _ask(name, each, written.defaults)
-        if each.verdict != "ask":
+        if each.verdict == "once" and isinstance(gate, Ask):
+            gate = gate.model_copy(update={"remember": (), "once": ONCE})
+        if each.verdict in ("allow", "deny"):
             gate = Allow(rule=name) if each.verdict == "allow" else Deny(rule=name, reason=each.reason or "")
         if gate is None:
             problem(("rule", index, "approvers"), "nobody could decide; name them here or under [defaults]")
             continue
-        rules.append(Rule(tools=tuple(each.tool), effects=tuple(each.effect), gate=gate))
-        covered |= rules[-1].covers()
-    if default is None and not {"write", "destructive"} <= covered:
+        rule = Rule(
+            name=name, tools=tuple(each.tool), effects=tuple(each.effect), risks=tuple(each.risk),
+            channels=tuple(each.channel), requesters=tuple(each.requester), when=each.when or "", gate=gate,
+        )  # fmt: skip
+        rules.append(rule)
+        answered |= rule.covers()
+        covered |= rule.covers() if gate.verdict != "deny" else set()  # a later deny still wins
+    if default is None and not {"write", "destructive"} <= answered:
         remedy = 'add approvers = ["@your-group"] there, or a last [[rule]] for tool = "*"'
         problem(("defaults", "approvers"), f"nobody could decide about calls that no rule matches; {remedy}")
     return Policy(source=source, rules=tuple(rules), default=default)
@@ -194,15 +189,38 @@ def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], No
 
 def _ask(name: str, first: Options, second: Options) -> Ask | None:
     """The gate that `first` asks for, filled up from `second`; None where neither names approvers."""
-    chosen = second.model_dump(exclude_none=True) | first.model_dump(exclude_none=True, include=set(ASK_KEYS))
-    who: list[str] = chosen.pop("approvers", [])
-    if not who:
+    own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
+    chosen = second.model_dump(exclude_none=True)
+    if "stages" in own or "approvers" in own:  # who decides is said in one place
+        for key in ("stages", "approvers", "quorum"):
+            chosen.pop(key, None)
+    chosen |= own
+    steps = chosen.pop("stages", None)
+    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
+    if steps is None and who:
+        steps = [{"approvers": who, "quorum": quorum}]
+    if not steps:
         return None
     if "deadline" in chosen:
         chosen["deadline"] = seconds(chosen["deadline"])
-    approvers = Approvers(
-        users=tuple(dict.fromkeys(each for each in who if each[0] in "UW")),
-        groups=tuple(dict.fromkeys(each[1:] for each in who if each[0] == "@")),
-        channel="channel" in who,
+    return Ask(
+        rule=name,
+        stages=tuple(Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps),
+        reminders=tuple(sorted({seconds(each) for each in chosen.pop("reminders", ())})),
+        escalation=tuple(
+            Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
+            for each in sorted(chosen.pop("escalation", ()), key=lambda each: seconds(each["after"]))
+        ),
+        remember=tuple(Offer(**{**each, "lasts": seconds(each["lasts"])}) for each in chosen.pop("remember", ())),
+        **chosen,
     )
-    return Ask(rule=name, approvers=approvers, **chosen)
+
+
+def _approvers(who: Iterable[str]) -> Approvers:
+    who = tuple(dict.fromkeys(who))
+    return Approvers(
+        users=tuple(each for each in who if each[0] in "UW"),
+        groups=tuple(each[1:] for each in who if each[0] == "@"),
+        channel="channel" in who,
+        requester="requester" in who,
+    )

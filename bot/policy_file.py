@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
 from pydantic_core import ErrorDetails
 
-Editors = Literal["approvers", "approvers_and_requester", "nobody"]
+from bot.gates import Editors, Reasons
+
 EFFECTS = ("read", "write", "destructive")
+RISKS = ("low", "medium", "high")
 DEADLINE_MIN, DEADLINE_MAX = 30, 30 * 86_400  # seconds
 
 _DEADLINE = re.compile(r"([1-9][0-9]{0,8})([smhd])")
@@ -21,12 +23,18 @@ _USER = re.compile(r"[UW][A-Z0-9]{2,30}")
 _GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
-ASK_KEYS = frozenset({"approvers", "post_to", "deadline", "self_approval", "editors", "editor_counts"})
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 _WORDS = {  # Pydantic's kinds of complaint in the words of the file's author
     "extra_forbidden": "unknown key; correct or remove it",
-    "missing": 'is missing; write "allow", "deny" or "ask"',
+    "missing": 'is missing; write "allow", "deny", "ask" or "once"',
     "string_type": "write it in quotes",
     "bool_type": "write true or false",
+    "int_type": "write a whole number",
+    "greater_than_equal": "write a larger number",
+    "less_than_equal": "write a smaller number",
+    "too_short": "name at least one",
+    "too_long": "there are too many; name fewer",
     "list_type": "write a list, [ … ]",
     "model_type": "write a table",
     "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
@@ -40,26 +48,69 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _people(values: list[str]) -> list[str]:
+    """A list of approvers, checked."""
+    if not values:
+        raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
+    for each in values:
+        if each not in ("channel", "requester") and not _USER.fullmatch(each) and not _GROUP.fullmatch(each):
+            remedy = 'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), "channel" or "requester"'
+            raise ValueError(f"{each!r} names nobody; {remedy}")
+    return values
+
+
+def _lasting(value: str) -> str:
+    """A duration, checked."""
+    if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
+        raise ValueError(f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d')
+    return value
+
+
+People = Annotated[list[str], AfterValidator(_people)]
+Lasting = Annotated[str, AfterValidator(_lasting)]
+Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
+
+
+class StageEntry(_Strict):
+    """One of `stages`."""
+
+    approvers: People
+    quorum: Count = 1
+
+
+class EscalationEntry(_Strict):
+    """One of `escalation`."""
+
+    after: Lasting
+    approvers: People
+
+
+class OfferEntry(_Strict):
+    """One of `remember`."""
+
+    fields: list[str] | None = None
+    where: Literal["thread", "everywhere"] = "thread"
+    lasts: Lasting = "1d"
+    uses: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
 class Options(_Strict):
     """How to ask: what [defaults] and every rule that asks may say."""
 
-    approvers: list[str] | None = None
+    approvers: People | None = None
+    quorum: Count | None = None
+    stages: Annotated[list[StageEntry], Field(min_length=1, max_length=MOST_STEPS)] | None = None
+    veto: Count | None = None
     post_to: str | None = None
     deadline: str | None = None
+    reminders: Annotated[list[Lasting], Field(max_length=MOST_STEPS)] | None = None
+    escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
     self_approval: bool | None = None
     editors: Editors | None = None
     editor_counts: bool | None = None
-
-    @field_validator("approvers")
-    @classmethod
-    def _approvers(cls, values: list[str]) -> list[str]:
-        if not values:
-            raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
-        for each in values:
-            if each != "channel" and not _USER.fullmatch(each) and not _GROUP.fullmatch(each):
-                remedy = 'write a user id ("U0123"), a lower-case group handle ("@shop-leads") or "channel"'
-                raise ValueError(f"{each!r} names nobody; {remedy}")
-        return values
+    editable: list[str] | None = None
+    reasons: Reasons | None = None
+    remember: Annotated[list[OfferEntry], Field(max_length=MOST_STEPS)] | None = None
 
     @field_validator("post_to")
     @classmethod
@@ -76,6 +127,16 @@ class Options(_Strict):
             raise ValueError(f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d')
         return value
 
+    @field_validator("editable")
+    @classmethod
+    def _editable(cls, values: list[str]) -> list[str]:
+        if not all(_FIELD.fullmatch(each) for each in values):
+            raise ValueError('write names of fields, as in ["amount"]; [] lets nobody edit')
+        return values
+
+
+ASK_KEYS = frozenset(Options.model_fields)
+
 
 class RuleEntry(Options):
     """One [[rule]]."""
@@ -83,10 +144,14 @@ class RuleEntry(Options):
     name: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")] | None = None
     tool: list[str] = ["*"]
     effect: list[str] = list(EFFECTS)
-    verdict: Literal["allow", "deny", "ask"]
+    risk: list[str] = list(RISKS)
+    channel: list[str] = []
+    requester: list[str] = []
+    when: str | None = None
+    verdict: Literal["allow", "deny", "ask", "once"]
     reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
 
-    @field_validator("tool", "effect", mode="before")
+    @field_validator("tool", "effect", "risk", "channel", "requester", mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value
@@ -104,6 +169,35 @@ class RuleEntry(Options):
         if not values or not set(values) <= set(EFFECTS):
             raise ValueError(f"write one of {', '.join(EFFECTS)}, or a list of them")
         return values
+
+    @field_validator("risk")
+    @classmethod
+    def _risk(cls, values: list[str]) -> list[str]:
+        if not values or not set(values) <= set(RISKS):
+            raise ValueError(f"write one of {', '.join(RISKS)}, or a list of them")
+        return values
+
+    @field_validator("channel")
+    @classmethod
+    def _channel(cls, values: list[str]) -> list[str]:
+        if not values or not all(_CHANNEL.fullmatch(each) for each in values):
+            raise ValueError('write a channel id ("C0123"), a lower-case name ("#finance") or a list of them')
+        return values
+
+    @field_validator("requester")
+    @classmethod
+    def _requester(cls, values: list[str]) -> list[str]:
+        if not values or not all(_USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values):
+            raise ValueError('write a user id ("U0123"), a lower-case group handle ("@support") or a list of them')
+        return values
+
+    @field_validator("when")
+    @classmethod
+    def _when(cls, value: str) -> str:
+        from bot.conditions import Condition  # only now: the library behind it takes a moment to load
+
+        Condition(value)  # says itself what is wrong
+        return value
 
 
 class PolicyFile(_Strict):
@@ -140,9 +234,16 @@ def sentence_for(error: ErrorDetails) -> str:
 def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
     verdict = f'verdict = "{rule.verdict}"'
-    if rule.verdict != "ask":
+    if rule.verdict not in ("ask", "once"):
         for key in sorted(rule.model_fields_set & ASK_KEYS):
             yield key, f"means nothing with {verdict}; remove it"
+    if rule.verdict == "once" and rule.remember is not None:
+        yield "remember", 'means nothing with verdict = "once", which remembers by itself; remove it'
+    if rule.stages is not None and (rule.approvers is not None or rule.quorum is not None):
+        yield "stages", "name their own approvers and quorums; remove approvers and quorum beside them"
+    if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
+        key = "remember" if rule.remember else "verdict"
+        yield key, "what cannot be undone is asked every time; nothing is remembered"
     if rule.verdict == "deny" and rule.reason is None:
         yield "reason", 'is missing; tell the person who asks why (reason = "…")'
     if rule.verdict != "deny" and rule.reason is not None:

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ValidationError
 from bot.agent.planner import Proposed
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
-from bot.policy import Allow, Ask, Deny
+from bot.gates import Allow, Ask, Deny
+from bot.gating import gate_of, next_moment
 from bot.tools import REASON_FIELD, Preview, Tool
 from storage import calls
 from storage.digest import OddValueError, parse_object
@@ -34,7 +35,7 @@ class Place:
 
     kind: str  # thread | channel | people
     targets: tuple[str, ...]  # channel id, or user ids
-    groups: tuple[str, ...] = ()  # ids of the user groups among the approvers, to name them
+    groups: tuple[tuple[str, str], ...] = ()  # handle and id of the user groups among the approvers, to name them
 
 
 @dataclass(slots=True)
@@ -59,7 +60,8 @@ class RefusedError(Exception):
 
 def prepare(core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]) -> list[Prepared]:
     """Give every proposed call a verdict. `taken`: provider call ids already in the thread's transcript."""
-    result, seen, pending = [], set(taken), 0
+    result: list[Prepared] = []
+    seen = set(taken)
     for position, each in enumerate(proposed):
         provider_id = each.provider_id if each.provider_id and each.provider_id not in seen else ""
         call = Call(
@@ -72,17 +74,16 @@ def prepare(core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], ta
         try:
             if run.calls + position >= core.settings.max_calls:
                 raise RefusedError(f"REFUSED: this request may propose {core.settings.max_calls} calls at most.")
-            _judge(core, run, each, prepared, pending)
+            _judge(core, run, each, prepared, result)
         except RefusedError as refusal:
             call.status, call.output, call.note = CallStatus.REFUSED, refusal.output, refusal.note
             prepared.birth["refused"] = refusal.note
             prepared.tell_requester = refusal.note if refusal.tell else ""
-        pending += call.status is CallStatus.PENDING
         result.append(prepared)
     return result
 
 
-def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, pending: int) -> None:
+def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier: Sequence[Prepared]) -> None:
     call = prepared.call
     tool = core.tools.get(proposed.name)
     if tool is None:
@@ -97,7 +98,8 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, pending
                 "REFUSED: a person rejected this very call in this request. Change it, or ask the requester.",
                 "the same call was rejected before",
             )
-    gate = core.policy.gate(tool.name, tool.does)
+    siblings = [(each.call.tool, each.revision.arguments) for each in earlier if each.revision]
+    gate = gate_of(core, run, tool, args, siblings=siblings)
     prepared.gate = gate
     match gate:
         case Deny(reason=reason):
@@ -106,9 +108,10 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, pending
             call.status = CallStatus.APPROVED
             prepared.birth["approved_by"] = f"policy: {rule}"
         case Ask():
-            _limits(core, run, pending)
+            _limits(core, run, sum(each.call.status is CallStatus.PENDING for each in earlier))
             prepared.place = find_place(core, run, gate)
-            call.status = CallStatus.PENDING
+            call.status, call.asked_at = CallStatus.PENDING, call.created_at
+            call.next_at = next_moment(gate, call.created_at)
             call.deadline = call.created_at + timedelta(seconds=gate.deadline)
             seen = preview(tool, args)
             call.preview, call.expects = seen.text, seen.expects
@@ -153,17 +156,21 @@ def _limits(core: Core, run: Run, pending: int) -> None:
 
 
 def find_place(core: Core, run: Run, gate: Ask) -> Place:
-    """Where the approvers will see the card; raises RefusedError when nobody could decide or Slack cannot be asked."""
+    """Where the first approvers will see the card; raises RefusedError when it cannot be approved.
+
+    That is when too few people could, or when Slack cannot be asked.
+    """
+    asker, channel = run.requester, run.channel
     try:
-        eligible = core.authority.eligible(gate, requester=run.requester, channel=run.channel)
-        if not eligible:
-            raise RefusedError(
-                "REFUSED: this needs an approval, and none of its approvers can be reached.",
-                "none of its approvers can be reached",
-                tell=True,
-            )
-        found = [core.directory.group(handle) for handle in gate.approvers.groups]
-        return replace(_place(core, run, gate, eligible), groups=tuple(group.id for group in found if group))
+        eligible = core.authority.eligible(gate, requester=asker, channel=channel)
+        enough = bool(eligible) and gate.people == 1
+        missing = 0 if enough else core.authority.shortage(gate, requester=asker, channel=channel)
+        if missing > 0:
+            note = "none of its approvers can be reached"
+            if gate.people > 1:
+                note = f"it needs {gate.people} people to approve it, and {missing} too few can be reached"
+            raise RefusedError(f"REFUSED: this needs an approval, and {note}.", note, tell=True)
+        return replace(place_for(core, run, gate, eligible), groups=group_ids(core, gate))
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
         raise RefusedError(
@@ -173,7 +180,15 @@ def find_place(core: Core, run: Run, gate: Ask) -> Place:
         ) from error
 
 
-def _place(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
+def group_ids(core: Core, gate: Ask) -> tuple[tuple[str, str], ...]:
+    """Handle and id of every user group the gate names; raises LookupFailedError."""
+    everybody = gate.approvers_of(0, timedelta(seconds=gate.deadline)) | gate.approvers
+    found = [(handle, core.directory.group(handle)) for handle in everybody.groups]
+    return tuple((handle, group.id) for handle, group in found if group)
+
+
+def place_for(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
+    """Where these people will see the card; raises LookupFailedError."""
     people = Place("people", tuple(eligible[:MOST_MESSAGES]))
     if gate.post_to == "approvers":
         return people

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from bot.policy import Ask, Gate
+from bot.gates import Ask, Gate
 from bot.proposals import Place
 from bot.slack import sentences
 from storage import outbox
@@ -32,15 +32,13 @@ def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) ->
     withdraw(tx, plan_id, {each.call.id for each in asked})
     routes: dict[str, list[Asked]] = {}
     for each in asked:
-        key = json.dumps(
-            [each.place.kind, each.place.targets, each.gate.approvers.model_dump(), each.gate.self_approval]
-        )
+        key = json.dumps([each.place.kind, each.place.targets, route(each.gate)])
         routes.setdefault(key, []).append(each)
     for group in routes.values():
         parts = [group[i : i + CALLS_PER_CARD] for i in range(0, len(group), CALLS_PER_CARD)]
         for number, part in enumerate(parts, 1):
             for target in part[0].place.targets:
-                outbox.put(tx, _card(run, plan_id, part, target, number, len(parts)))
+                outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
         place = group[0].place
         if place.kind != "thread":
             where = place.targets[0] if place.kind == "channel" else ""
@@ -58,15 +56,13 @@ def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
             outbox.redraw(tx, plan_id)
 
 
-def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int, parts: int) -> Message:
+def card_row(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1) -> Message:
+    """One copy of a card, for a channel or a person."""
     first = part[0]
-    approvers, thread = first.gate.approvers, first.place.kind == "thread"
+    thread = first.place.kind == "thread"
     body = {
         "calls": [each.call.id for each in part],
-        "users": [u for u in approvers.users if u != run.requester or first.gate.self_approval],
-        "groups": first.place.groups,
-        "channel": run.channel if approvers.channel else "",
-        "self": first.gate.self_approval,
+        "groups": dict(first.place.groups),
         "elsewhere": not thread,
         "part": number,
         "parts": parts,
@@ -84,4 +80,5 @@ def _card(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: in
 
 def route(gate: Gate) -> object:
     """What decides who sees a card, and where."""
-    return (gate.approvers, gate.self_approval, gate.post_to) if isinstance(gate, Ask) else None
+    fields = {"stages", "escalation", "self_approval", "post_to", "veto"}
+    return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None

@@ -12,7 +12,7 @@ from sqlmodel import col
 
 from storage.models import Call, Plan, Revision, Run, Vote, values
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, insert_into, rows
+from storage.store import first, insert_into, readable, rows
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
@@ -54,6 +54,13 @@ _OPEN_OF = (
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
     .where(col(Run.status).in_(UNFINISHED))
 )
+_TO_TELL = (
+    select(Call)
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.next_at) <= bindparam("now_"))
+    .order_by(col(Call.next_at))
+    .limit(100)
+)
+_NEXT_TELLING = select(func.min(col(Call.next_at))).where(col(Call.status) == CallStatus.PENDING)
 _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
 
 
@@ -151,6 +158,23 @@ def due(tx: Connection, horizon: datetime) -> list[str]:
 def next_deadline(tx: Connection) -> datetime | None:
     """The nearest deadline of a call that waits for people."""
     return tx.scalar(_NEXT_DEADLINE)
+
+
+def to_tell(tx: Connection, now: datetime) -> list[Call]:
+    """Pending calls of which people have to be told something now, the longest due first."""
+    return readable(tx, Call, col(Call.id), _TO_TELL, now_=now)
+
+
+def next_telling(tx: Connection) -> datetime | None:
+    """When people have next to be told something about a pending call."""
+    return tx.scalar(_NEXT_TELLING)
+
+
+def told(tx: Connection, call: Call, *, stage: int, moments: int, next_at: datetime | None) -> bool:
+    """People have been told; False when the call has moved or changed meanwhile."""
+    where = (col(Call.id) == call.id, col(Call.revision) == call.revision, col(Call.status) == CallStatus.PENDING)
+    columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
+    return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
 
 
 def pending_of(tx: Connection, team: str, requester: str) -> int:

@@ -7,7 +7,6 @@ compare-and-swap on status, revision and deadline. The loser gets a typed outcom
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, update
@@ -15,87 +14,79 @@ from sqlmodel import col
 
 from storage import audit, calls, moves, runs
 from storage.models import Call, Plan, Revision, Run, Vote
+from storage.outcomes import Applied, Decided, Gone, Outcome, Stale, Standing, TooLate, Voted, Weigh, look
 from storage.states import CallStatus, RunStatus
 
+__all__ = ["Applied", "Decided", "Gone", "Outcome", "Stale", "Standing", "TooLate", "Voted", "Weigh", "look"]
 C = CallStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """It counts."""
-
-    call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """Somebody, or the clock, was first; `call` as it stands now."""
-
-    call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class Stale:
-    """The button belongs to an older revision."""
-
-    call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class TooLate:
-    """It was stored at or after the deadline."""
-
-    call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """There is no such call."""
-
-
-Outcome = Applied | Decided | Stale | TooLate | Gone
-
-
-def look(tx: Connection, call_id: str, revision: int, at: datetime) -> Outcome:
-    """What a decision on this revision, stored at `at`, would meet; Applied means it is open."""
-    call = calls.get(tx, call_id)
-    if call is None:
-        return Gone()
-    if call.status is not C.PENDING:
-        return Decided(call)
-    if call.revision != revision:
-        return Stale(call)
-    if call.deadline is not None and at >= call.deadline:
-        return TooLate(call)
-    return Applied(call)
-
-
 def vote(
-    tx: Connection, call_id: str, revision: int, verb: str, person: str, *, at: datetime, reason: str = ""
+    tx: Connection,
+    call_id: str,
+    revision: int,
+    verb: str,
+    person: str,
+    *,
+    at: datetime,
+    weigh: Weigh,
+    stage: int = 0,
+    reason: str = "",
 ) -> Outcome:
-    """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored."""
+    """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
+
+    `stage`: the one in which this person may vote; stale where another is open by now. The call moves when `weigh`
+    says that the votes have decided it.
+    """
     if verb not in ("approve", "reject"):
         raise ValueError(f"unknown verb {verb!r}")
     found = look(tx, call_id, revision, at)
     if not isinstance(found, Applied):
         return found
-    call = found.call
-    row = Vote(call_id=call.id, revision=revision, person=person, verb=verb, digest=call.digest, created_at=at)
-    row.reason = reason
+    call, before = found.call, calls.votes(tx, call_id, revision)
+    if own := next((each for each in before if each.person == person), None):
+        return Voted(call, own.verb)
+    if verb == "approve" and weigh(before).stage != stage:
+        return Stale(call)
+    row = Vote(
+        call_id=call.id, revision=revision, person=person, verb=verb, stage=stage, digest=call.digest, reason=reason,
+        created_at=at,
+    )  # fmt: skip
     calls.add_vote(tx, row)
-    target = C.APPROVED if verb == "approve" else C.REJECTED
-    details = {"digest": call.digest, "reason": reason}
-    output = rejected_output(person, reason) if target is C.REJECTED else ""
-    if not moves.call(tx, call, target, at=at, actor=person, data=details, decided_at=at, note=reason, output=output):
-        raise RuntimeError("a call moved inside the writer's own transaction")
-    runs.free(tx, call.run_id, at=at, actor=person)
+    standing = weigh([*before, row])
+    _moved_by_votes(tx, call, standing, [*before, row], at)
     return Applied(calls.get(tx, call_id) or call)
 
 
-def rejected_output(person: str, reason: str) -> str:
-    """What the model is told of a rejection; the reason is quoted and bounded."""
-    quoted = f' Their reason, quoted: "{reason[:500]}"' if reason else " They gave no reason."
-    return f"REJECTED by <@{person}>; it was not run.{quoted} Do not propose the same call again unchanged."
+def _moved_by_votes(tx: Connection, call: Call, standing: Standing, votes: list[Vote], at: datetime) -> None:
+    """Write down what the last of these votes has brought about."""
+    last = votes[-1]
+    details = {"digest": call.digest, "reason": last.reason}
+    if standing.outcome == "open":
+        details["stage"] = str(last.stage)
+        audit.record(
+            tx, f"call.vote.{last.verb}", at=at, actor=last.person, run_id=call.run_id, call_id=call.id, data=details
+        )
+        if standing.stage > call.told_stage:  # the people of the next stage have to be told
+            tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
+        moves.touch(tx, call.plan_id)
+        return
+    target = C.APPROVED if standing.outcome == "approved" else C.REJECTED
+    output = rejected_output([each for each in votes if each.verb == "reject"]) if target is C.REJECTED else ""
+    moved = moves.call(
+        tx, call, target, at=at, actor=last.person, data=details, decided_at=at, note=last.reason, output=output
+    )
+    if not moved:
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    runs.free(tx, call.run_id, at=at, actor=last.person)
+
+
+def rejected_output(votes: Sequence[Vote]) -> str:
+    """What the model is told of a rejection; the reasons are quoted and bounded."""
+    who = ", ".join(f"<@{each.person}>" for each in votes)
+    reasons = "; ".join(f'"{each.reason[:500]}"' for each in votes if each.reason)
+    quoted = f" Their reason, quoted: {reasons}" if reasons else " They gave no reason."
+    return f"REJECTED by {who}; it was not run.{quoted} Do not propose the same call again unchanged."
 
 
 def edit(
@@ -111,6 +102,7 @@ def edit(
     deadline: datetime | None,
     preview: str,
     expects: str = "",
+    next_at: datetime | None = None,
 ) -> Outcome:
     """Make the next revision: earlier votes count no longer and every older button is dead."""
     found = look(tx, call_id, revision, at)
@@ -121,7 +113,10 @@ def edit(
         tx,
         Revision(call_id=call.id, number=number, arguments=arguments, digest=digest, author=person, created_at=at),
     )
-    _renumber(tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview, expects=expects)
+    _renumber(
+        tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview, expects=expects,
+        next_at=next_at, told_stage=0, told_moments=0,
+    )  # fmt: skip
     details = {"revision": number, "digest": digest, "tool": call.tool}
     audit.record(tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details)
     moves.touch(tx, call.plan_id)
@@ -134,7 +129,16 @@ def _renumber(tx: Connection, call: Call, number: int, **columns: object) -> Non
 
 
 def ask_again(
-    tx: Connection, call: Call, *, at: datetime, actor: str, why: str, deadline: datetime, digest: str, **shown: str
+    tx: Connection,
+    call: Call,
+    *,
+    at: datetime,
+    actor: str,
+    why: str,
+    deadline: datetime,
+    digest: str,
+    next_at: datetime | None = None,
+    **shown: str,
 ) -> bool:
     """APPROVED or RUNNING -> PENDING as a new revision of the same arguments; RUNNING only where nothing was done.
 
@@ -149,7 +153,10 @@ def ask_again(
     if not moves.call(tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why):
         return False
     calls.add_revision(tx, row)
-    _renumber(tx, call, number, digest=digest, **shown)
+    _renumber(
+        tx, call, number, digest=digest, asked_at=at, next_at=next_at, told_stage=0, told_moments=0, grant_id="",
+        **shown,
+    )  # fmt: skip
     return True
 
 

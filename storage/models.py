@@ -155,7 +155,7 @@ class Call(SQLModel, table=True):
     """One tool call the model proposed."""
 
     __tablename__ = "call"
-    __table_args__ = (Index("ix_call_due", "status", "deadline"),)
+    __table_args__ = (Index("ix_call_due", "status", "deadline"), Index("ix_call_next", "status", "next_at"))
     id: str = Field(default_factory=new_id, primary_key=True)
     run_id: str = Field(foreign_key="run.id", index=True)
     plan_id: str = Field(foreign_key="plan.id", index=True)
@@ -169,6 +169,11 @@ class Call(SQLModel, table=True):
     digest: str = ""  # of the current revision: exactly what would run
     gate: str = _text("{}")  # JSON of the gate that was shown
     deadline: datetime | None = _time(nullable=True)
+    asked_at: datetime | None = _time(nullable=True)  # reminders and escalations are counted from here
+    next_at: datetime | None = _time(nullable=True)  # when people have to be told something before the deadline
+    told_moments: int = 0  # so many of the gate's moments have been dealt with
+    told_stage: int = 0  # the people up to this stage have been told
+    grant_id: str = ""  # the remembered approval it runs by
     reason: str = _text("")  # the agent's words, for the approver
     preview: str = _text("")
     expects: str = _text("")  # what the preview promised, in the tool's words; it is told when it runs
@@ -203,6 +208,7 @@ class Vote(SQLModel, table=True):
     revision: int
     person: str
     verb: str  # approve | reject
+    stage: int = 0  # the stage of the gate it was given in, from 0
     digest: str
     reason: str = _text("")
     created_at: datetime = _time()
@@ -252,6 +258,29 @@ class Contact(SQLModel, table=True):
     team: str = Field(primary_key=True)
     person: str = Field(primary_key=True)
     greeted_at: datetime = _time()
+
+
+class Grant(SQLModel, table=True):
+    """A remembered approval: which calls of one requester may run on it, until when and how often."""
+
+    __tablename__ = "remembered"  # GRANT is a word of SQL's own
+    __table_args__ = (Index("ix_remembered_for", "team", "requester", "tool"),)
+    id: str = Field(default_factory=new_id, primary_key=True)
+    team: str
+    requester: str
+    tool: str
+    schema_digest: str
+    pinned: str = _text("{}")  # canonical JSON: the arguments that must be the same
+    channel: str = ""  # with thread_ts: only there; "": everywhere
+    thread_ts: str = ""
+    until: datetime = _time()
+    uses: int  # that are left
+    offer: str = _text("{}")  # JSON of what the policy offered
+    call_id: str  # the approval it was given with
+    given_by: str  # Slack user id
+    given_at: datetime = _time()
+    revoked_at: datetime | None = _time(nullable=True)
+    revoked_by: str = ""
 
 
 def values(row: SQLModel) -> dict[str, Any]:

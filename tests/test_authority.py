@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.authority import Authority, LookupFailedError, No, Verdict, Yes
-from bot.policy import Approvers, Ask
+from bot.gates import Approvers, Ask, Stage
 from tests.storage.cast import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, Cast
 from tests.storage.rows import TEAM
 
@@ -27,7 +27,7 @@ def authority(cast: Cast) -> Authority:
 def ask(*users: str, groups: tuple[str, ...] = (), channel: bool = False, **options: object) -> Ask:
     """A gate with these approvers."""
     approvers = Approvers(users=users, groups=groups, channel=channel)
-    return Ask.model_validate({"rule": "r", "approvers": approvers, **options})
+    return Ask.model_validate({"rule": "r", "stages": (Stage(approvers=approvers),), **options})
 
 
 def why(verdict: Verdict) -> str:
@@ -51,7 +51,7 @@ NAMED = {
 def test_named(authority: Authority, case: str) -> None:
     """A08, A01: whom a list names: distinct people, the group's of now, nobody where there is nobody."""
     gate, channel, expected = NAMED[case]
-    assert authority.named(gate.approvers, channel) == expected
+    assert authority.named(gate.approvers, requester=BEN, channel=channel) == expected
 
 
 def test_eligible(authority: Authority) -> None:
@@ -75,7 +75,7 @@ def test_strangers(authority: Authority, person: str) -> None:
     for gate in (EVERYBODY, EVERYBODY.model_copy(update={"self_approval": True, "editor_counts": True})):
         verdicts = [
             authority.may_approve(gate, person, requester=person, editors=frozenset(), channel=HERE),
-            authority.may_reject(gate, person, channel=HERE),
+            authority.may_reject(gate, person, requester=BEN, channel=HERE),
             authority.may_edit(gate, person, requester=person, channel=HERE),
         ]
         assert [why(each) for each in verdicts] == ["stranger"] * 3
@@ -84,9 +84,9 @@ def test_strangers(authority: Authority, person: str) -> None:
 
 def test_the_same_id_in_another_workspace(authority: Authority, cast: Cast) -> None:
     """A04: an approver's id is nobody's here once Slack says that it belongs to another workspace."""
-    assert authority.may_reject(ask(ANA), ANA, channel=HERE) == Yes()
+    assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes()
     other = Authority(cast, "T0OTHERCO")
-    assert why(other.may_reject(ask(ANA), ANA, channel=HERE)) == "stranger"
+    assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
     assert why(other.may_approve(ask(EVE), EVE, requester=BEN, editors=frozenset(), channel=HERE)) == "yes"
 
 
@@ -119,7 +119,10 @@ def test_may_approve(
 
 def test_may_reject(authority: Authority) -> None:
     """A01: any approver may say no, also to their own request; nobody else may."""
-    found = {person: why(authority.may_reject(ask(ANA, BEN), person, channel=HERE)) for person in (ANA, BEN, CLEO, GUS)}
+    found = {
+        person: why(authority.may_reject(ask(ANA, BEN), person, requester=BEN, channel=HERE))
+        for person in (ANA, BEN, CLEO, GUS)
+    }
     assert found == {ANA: "yes", BEN: "yes", CLEO: "not_approver", GUS: "stranger"}
 
 
@@ -155,11 +158,14 @@ def test_an_empty_list_is_nobody(authority: Authority, gate: Ask) -> None:
 def test_membership_is_that_of_now(authority: Authority, cast: Cast) -> None:
     """A03: who left the group, or was deactivated, may no longer; who joined may."""
     gate = ask(groups=("shop-leads",))
-    assert why(authority.may_reject(gate, CLEO, channel=HERE)) == "yes"
+    assert why(authority.may_reject(gate, CLEO, requester=BEN, channel=HERE)) == "yes"
     cast.groups["shop-leads"] = frozenset({ANA, DAN})
-    assert [why(authority.may_reject(gate, who, channel=HERE)) for who in (CLEO, DAN)] == ["not_approver", "yes"]
+    assert [why(authority.may_reject(gate, who, requester=BEN, channel=HERE)) for who in (CLEO, DAN)] == [
+        "not_approver",
+        "yes",
+    ]
     cast.people[DAN] = cast.people[ZOE]
-    assert why(authority.may_reject(gate, DAN, channel=HERE)) == "stranger"
+    assert why(authority.may_reject(gate, DAN, requester=BEN, channel=HERE)) == "stranger"
 
 
 def test_a_failed_look_up_refuses(authority: Authority, cast: Cast) -> None:
@@ -168,7 +174,7 @@ def test_a_failed_look_up_refuses(authority: Authority, cast: Cast) -> None:
     for gate in (ask(ANA), ask(groups=("shop-leads",)), ask(channel=True), ask()):
         verdicts = [
             authority.may_approve(gate, ANA, requester=BEN, editors=frozenset(), channel=HERE),
-            authority.may_reject(gate, ANA, channel=HERE),
+            authority.may_reject(gate, ANA, requester=BEN, channel=HERE),
             authority.may_edit(gate, BEN, requester=BEN, channel=HERE),
         ]
         assert [why(each) for each in verdicts] == ["lookup"] * 3
@@ -186,5 +192,5 @@ def test_a_group_that_cannot_be_asked_refuses_its_members(authority: Authority, 
         raise LookupFailedError("ratelimited")
 
     cast.group = group  # type: ignore[method-assign] # only this look-up fails
-    assert why(authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, channel=HERE)) == "lookup"
-    assert why(authority.may_reject(ask(ANA), ANA, channel=HERE)) == "yes"
+    assert why(authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE)) == "lookup"
+    assert why(authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "yes"

@@ -25,7 +25,7 @@ from tests.cards_support import (
     view,
 )
 
-DECIDED = replace(REFUND, decided_by="UANA00001", decided_at=NOW)
+DECIDED = replace(REFUND, decided_by=("UANA00001",), decided_at=NOW)
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
@@ -158,7 +158,7 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
     ),
     CallStatus.EXPIRED: ({}, "⌛ Expired: nobody answered by {21 Nov 2026, 15:00 UTC}"),
     CallStatus.CANCELLED: (
-        {"note": "an earlier step failed", "decided_by": "", "decided_at": None},
+        {"note": "an earlier step failed", "decided_by": (), "decided_at": None},
         "⏹️ Cancelled — an earlier step failed",
     ),
     CallStatus.SUPERSEDED: ({}, "↪️ Superseded: the request was changed"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bot.slack.cards import card
 from bot.slack.text import slack_length
-from bot.slack.views import CallView, CardView, Value
+from bot.slack.views import CallView, CardView, Progress, Value
 from bot.slack.visible import visible
 from storage.states import CallStatus
 from tests.cards_support import CANCEL, NOW, REFUND, accept_message, action_ids, buttons, mrkdwn_texts, read, view
@@ -31,6 +31,11 @@ VALUES = st.lists(
     st.builds(Value, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)), max_size=6
 ).map(tuple)
 PERSON = st.sampled_from(["", "UANA00001", "UCLEO0001"])
+PEOPLE = st.lists(PERSON, max_size=3).map(tuple)
+PROGRESS = st.builds(
+    Progress, approved=PEOPLE, rejected=PEOPLE, needed=st.integers(1, 50), stage=st.integers(1, 10),
+    stages=st.integers(1, 10), veto=st.integers(1, 50),
+)  # fmt: skip
 
 
 @st.composite
@@ -50,7 +55,8 @@ def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
         preview=TEXT,
         agent_reason=TEXT,
         edited_by=PERSON,
-        decided_by=PERSON,
+        decided_by=PEOPLE,
+        progress=st.one_of(st.none(), PROGRESS),
         decided_at=st.sampled_from([None, NOW]),
         note=TEXT,
         result=TEXT,
@@ -209,7 +215,7 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
         note=long,
         result=long,
         edited_by="UANA00001",
-        decided_by="UANA00001",
+        decided_by=("UANA00001",),
         decided_at=NOW,
     )
     some = [replace(call, id=f"{n}{'i' * 21}") for n in range(5)]

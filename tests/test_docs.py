@@ -19,14 +19,18 @@ import pytest
 import yaml
 
 from bot import policy_file
-from bot.policy import Ask, Deny, parse
+from bot.facts import Facts
+from bot.gates import Ask, Deny
+from bot.policy import parse
 from bot.settings import Settings
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database import database_tools
 from bot.tools.database_config import Database, parse_databases
 from tests.pages import PAGES, ROOT, blocks, named, prose, section, table
 
-README, OPERATING, EXTENDING = (ROOT / name for name in ("README.md", "docs/operating.md", "docs/extending.md"))
+README, OPERATING, EXTENDING, POLICY = (
+    ROOT / name for name in ("README.md", "docs/operating.md", "docs/extending.md", "docs/policy.md")
+)
 LARGEST = 150_000  # bytes of one picture
 LONGEST_README, LONGEST_DECISION = 150, 40  # lines
 
@@ -52,7 +56,7 @@ def test_settings() -> None:
 def test_policy_keys() -> None:
     """The table has every key of the policy file and none besides; every default of a gate is the one it names."""
     keys = {*policy_file.Options.model_fields, *policy_file.RuleEntry.model_fields}
-    rows = table(section(OPERATING, "The policy file"))
+    rows = table(section(POLICY, "Keys"))
     assert set(rows) == keys
     for key in ("post_to", "self_approval", "editors", "editor_counts"):
         default = Ask.model_fields[key].default
@@ -139,7 +143,6 @@ def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The example's preview says what would be left, its change holds only while that is so, its table has the rows."""
     monkeypatch.chdir(tmp_path)
     [code] = [each for each in blocks(EXTENDING, "python") if "ChangedError" in each]
-    names: dict[str, Any] = {"__name__": "stock_tools"}
     module = types.ModuleType("stock_tools")
     exec(code, module.__dict__)
     names = module.__dict__
@@ -160,15 +163,16 @@ def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_policies() -> None:
     """Every policy in the documentation is one, and the README's says what its sentences say."""
-    written = [(named(page), code) for page in PAGES for code in blocks(page, "toml")]
-    policies = [parse(code, page) for page, code in written if "[[database]]" not in code]
+    examples = [(named(page), code) for page in PAGES for code in blocks(page, "toml")]
+    policies = [parse(code, page) for page, code in examples if "[[database]]" not in code]
     assert len(policies) >= 2
-    readme, operating = (parse(blocks(page, "toml")[0]) for page in (README, OPERATING))
-    asked = readme.gate("cancel_order", "destructive")
+    readme, written = (parse(blocks(page, "toml")[0]) for page in (README, POLICY))
+    asked = readme.gate(Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={}))
     assert isinstance(asked, Ask)
-    assert (asked.approvers.groups, asked.post_to, asked.deadline) == (("finance",), "#finance-approvals", 4 * 3600)
-    assert readme.gate("look_up_order", "read").verdict == "allow"
-    assert isinstance(operating.gate("create_channel", "write"), Deny)
+    [stage] = asked.stages
+    assert (stage.approvers.groups, asked.post_to, asked.deadline) == (("finance",), "#finance-approvals", 4 * 3600)
+    assert readme.gate(Facts(tool="look_up_order", effect="read", requester="UBEN00001", args={})).verdict == "allow"
+    assert isinstance(written.gate(Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})), Deny)
 
 
 def anchors(page: Path) -> set[str]:

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.policy import Allow, Approvers, Ask, Deny, PolicyError, parse
+from bot.facts import Facts
+from bot.gates import Allow, Approvers, Ask, Deny, Stage
+from bot.policy import Policy, PolicyError, parse
 
 WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'
+
+
+def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
+    """What it says of a call of which nothing else is known."""
+    return policy.gate(Facts(tool=tool, effect=effect, requester="UBEN00001", args={}))
 
 
 def problems(text: str) -> list[str]:
@@ -23,10 +30,12 @@ def problems(text: str) -> list[str]:
 def test_defaults() -> None:
     """Without a rule reads are allowed, and all else asks the default approvers with the documented options."""
     policy = parse(WHO)
-    assert policy.gate("look_up_order", "read") == Allow(rule="default")
-    asked = Ask(rule="default", approvers=Approvers(users=("U0123",), groups=("shop-leads",), channel=True))
-    assert policy.gate("refund_order", "write") == asked
-    assert policy.gate("cancel_order", "destructive") == asked
+    assert gate(policy, "look_up_order", "read") == Allow(rule="default")
+    asked = Ask(
+        rule="default", stages=(Stage(approvers=Approvers(users=("U0123",), groups=("shop-leads",), channel=True)),)
+    )
+    assert gate(policy, "refund_order", "write") == asked
+    assert gate(policy, "cancel_order", "destructive") == asked
     assert (asked.post_to, asked.deadline, asked.self_approval) == ("thread", 3600, False)
     assert (asked.editors, asked.editor_counts) == ("approvers_and_requester", False)
 
@@ -51,13 +60,13 @@ def test_first_match() -> None:
         verdict = "allow"
         """
     )
-    assert policy.gate("refund_order", "write") == Deny(rule="rule 1", reason="Not this week.")
-    asked = policy.gate("refund_order", "destructive")
+    assert gate(policy, "refund_order", "write") == Deny(rule="rule 1", reason="Not this week.")
+    asked = gate(policy, "refund_order", "destructive")
     assert isinstance(asked, Ask)
     assert (asked.rule, asked.deadline) == ("rule 2", 172_800)
-    assert policy.gate("look_up_order", "read") == asked
-    assert policy.gate("cancel_order", "destructive") == Allow(rule="the rest of orders")
-    assert policy.gate("Cancel_Order", "destructive").rule == "default"  # names are compared as they are
+    assert gate(policy, "look_up_order", "read") == asked
+    assert gate(policy, "cancel_order", "destructive") == Allow(rule="the rest of orders")
+    assert gate(policy, "Cancel_Order", "destructive").rule == "default"  # names are compared as they are
 
 
 def test_options() -> None:
@@ -79,15 +88,15 @@ def test_options() -> None:
         self_approval = false
         """
     )
-    assert policy.gate("x", "write") == Ask(
+    assert gate(policy, "x", "write") == Ask(
         rule="rule 1",
-        approvers=Approvers(users=("W0123",)),
+        stages=(Stage(approvers=Approvers(users=("W0123",))),),
         post_to="C0FINANCE",
         deadline=90,
         editors="nobody",
         editor_counts=True,
     )
-    default = policy.gate("y", "write")
+    default = gate(policy, "y", "write")
     assert isinstance(default, Ask)
     assert (default.post_to, default.self_approval, default.approvers.groups) == ("#ops", True, ("leads",))
     assert [each.rule for each in policy.asks()] == ["rule 1", "default"]
@@ -97,10 +106,10 @@ def test_options() -> None:
 def test_unknown_effect(effect: str) -> None:
     """An effect class that nobody knows is never allowed unasked, whatever rules say about known ones."""
     everything = '[[rule]]\nverdict = "allow"\n'
-    assert parse(everything).gate("x", effect).verdict == "deny"
-    assert parse(WHO + everything).gate("x", effect).verdict == "ask"
+    assert gate(parse(everything), "x", effect).verdict == "deny"
+    assert gate(parse(WHO + everything), "x", effect).verdict == "ask"
     strict = '[[rule]]\neffect = "destructive"\nverdict = "deny"\nreason = "no"\n'
-    assert parse(WHO + strict).gate("x", effect).verdict == "deny"
+    assert gate(parse(WHO + strict), "x", effect).verdict == "deny"
 
 
 def test_digest() -> None:
@@ -165,7 +174,7 @@ def test_deadlines(duration: str, good: bool) -> None:
         ("tool = []", "tool: write the name of a tool"),
         ('effect = "writes"', "effect: write one of read, write, destructive"),
         ("effect = []", "effect: write one of"),
-        ('verdict = "allowed"', "verdict: write 'allow', 'deny' or 'ask'"),
+        ('verdict = "allowed"', "verdict: write 'allow', 'deny', 'ask' or 'once'"),
         ('name = ""', "name: write plain text"),
         ('name = "default"', "name: the name 'default' is taken"),
         ('reason = "because"', 'reason: means nothing with verdict = "ask"'),
@@ -257,7 +266,7 @@ def test_covered_without_default(rules: str) -> None:
     """Without default approvers a policy works where its rules take every call that changes something."""
     policy = parse(rules)
     assert policy.default is None
-    assert {policy.gate("anything", does).rule for does in ("write", "destructive")} <= {"rule 1", "rule 2"}
+    assert {gate(policy, "anything", does).rule for does in ("write", "destructive")} <= {"rule 1", "rule 2"}
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -85,13 +85,17 @@ def _status(call: CallView, others_wait: bool) -> list[Json]:
 
 def _by(call: CallView) -> list[Json]:
     leaves: list[Json] = []
-    if call.decided_by:
-        leaves += [words(" by "), person(call.decided_by)]
-    elif call.status is S.APPROVED:
+    for index, user in enumerate(call.decided_by):
+        leaves += [words((" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "), person(user)]
+    if not call.decided_by and call.status is S.APPROVED:
         leaves.append(words(" by policy"))
     if call.decided_at:
         leaves += [words(" · "), moment(call.decided_at)]
     return leaves
+
+
+def _mentions(call: CallView) -> str:
+    return " and ".join(mention(user) for user in call.decided_by)
 
 
 def _glue(call: CallView) -> str:
@@ -109,7 +113,7 @@ def _said(call: CallView) -> str:
 def _small(call: CallView) -> list[Json]:
     small: list[str] = []
     if call.status in STARTED:
-        by = mention(call.decided_by) if call.decided_by else "policy"
+        by = _mentions(call) or "policy"
         small.append(f"Approved by {by}" + (f", {when(call.decided_at)}" if call.decided_at else ""))
     if call.edited_by:
         small.append(f"Edited by {mention(call.edited_by)}")
@@ -134,7 +138,7 @@ def _resolutions(call: CallView) -> list[Json]:
 def outcome_sentence(call: CallView) -> str:
     """For the notification: "Approved by <@U1>: Refund 40.00 EUR of order 1042. Done.", escaped, <= 250 characters."""
     effect = escape(plain(effect_of(call), 120)).rstrip(".")
-    by = f" by {mention(call.decided_by)}" if call.decided_by else ""
+    by = f" by {_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:
         end = {S.RUNNING: "Running.", S.SUCCEEDED: "Done.", S.FAILED: "It failed."}.get(
             call.status, "Nobody knows whether it finished."

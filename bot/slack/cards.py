@@ -27,7 +27,7 @@ from bot.slack.card_parts import (
 )
 from bot.slack.card_values import Filled, effect_of, fill, headline, pieces_of, title_of
 from bot.slack.text import channel_mention, escape, group_mention, in_utc, mention, plain, slack_length, when
-from bot.slack.views import CallView, CardView
+from bot.slack.views import CallView, CardView, Progress
 from bot.slack.visible import visible
 from storage.states import CallStatus
 
@@ -113,10 +113,26 @@ def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool)
     blocks.append(context(f"c:{key}", [*([mrkdwn("  ·  ".join(small))] if small else []), about]))
     if filled.reason:
         blocks.append(rich(f"q:{key}", filled.reason))
+    if call.progress:
+        blocks.append(context(f"s:{key}", [mrkdwn(_so_far(call.progress))]))
     row = _buttons(call, filled)
     if alone:
         row.append(_cancel(view))
     return [*blocks, actions(f"a:{key}", row)]
+
+
+def _so_far(progress: Progress) -> str:
+    """ "🗳️ Step 1 of 2  ·  ✅ @ana  ·  1 more approval needed": mrkdwn of ids and numbers only."""
+    parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
+    parts += [f"✅ {mention(person)}" for person in progress.approved]
+    parts += [f"🚫 {mention(person)}" for person in progress.rejected]
+    more = "more " if progress.approved else ""
+    here = " in this step" if progress.stages > 1 else ""
+    parts.append(f"{progress.needed} {more}approval{'s' if progress.needed != 1 else ''} needed{here}")
+    if progress.veto > 1:
+        left = progress.veto - len(progress.rejected)
+        parts.append(f"{left} {'more ' if progress.rejected else ''}rejection{'s' if left != 1 else ''} would end it")
+    return "🗳️ " + "  ·  ".join(parts)
 
 
 def _rich_blocks(block_id: str, elements: Sequence[Json]) -> list[Json]:

@@ -11,8 +11,8 @@ from slack_sdk import WebClient
 from bot.authority import No, Yes
 from bot.core import Core, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
+from bot.gates import Ask
 from bot.judging import Judge, pending_on
-from bot.policy import Ask
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, edit_modal, read_submission
 from bot.slack.modals import read_rejection, reject_modal, review_modal
@@ -120,14 +120,15 @@ class Dialogs:
         parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
         if isinstance(parsed, FieldErrors):
             return parsed.errors
-        if parsed.changed and isinstance(edit := self._judge.edit_of(shown, parsed), str):
+        if parsed.changed and isinstance(edit := self._judge.edit_of(run, shown, parsed), str):
             return {first: edit[:150]}
         return self._may_also_approve(shown, run, person, parsed.approve, parsed.changed)
 
     def _may_also_approve(self, shown: Shown, run: Run, person: str, approve: bool, changed: bool) -> dict[str, str]:
         if not approve:
             return {}
-        verdict = self._judge.judge("approve", shown.call, run, person, fresh_editor=changed)
+        now = self._core.clock.now()
+        verdict = self._judge.judge("approve", shown.call, run, person, at=now, fresh_editor=changed)
         if isinstance(verdict, Yes):
             return {}
         return {"then": self._plainly(self._judge.refusal(verdict, shown.call, "approve"))}
@@ -138,13 +139,14 @@ class Dialogs:
 
     def _open_for(self, verb: str, call_id: str, revision: int, person: str, block: str) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
+        now = self._core.clock.now()
         with self._core.store.read() as tx:
-            found = decisions.look(tx, call_id, revision, self._core.clock.now())
+            found = decisions.look(tx, call_id, revision, now)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
         if not isinstance(found, Applied) or run is None:
             return {block: self._plainly(self._judge.lost(found, person))}
         call: Call = found.call
-        verdict = self._judge.judge(verb, call, run, person)
+        verdict = self._judge.judge(verb, call, run, person, at=now)
         return {block: self._plainly(self._judge.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
 
 

@@ -62,6 +62,20 @@ def own_edit() -> str:
     return "You edited this, so somebody else has to approve it."
 
 
+def not_yet(approver_mentions: str) -> str:
+    """For an approver of a later step; takes the ready mrkdwn of who decides before them."""
+    first = f" First these people decide: {approver_mentions}." if approver_mentions else ""
+    return f"It is not your turn yet.{first} You can reject it already."
+
+
+def again_needs_all() -> str:
+    """For who wants to run again what takes several people to approve."""
+    return (
+        "This took more than one person to approve, so one click cannot run it again. Say whether it happened; "
+        "if it did not, ask for it anew."
+    )
+
+
 def lookup_failed() -> str:
     """For who clicked while Slack could not say whether they may."""
     return (
@@ -106,11 +120,33 @@ def effect_list(effects: Sequence[str]) -> str:
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
 
 
-def decision_line(verb: str, person: str, effects: Sequence[str], reason: str = "") -> str:
-    """The one line in the thread after a decision: "✅ @ana approved: Refund 40.00 EUR of order 1042"."""
+def decision_line(verb: str, person: str, effects: Sequence[str], reason: str = "", needed: int = 0) -> str:
+    """The one line in the thread after a decision: "✅ @ana approved: Refund 40.00 EUR of order 1042".
+
+    `needed`: how many more people have to approve before anything happens.
+    """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{said(reason)}”" if reason.strip() else ""
-    return f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}"
+    more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
+    return f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}{more}"
+
+
+def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
+    """For the approvers who have not decided yet; `who` is the ready mrkdwn of their names."""
+    by = f" by {when(deadline)}" if deadline else ""
+    return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
+
+
+def next_step(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
+    """For the people of the next stage."""
+    by = f" by {when(deadline)}" if deadline else ""
+    return f"➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
+
+
+def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
+    """For the people who may decide besides, because nobody has."""
+    by = f" by {when(deadline)}" if deadline else ""
+    return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {effect_list(effects)}"
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:

@@ -18,6 +18,18 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call that takes more than one yes or no has come."""
+
+    approved: tuple[str, ...]  # Slack user ids, in order
+    rejected: tuple[str, ...]
+    needed: int  # more people in the open stage
+    stage: int = 1  # the one that is open, from 1
+    stages: int = 1
+    veto: int = 1  # so many rejections end it
+
+
+@dataclass(frozen=True, slots=True)
 class CallView:
     """One call of a plan, with all that its reader may need."""
 
@@ -33,11 +45,12 @@ class CallView:
     preview: str = ""  # plain text from the tool
     agent_reason: str = ""  # the agent's words
     edited_by: str = ""  # Slack user id of the last editor
-    decided_by: str = ""  # Slack user id; "" for the clock, policy, or nobody yet
+    decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     decided_at: datetime | None = None
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
     result: str = ""  # what came of it, one or two lines
     editable: bool = True
+    progress: Progress | None = None  # where it waits, and one yes is not enough
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel
 
@@ -79,6 +79,8 @@ class Table:
     more: bool = False  # there are more rows than these
 
 
+Risk = Literal["low", "medium", "high"]
+RISK_OF: Mapping[Effect, Risk] = {Effect.READ: "low", Effect.WRITE: "medium", Effect.DESTRUCTIVE: "high"}
 A = TypeVar("A", bound=BaseModel)
 Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel | Table
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
@@ -114,6 +116,7 @@ class Tool(Generic[A]):
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
     asks: bool = False  # though it only reads, people are asked unless a rule of the policy allows it by name
+    risk: Risk = "medium"  # for the rules of the policy
 
     @property
     def takes_reason(self) -> bool:
@@ -160,11 +163,13 @@ def tool(
     timeout: float = 60.0,
     max_output: int = 20_000,
     asks: bool = False,
+    risk: Risk | None = None,
 ) -> Callable[[Callable[..., Any]], Tool[Any]]:
     """Make a Tool of a function `(args: SomeModel, context: ToolContext) -> result`, sync or async.
 
     The function's name, docstring and first annotation give name, description and argument model.
-    Reads count as idempotent unless said otherwise. Raises TypeError or ValueError where it cannot be a tool.
+    Reads count as idempotent, and risk follows the effect class (read low, write medium, destructive high), unless
+    said otherwise. Raises TypeError or ValueError where it cannot be a tool.
     """
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
@@ -191,6 +196,7 @@ def tool(
             timeout=timeout,
             max_output=max_output,
             asks=asks,
+            risk=risk or RISK_OF[does],
         )
 
     return wrap

@@ -27,7 +27,7 @@ from bot.policy import Allow
 from bot.tools import ToolContext, ToolError
 from bot.worker import Worker
 from storage import calls, inbox, outbox, runs
-from storage.models import Audit, Call, Delivery, Message, Run
+from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
 from storage.store import Store, rows
 from tests.storage.cast import BEN, BOT, Cast, Note, StillClock, make_core, make_tools
@@ -234,6 +234,11 @@ class Crew:
                 rows(tx, Audit, select(Audit).order_by(col(Audit.seq))),
                 rows(tx, Message, select(Message)),
             )
+
+    def votes(self, call_id: str, revision: int) -> list[Vote]:
+        """The votes on one revision of a call."""
+        with self.store.read() as tx:
+            return calls.votes(tx, call_id, revision)
 
     def post(self, row: Message) -> None:
         """Slack shows this card now."""

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, insert, select
 from sqlmodel import col
 
 from bot.core import dump_gate
-from bot.policy import Allow, Approvers, Ask
+from bot.gates import Allow, Approvers, Ask, Stage
+from bot.gating import weigher
 from storage import calls, runs
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values
 from storage.states import CallStatus, RunStatus
@@ -20,7 +21,9 @@ AT = datetime(2026, 3, 2, 12, 0, 0, 250_001, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 TEAM = "T0SANDBOX"
 C, R = CallStatus, RunStatus
-ASKED = dump_gate(Ask(rule="default", approvers=Approvers(groups=("shop-leads",))))
+SHOP_LEADS = Ask(rule="default", stages=(Stage(approvers=Approvers(groups=("shop-leads",))),))
+ASKED = dump_gate(SHOP_LEADS)
+ONE = weigher(SHOP_LEADS)  # one of them is enough
 ALLOWED = dump_gate(Allow(rule="default"))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from storage import audit, decisions, runs
 from storage.store import Store
-from tests.storage.rows import AT, Seeded, seed
+from tests.storage.rows import AT, ONE, Seeded, seed
 
 TABLES = ("audit", "revision", "vote", "item")
 
@@ -22,7 +22,7 @@ def decided(store: Store) -> Seeded:
     seeded = seed(store)
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
         audit.record(tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"})
     return seeded
 

@@ -9,8 +9,9 @@ import pytest
 
 from storage import calls, decisions, moves, runs
 from storage.decisions import Applied, Decided, Gone, Outcome, Stale, TooLate
+from storage.models import Vote
 from storage.store import Store
-from tests.storage.rows import ALLOWED, ASKED, AT, HOUR, C, R, Seeded, seed
+from tests.storage.rows import ALLOWED, ASKED, AT, HOUR, ONE, C, R, Seeded, seed
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
 TICK = timedelta(microseconds=1)
@@ -19,7 +20,7 @@ TICK = timedelta(microseconds=1)
 def vote(seeded: Seeded, verb: str = "approve", person: str = ANA, *, revision: int = 1, index: int = 0) -> Outcome:
     """Vote now."""
     with seeded.store.write() as tx:
-        return decisions.vote(tx, seeded.ids[index], revision, verb, person, at=AT, reason="too dear")
+        return decisions.vote(tx, seeded.ids[index], revision, verb, person, at=AT, weigh=ONE, reason="too dear")
 
 
 def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = ANA) -> Outcome:
@@ -62,8 +63,9 @@ def test_reject(store: Store) -> None:
     assert status_of(vote(seeded, "reject")) is C.REJECTED
     assert seeded.call().output.startswith(f"REJECTED by <@{ANA}>; it was not run.")
     assert '"too dear"' in seeded.call().output
-    assert decisions.rejected_output(ANA, "x" * 600).count("x") == 500
-    assert "no reason" in decisions.rejected_output(ANA, "")
+    words, silent = (Vote(person=ANA, verb="reject", reason=reason) for reason in ("x" * 600, ""))
+    assert decisions.rejected_output([words]).count("x") == 500
+    assert "no reason" in decisions.rejected_output([silent])
     assert isinstance(vote(seeded), Decided)
 
 
@@ -128,7 +130,7 @@ def test_an_edit(store: Store) -> None:
 def test_what_is_not_there(store: Store) -> None:
     """A button of a call that does not exist is answered as such, for every verb."""
     with store.write() as tx:
-        assert isinstance(decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT), Gone)
+        assert isinstance(decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE), Gone)
         assert isinstance(decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT), Gone)
         assert isinstance(decisions.look(tx, "nothing", 1, AT), Gone)
 

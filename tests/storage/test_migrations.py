@@ -17,7 +17,7 @@ from storage import audit, decisions, runs
 from storage.decisions import Applied, Decided
 from storage.sqlite import APPEND_ONLY
 from storage.store import SchemaError, Store, migrate
-from tests.storage.rows import AT, C, R, Seeded, seed
+from tests.storage.rows import AT, ONE, C, R, Seeded, seed
 
 NEXT = '''
 """A change that only a batch can make: it rebuilds the tables that others refer to, and one that refuses changes."""
@@ -67,7 +67,7 @@ def pending(store: Store) -> Seeded:
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
     return seeded
 
 
@@ -113,8 +113,8 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
     drop = [f"op.execute('ALTER TABLE {table} DROP COLUMN extra')" for table in REBUILT]
     migrate(store, followed(scripts, "; ".join(drop)))
     with store.write() as tx:
-        assert isinstance(decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT), Decided)
-        assert isinstance(decisions.vote(tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT), Applied)
+        assert isinstance(decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE), Decided)
+        assert isinstance(decisions.vote(tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE), Applied)
         assert isinstance(decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT), Applied)
         assert audit.verify(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)

@@ -12,7 +12,7 @@ from storage import audit, decisions, moves, runs
 from storage.models import Call, Run
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
-from tests.storage.rows import AT, HOUR, TEAM, C, R, seed
+from tests.storage.rows import AT, HOUR, ONE, TEAM, C, R, seed
 
 
 @pytest.fixture(scope="module")
@@ -163,12 +163,12 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
     with store.write() as tx:
         tx.exec_driver_sql(f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END")
     with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
     assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
     assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == ([], [], 1, 1)
     with store.write() as tx:
         tx.exec_driver_sql("DROP TRIGGER broken")
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
         assert audit.verify(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
@@ -179,7 +179,7 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
 
     def decide_and_die() -> None:
         with store.write() as tx:
-            won = decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT)
+            won = decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
             assert isinstance(won, decisions.Applied)
             raise KeyboardInterrupt
 

@@ -14,7 +14,7 @@ from storage import audit, calls, decisions, runs
 from storage.decisions import Applied
 from storage.models import Vote
 from storage.store import Store
-from tests.storage.rows import ALLOWED, AT, HOUR, C, R, Seeded, seed
+from tests.storage.rows import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
 
 ROUNDS = 20
 TICK = timedelta(microseconds=1)
@@ -37,7 +37,7 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
 
     def click() -> bool:
         with seeded.store.write() as tx:
-            return isinstance(decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT), Applied)
+            return isinstance(decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE), Applied)
 
     return click
 

@@ -201,8 +201,8 @@ def test_save_and_approve_where_the_editor_counts(own_world: Callable[..., World
     assert len(revisions(world, thread)) == 1
 
 
-def test_an_edit_under_a_stricter_rule_needs_that_rules_people(own_world: Callable[..., World]) -> None:
-    """Policy is asked anew for the edited call: its approvers, its place; earlier ones no longer count (B09, B12)."""
+def test_an_edit_under_another_rule_needs_both_rules_people(own_world: Callable[..., World]) -> None:
+    """Policy is asked anew for the edited call: its place, and its approvers after those of before (B09, B12)."""
     kit = Kit()
     world = own_world(kit.tools)
     thread = ask(world, ("note", {"text": "small"}))
@@ -213,13 +213,19 @@ def test_an_edit_under_a_stricter_rule_needs_that_rules_people(own_world: Callab
     assert world.person("ben").submit(typed(text="large"))["outcome"] == "closed"
     elsewhere = world.card(FINANCE, None, "cleo")
     world.settle()
-    assert "S0FINANCE" in words(elsewhere)
+    assert "S0LEADS" in words(elsewhere)
+    assert "Step 1 of 2" in words(elsewhere)
 
     drawn = now_at(world, SUPPORT, card["ts"])
     assert "S0LEADS" not in words(drawn)
     assert "approve" not in action_ids(drawn)
     world.person("ana").click(SUPPORT, card["ts"], "approve", seen=card)
     told(world, "ana", SUPPORT, thread, "This card was out of date")
+    world.person("ana").click(FINANCE, elsewhere["ts"], "approve")
+    world.said(FINANCE, elsewhere["ts"], "your approval comes next", "cleo")
+    world.settle()
+    assert "S0FINANCE" in words(now_at(world, FINANCE, elsewhere["ts"], "cleo"))
+    assert kit.did("note", "large") == 0
     world.person("cleo").click(FINANCE, elsewhere["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
     world.settle()

@@ -14,6 +14,7 @@ from bot.app import App
 from storage import decisions
 from storage.models import Audit, Delivery, Run
 from storage.states import CallStatus, RunStatus
+from tests.storage.rows import ONE
 from tests.stories.kit import Kit
 from tests.stories.test_time import ask as ask_one
 from tests.stories.world import FINANCE, GENERAL, SUPPORT, Turn, World, action_ids, all_sent, chat, showing, told, words
@@ -109,7 +110,7 @@ def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> Non
         app.loop.pause()
     [call], run = world.calls_in(thread), world.run_in(thread)
     with world.app.core.store.write() as tx:
-        decisions.vote(tx, call.id, 1, "approve", "UANA00001", at=world.clock.now())
+        decisions.vote(tx, call.id, 1, "approve", "UANA00001", at=world.clock.now(), weigh=ONE)
     barrier = threading.Barrier(6)
 
     def advance(app: App) -> None:

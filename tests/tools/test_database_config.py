@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.doctor_databases import check_databases
-from bot.policy import Allow, Ask, Deny, parse
+from bot.facts import Facts
+from bot.gates import Allow, Ask, Deny
+from bot.policy import parse
 from bot.settings import Settings, SettingsError
 from bot.tools import REASON_FIELD
 from bot.tools.database_config import DatabasesError, parse_databases
@@ -159,8 +161,11 @@ WHO = '[defaults]\napprovers = ["U0123"]\n'
 def test_queries_ask_by_default(rule: str, verdict: type) -> None:
     """A query is a read that people are asked about, until a rule that names it allows it; other reads are not."""
     policy = parse(WHO + rule).model_copy(update={"asking": frozenset({"query"})})
-    assert isinstance(policy.gate("query", "read"), verdict)
-    assert isinstance(policy.gate("tables", "read"), Deny if verdict is Deny else Allow)
+    assert isinstance(policy.gate(Facts(tool="query", effect="read", requester="UBEN00001", args={})), verdict)
+    assert isinstance(
+        policy.gate(Facts(tool="tables", effect="read", requester="UBEN00001", args={})),
+        Deny if verdict is Deny else Allow,
+    )
 
 
 def test_a_query_says_why(lite: World) -> None:

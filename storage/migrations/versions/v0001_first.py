@@ -1,4 +1,4 @@
-"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, audit, outbox, contacts."""
+"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, grants, audit, outbox, contacts."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ down_revision = None
 
 def upgrade() -> None:
     """Create everything, and make the append-only tables refuse update and delete."""
-    for create in (_run, _plan, _item, _call, _revision, _vote, _delivery, _message, _audit, _contact):
+    for create in (_run, _plan, _item, _call, _revision, _vote, _delivery, _message, _audit, _contact, _remembered):
         create()
     if op.get_bind().dialect.name == "sqlite":
         for statement in sqlite.append_only_triggers():
@@ -98,6 +98,11 @@ def _call() -> None:
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("gate", sa.Text(), nullable=False),
         sa.Column("deadline", sa.BigInteger(), nullable=True),
+        sa.Column("asked_at", sa.BigInteger(), nullable=True),
+        sa.Column("next_at", sa.BigInteger(), nullable=True),
+        sa.Column("told_moments", sa.Integer(), nullable=False),
+        sa.Column("told_stage", sa.Integer(), nullable=False),
+        sa.Column("grant_id", sa.String(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("preview", sa.Text(), nullable=False),
         sa.Column("expects", sa.Text(), nullable=False),
@@ -117,6 +122,7 @@ def _call() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_call_due", "call", ["status", "deadline"], unique=False)
+    op.create_index("ix_call_next", "call", ["status", "next_at"], unique=False)
     op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)
     op.create_index("ix_call_run_id", "call", ["run_id"], unique=False)
 
@@ -148,6 +154,7 @@ def _vote() -> None:
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("person", sa.String(), nullable=False),
         sa.Column("verb", sa.String(), nullable=False),
+        sa.Column("stage", sa.Integer(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
@@ -238,3 +245,27 @@ def _contact() -> None:
         sa.Column("greeted_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("team", "person"),
     )
+
+
+def _remembered() -> None:
+    op.create_table(
+        "remembered",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("team", sa.String(), nullable=False),
+        sa.Column("requester", sa.String(), nullable=False),
+        sa.Column("tool", sa.String(), nullable=False),
+        sa.Column("schema_digest", sa.String(), nullable=False),
+        sa.Column("pinned", sa.Text(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
+        sa.Column("thread_ts", sa.String(), nullable=False),
+        sa.Column("until", sa.BigInteger(), nullable=False),
+        sa.Column("uses", sa.Integer(), nullable=False),
+        sa.Column("offer", sa.Text(), nullable=False),
+        sa.Column("call_id", sa.String(), nullable=False),
+        sa.Column("given_by", sa.String(), nullable=False),
+        sa.Column("given_at", sa.BigInteger(), nullable=False),
+        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
+        sa.Column("revoked_by", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("ix_remembered_for", "remembered", ["team", "requester", "tool"], unique=False)

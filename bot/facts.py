@@ -1,0 +1,34 @@
+"""What a policy may know of a call when it judges it. Plain data; `bot.gathering` fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Spent:
+    """A sum (or, without a field, a count) over the calls of one tool by the same requester within a window."""
+
+    tool: str
+    field: str  # "" counts calls
+    window: int  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a rule may know of a call. What could not be had is None, and what needs it cannot be told."""
+
+    tool: str
+    effect: str
+    requester: str
+    args: Mapping[str, Any]
+    channel: str = ""
+    risk: str = "medium"
+    now: datetime | None = None
+    groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
+    channels: Mapping[str, str | None] | None = None  # #name -> id
+    spent: Mapping[Spent, Decimal | None] | None = None

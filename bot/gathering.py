@@ -1,0 +1,108 @@
+"""The facts a policy judges a call by: people and places looked up live, sums read from the rows.
+
+Look-ups ask Slack, so they stay outside any transaction; sums may be read again inside the one that starts a call.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Context, Decimal, Inexact, InvalidOperation, localcontext
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from bot.authority import LookupFailedError
+from bot.core import Core, opened
+from bot.facts import Facts, Spent
+from bot.rules import Needs
+from bot.tools import Tool
+from storage import spending
+from storage.digest import MOST_DIGITS
+from storage.models import Call, Run
+from storage.spending import Counted
+
+log = logging.getLogger("countersign.gathering")
+T = TypeVar("T")
+
+
+def facts_of(core: Core, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
+    """Everything but the sums; what Slack would not tell is None."""
+    directory, needs = core.directory, needed(core, tool)
+    groups = {each: _asked(partial(_members, core, each)) for each in needs.groups}
+    channels = {each: _asked(partial(directory.channel, each)) for each in needs.channels}
+    values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
+    return Facts(
+        tool=tool.name, effect=tool.does, requester=run.requester, args=values, channel=run.channel, risk=tool.risk,
+        now=core.clock.now(), groups=groups, channels=channels,
+    )  # fmt: skip
+
+
+def needed(core: Core, tool: Tool[Any]) -> Needs:
+    """What the policy's rules for this tool need to know."""
+    return core.policy.needs(tool.name, tool.does, tool.risk)
+
+
+def with_sums(
+    tx: Connection,
+    core: Core,
+    run: Run,
+    tool: Tool[Any],
+    facts: Facts,
+    *,
+    beside: Call | None = None,
+    siblings: Iterable[tuple[str, str]] = (),
+) -> Facts:
+    """The facts with what the requester's calls add up to.
+
+    `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments (canonical JSON) of
+    calls proposed together with it and before it, which are not stored yet.
+    """
+    wanted = needed(core, tool).spent
+    if not wanted:
+        return facts
+    siblings, now = list(siblings), core.clock.now()
+    calls: dict[str, list[Counted]] = {}
+    for name in {each.tool for each in wanted}:
+        stored = spending.counted(tx, run.team, run.requester, name, beside=beside)
+        calls[name] = [*stored, *(Counted(None, arguments) for other, arguments in siblings if other == name)]
+    sums = {}
+    for each in wanted:
+        since = now - timedelta(seconds=each.window)
+        sums[each] = _sum(each, [call for call in calls[each.tool] if call.at is None or call.at > since])
+    return replace(facts, now=now, spent=sums)
+
+
+def _sum(wanted: Spent, calls: list[Counted]) -> Decimal | None:
+    """The exact sum of a field over these calls, or their number; None where one of them has no number there."""
+    if not wanted.field:
+        return Decimal(len(calls))
+    total = Decimal(0)
+    with localcontext(Context(prec=MOST_DIGITS, traps=[Inexact, InvalidOperation])):
+        for call in calls:
+            value = json.loads(call.arguments, parse_float=Decimal).get(wanted.field)
+            if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+                return None
+            try:
+                total += Decimal(value)
+            except ArithmeticError:
+                return None
+    return total if total.is_finite() else None
+
+
+def _members(core: Core, handle: str) -> frozenset[str] | None:
+    group = core.directory.group(handle)
+    return group.members if group else None
+
+
+def _asked(look_up: Callable[[], T]) -> T | None:
+    try:
+        return look_up()
+    except LookupFailedError as error:
+        log.warning("a fact for the policy is not known: %s", error)
+        return None

@@ -1,0 +1,70 @@
+"""The policy's word on one call, and how far votes have come towards meeting it. Looks up live; writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from bot.core import Core, load_gate
+from bot.facts import Facts
+from bot.gates import Allow, Ask, Ballot, Deny, Standing, tally
+from bot.gathering import facts_of, with_sums
+from bot.tools import Tool
+from storage import calls
+from storage.decisions import Weigh
+from storage.models import Call, Run, Vote
+from storage.states import CallStatus
+
+
+def gate_of(
+    core: Core,
+    run: Run,
+    tool: Tool[Any],
+    args: BaseModel,
+    *,
+    call: Call | None = None,
+    siblings: Iterable[tuple[str, str]] = (),
+) -> Allow | Deny | Ask:
+    """What policy says now; outside any transaction. `call`, `siblings`: see bot.gathering.with_sums."""
+    facts = facts_of(core, run, tool, args)
+    with core.store.read() as tx:
+        return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call, siblings=siblings))
+
+
+def gate_within(tx: Connection, core: Core, run: Run, tool: Tool[Any], facts: Facts, call: Call) -> Allow | Deny | Ask:
+    """What policy says now of a call about to run, its sums read in this transaction."""
+    return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call))
+
+
+def standing(gate: Ask, votes: Sequence[Vote]) -> Standing:
+    """How far these votes of one revision have come."""
+    return tally(gate, [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes])
+
+
+def weigher(gate: Ask) -> Weigh:
+    """`standing` for one gate."""
+    return partial(standing, gate)
+
+
+def still_needed(tx: Connection, call: Call) -> int:
+    """How many more people have to approve a pending call, in all its stages; 0 for any other."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return 0
+    return gate.people - sum(map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved))
+
+
+def waited(call: Call, at: datetime) -> timedelta:
+    """How long the call has waited for people at that moment."""
+    return max(at - (call.asked_at or call.created_at), timedelta())
+
+
+def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
+    """When a reminder or an escalation is due next; None when there is none left."""
+    moments = gate.moments()[dealt_with:]
+    return asked_at + timedelta(seconds=moments[0]) if moments else None

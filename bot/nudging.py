@@ -1,0 +1,118 @@
+"""What people are told while a call waits: the next stage's people, reminders, escalations. Runs on the loop.
+
+What is due stands in the call's row (`next_at`), so a restart loses none of it and repeats none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from bot.authority import LookupFailedError
+from bot.core import Core, load_gate
+from bot.drawing import effect_of
+from bot.gates import Approvers, Ask
+from bot.gating import next_moment, standing, waited
+from bot.proposals import Place, group_ids, place_for
+from bot.routing import Asked, card_row
+from bot.slack import sentences
+from bot.slack.text import channel_mention, group_mention, mention
+from storage import audit, calls, outbox, runs
+from storage.models import Call, Message, Run
+
+log = logging.getLogger("countersign.nudging")
+MOST_NAMES = 20  # people named in one line
+Sentence = Callable[[Sequence[str], str, datetime | None], str]
+
+
+class Nudging:
+    """One per process; `tell` is called by the loop only."""
+
+    def __init__(self, core: Core) -> None:
+        """Needs nothing but the core."""
+        self._core = core
+
+    def tell(self) -> bool:
+        """Tell whatever is due now; True when there was anything."""
+        now = self._core.clock.now()
+        with self._core.store.read() as tx:
+            due = calls.to_tell(tx, now)
+        for call in due:
+            try:
+                self._tell(call, now)
+            except LookupFailedError as error:  # it stays due, and is tried again
+                log.warning("run %s call %s: nobody could be told: %s", call.run_id, call.id, error)
+            except Exception:
+                log.exception("run %s call %s: nobody could be told", call.run_id, call.id)
+        return bool(due)
+
+    def _tell(self, call: Call, now: datetime) -> None:
+        gate = load_gate(call.gate)
+        with self._core.store.read() as tx:
+            run = runs.get(tx, call.run_id)
+            votes = calls.votes(tx, call.id, call.revision)
+        if run is None or not isinstance(gate, Ask):
+            return
+        stage, asked_at = standing(gate, votes).stage, call.asked_at or call.created_at
+        waiting, moments = waited(call, now), gate.moments()
+        passed = [each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting]
+        escalated = [step for step in gate.escalation if step.after in passed]
+        voted = {vote.person for vote in votes}
+        news: list[tuple[Sentence, Approvers]] = []
+        if stage > call.told_stage:
+            news.append((sentences.next_step, gate.approvers_of(stage, waiting)))
+        elif passed and set(passed) & set(gate.reminders):
+            news.append((sentences.reminder, gate.approvers_of(stage, waiting)))
+        news += [(sentences.escalated, step.approvers) for step in escalated]
+        found = [(sentence, *self._people(run, gate, who, voted)) for sentence, who in news]
+        groups = group_ids(self._core, gate)
+        told = call.told_moments + len(passed)
+        with self._core.store.write() as tx:
+            if not calls.told(tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)):
+                return  # decided or edited meanwhile
+            for number, (sentence, who, place) in enumerate(found):
+                key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
+                self._say(tx, run, call, gate, replace(place, groups=groups), key, sentence, who)
+            what = [sentence.__name__ for sentence, _ in news]
+            audit.record(
+                tx, "call.told", at=now, actor="clock", run_id=run.id, call_id=call.id, data={"what": ", ".join(what)}
+            )
+            outbox.redraw(tx, call.plan_id)
+        self._core.post()
+
+    def _people(self, run: Run, gate: Ask, who: Approvers, voted: set[str]) -> tuple[str, Place]:
+        """Those of `who` that can still vote, in words, and where they will see the card; looks them up."""
+        core = self._core
+        able = core.authority.able(gate, who, requester=run.requester, channel=run.channel)
+        people = sorted(able - voted)
+        ids = dict(group_ids(core, gate))
+        names = [group_mention(ids[handle]) for handle in who.groups if handle in ids]
+        names += [mention(user) for user in who.users if user in people]
+        if who.requester and run.requester in people:
+            names.append(mention(run.requester))
+        if who.channel:
+            names.append(f"members of {channel_mention(run.channel)}")
+        return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(core, run, gate, people)
+
+    def _say(
+        self, tx: Connection, run: Run, call: Call, gate: Ask, place: Place, key: str, sentence: Sentence, who: str
+    ) -> None:
+        """A line under each card these people see; those who see none get a card of their own."""
+        text = sentence([effect_of(self._core, tx, call)], who, call.deadline)
+        cards = [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
+        by_target = {row.key.rpartition(":")[2]: row for row in cards}
+        for target in place.targets:
+            card = by_target.get(target)
+            if card is None:
+                outbox.put(tx, card_row(run, call.plan_id, [Asked(call, gate, place)], target))
+            elif thread := card.thread_ts or card.ts:
+                body = outbox.dump({"text": text, "mrkdwn": True})
+                line = Message(
+                    key=f"nudge:{key}:{target}", kind="notice", run_id=run.id, channel=card.channel, thread_ts=thread,
+                    body=body,
+                )  # fmt: skip
+                outbox.put(tx, line)

@@ -1,0 +1,122 @@
+"""One rule of a policy: which calls it is about, and what it needs to know to tell. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from bot.facts import Facts, Spent
+from bot.gates import Gate
+
+if TYPE_CHECKING:
+    from bot.conditions import Condition
+
+
+@cache
+def condition(source: str) -> Condition:
+    """The condition, read once; raises ConditionError."""
+    from bot.conditions import Condition  # only now: the library behind it takes a moment to load
+
+    return Condition(source)
+
+
+class Rule(BaseModel):
+    """One rule: the calls it is about, and its gate."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    tools: tuple[str, ...]  # fnmatch patterns, case-sensitive
+    effects: tuple[str, ...]
+    risks: tuple[str, ...]
+    channels: tuple[str, ...] = ()  # ids or #names; none: anywhere
+    requesters: tuple[str, ...] = ()  # user ids or @handles; none: anybody
+    when: str = ""  # a condition in CEL; "": always
+    gate: Gate
+
+    def is_about(self, tool: str, effect: str | None, risk: str) -> bool:
+        """Whether calls of this tool, effect class and risk can fall under this rule; None stands for any effect."""
+        return (
+            (effect is None or effect in self.effects)
+            and risk in self.risks
+            and any(fnmatchcase(tool, each) for each in self.tools)
+        )
+
+    def fits(self, facts: Facts, effect: str) -> tuple[bool | None, str]:
+        """Whether a call falls under this rule, None where that cannot be told, and what decided it."""
+        if not any(fnmatchcase(facts.tool, each) for each in self.tools):
+            return False, "it is about other tools"
+        if effect not in self.effects:
+            return False, f"it is about other effects than {effect}"
+        if facts.risk not in self.risks:
+            return False, f"it is about other risks than {facts.risk}"
+        for fits, why in (self._is_here(facts), self._is_by(facts)):
+            if fits is not True:
+                return fits, why
+        return self._holds(facts)
+
+    def _is_here(self, facts: Facts) -> tuple[bool | None, str]:
+        if not self.channels or facts.channel in self.channels:
+            return True, ""
+        ids = [(facts.channels or {}).get(each) for each in self.channels if each.startswith("#")]
+        if facts.channel in ids:
+            return True, ""
+        if None in ids:
+            return None, "a channel it names could not be looked up"
+        return False, "it is about other channels"
+
+    def _is_by(self, facts: Facts) -> tuple[bool | None, str]:
+        if not self.requesters or facts.requester in self.requesters:
+            return True, ""
+        groups = [(facts.groups or {}).get(each[1:]) for each in self.requesters if each.startswith("@")]
+        if any(group is not None and facts.requester in group for group in groups):
+            return True, ""
+        if None in groups:
+            return None, "a group it names could not be looked up"
+        return False, "it is about other requesters"
+
+    def _holds(self, facts: Facts) -> tuple[bool | None, str]:
+        if not self.when:
+            return True, "it matches"
+        try:
+            holds = condition(self.when).holds(facts)
+        except ValueError as error:
+            return None, f"its condition {error}"
+        return holds, f"its condition is {'true' if holds else 'not true'}: {self.when}"
+
+    def names(self, tool: str) -> bool:
+        """Whether a pattern of this rule other than * fits the tool."""
+        return any(each.strip("*") and fnmatchcase(tool, each) for each in self.tools)
+
+    def covers(self) -> frozenset[str]:
+        """The effect classes of which this rule takes every call, whatever the tool, the place and the person."""
+        open_to_all = not (self.channels or self.requesters or self.when) and len(self.risks) == 3
+        every = open_to_all and any(not each.strip("*") for each in self.tools)
+        return frozenset(self.effects) if every else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What rules need to know beside the call itself."""
+
+    groups: frozenset[str]  # handles without @
+    channels: frozenset[str]  # #names
+    spent: frozenset[Spent]
+
+    @classmethod
+    def of(cls, rules: Iterable[Rule]) -> Needs:
+        """What any of these rules needs."""
+        groups: set[str] = set()
+        channels: set[str] = set()
+        spent: set[Spent] = set()
+        for rule in rules:
+            groups |= {each[1:] for each in rule.requesters if each.startswith("@")}
+            channels |= {each for each in rule.channels if each.startswith("#")}
+            if rule.when:
+                groups |= condition(rule.when).groups
+                spent |= condition(rule.when).spent
+        return cls(frozenset(groups), frozenset(channels), frozenset(spent))

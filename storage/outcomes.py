@@ -1,0 +1,89 @@
+"""What a decision meets: it counts, or somebody was first, or it is stale, late or about nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from storage import calls
+from storage.models import Call, Vote
+from storage.states import CallStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """It counts."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Somebody, or the clock, was first; `call` as it stands now."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The button belongs to an older revision."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class TooLate:
+    """It was stored at or after the deadline."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is no such call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """This person has voted on this revision before."""
+
+    call: Call
+    verb: str
+
+
+Outcome = Applied | Decided | Stale | TooLate | Voted | Gone
+
+
+class Standing(Protocol):
+    """How far votes have come, in the words of whoever knows the gate."""
+
+    @property
+    def outcome(self) -> str:
+        """open, approved or rejected."""
+        ...
+
+    @property
+    def stage(self) -> int:
+        """The stage that is open, from 0."""
+        ...
+
+
+Weigh = Callable[[list[Vote]], Standing]
+
+
+def look(tx: Connection, call_id: str, revision: int, at: datetime) -> Outcome:
+    """What a decision on this revision, stored at `at`, would meet; Applied means it is open."""
+    call = calls.get(tx, call_id)
+    if call is None:
+        return Gone()
+    if call.status is not CallStatus.PENDING:
+        return Decided(call)
+    if call.revision != revision:
+        return Stale(call)
+    if call.deadline is not None and at >= call.deadline:
+        return TooLate(call)
+    return Applied(call)

@@ -1,0 +1,50 @@
+"""What a requester's calls of one tool add up to over a window: the sums and counts that policies set limits on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, select
+from sqlmodel import col
+
+from storage.models import Call, Revision, Run
+from storage.states import CallStatus
+
+C = CallStatus
+OPEN = (C.PENDING, C.APPROVED)
+COUNTED = (*OPEN, C.RUNNING, C.SUCCEEDED, C.UNKNOWN)
+_COUNTED = (
+    select(
+        col(Call.id), col(Call.status), col(Call.created_at), col(Call.finished_at), col(Revision.arguments),
+    )
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
+    .where(
+        col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
+        col(Call.tool) == bindparam("tool_"), col(Call.status).in_(COUNTED),
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One call that counts: when it ended or began, None while it is open, and its arguments (canonical JSON)."""
+
+    at: datetime | None
+    arguments: str
+
+
+def counted(tx: Connection, team: str, requester: str, tool: str, *, beside: Call | None = None) -> Iterator[Counted]:
+    """The calls of `requester` with `tool` that are open, or have run or may have.
+
+    `beside`: a call about to run. It does not count against itself, and an open one born after it gives way to it.
+    """
+    found = tx.execute(_COUNTED, {"team_": team, "requester_": requester, "tool_": tool})
+    for call_id, status, created_at, finished_at, arguments in found:
+        if beside is not None:
+            later = (created_at, call_id) > (beside.created_at, beside.id)
+            if call_id == beside.id or (later and status in OPEN):
+                continue
+        yield Counted(None if status in OPEN else finished_at or created_at, arguments)

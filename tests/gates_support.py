@@ -1,0 +1,47 @@
+"""Gates and ballots made up at random."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import strategies as st
+
+from bot.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
+
+ASKED = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PEOPLE = "ABCDEFGH"
+_groups = [Approvers(users=("U1", "U2")), Approvers(users=("U2", "U1")), Approvers(groups=("finance",)),
+           Approvers(groups=("finance", "ops")), Approvers(channel=True), Approvers(requester=True)]  # fmt: skip
+approvers = st.sampled_from(_groups)
+stages = st.lists(st.builds(Stage, approvers=approvers, quorum=st.integers(1, 3)), min_size=1, max_size=4).map(tuple)
+_steps = st.builds(Escalation, after=st.sampled_from([60, 600, 3600]), approvers=approvers)
+_offers = st.builds(Offer, fields=st.sampled_from([None, ("a",), ("a", "b")]), uses=st.integers(1, 2))
+_fields = st.lists(st.sampled_from("abc"), unique=True).map(tuple)
+
+asks = st.builds(
+    Ask,
+    rule=st.sampled_from(["refunds", "*"]),
+    stages=stages,
+    post_to=st.sampled_from(["thread", "approvers", "C1"]),
+    deadline=st.sampled_from([60, 600, 3600, 7200]),
+    self_approval=st.booleans(),
+    editors=st.sampled_from(["approvers", "approvers_and_requester", "nobody"]),
+    editor_counts=st.booleans(),
+    editable=st.none() | _fields,
+    veto=st.integers(1, 3),
+    reasons=st.sampled_from(["never", "approve", "reject", "always"]),
+    reminders=st.lists(st.sampled_from([30, 60, 600, 7200]), max_size=3).map(tuple),
+    escalation=st.lists(_steps, max_size=2).map(tuple),
+    remember=st.lists(_offers, max_size=2).map(tuple),
+    once=st.none() | _offers,
+)
+
+
+def ballot(person: str, stage: int, verb: str = "approve", after: int = 0) -> Ballot:
+    """One vote, so many seconds after it was asked."""
+    return Ballot(person, verb, stage, ASKED + timedelta(seconds=after))
+
+
+_one = st.builds(ballot, st.sampled_from(PEOPLE), st.integers(0, 3), st.sampled_from(["approve"] * 4 + ["reject"]))
+ballots = st.lists(_one, max_size=16)  # anybody may turn up any number of times
+votes = st.lists(_one, max_size=8, unique_by=lambda each: each.person)  # as they are stored: one row per person
