@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox import events, messages
+from bot.sandbox import assistants, events, messages
 from bot.sandbox.objects import array, record, text
 from bot.sandbox.people import TEAM, Channel
 from bot.sandbox.records import Delivery, Status
@@ -83,6 +83,7 @@ def set_title(world: World, args: Args) -> Json:
     title = args.required("title")
     key = (args.app.id, channel.id, _thread(world, args, channel))
     (world.sessions.get(key) or _new_session(world, key))["title"] = title
+    assistants.rename(world, channel.id, key[2], title)
     world.touch(messages.audience(channel))
     return {}
 

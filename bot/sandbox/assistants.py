@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bot.sandbox import events
 from bot.sandbox.apps import App
-from bot.sandbox.messages import Draft, add
+from bot.sandbox.messages import Draft, add, change
 from bot.sandbox.people import Channel
 from bot.sandbox.records import Message
 from bot.sandbox.state import World
@@ -33,3 +33,10 @@ def latest(world: World, channel: Channel) -> Message | None:
     """The root of the thread that was begun last in that DM, where what a person writes goes; or None."""
     roots = [m for m in world.messages.get(channel.id, {}).values() if m.body.get("subtype") == SUBTYPE]
     return roots[-1] if roots else None
+
+
+def rename(world: World, channel_id: str, ts: str, title: str) -> None:
+    """Give the thread that this message began a title; nothing where it began none."""
+    root = world.find(channel_id, ts)
+    if root and SUBTYPE in root.body:
+        change(world, root, {SUBTYPE: root.body[SUBTYPE] | {"title": title}})

@@ -53,6 +53,16 @@ def test_its_prompts_count(sandbox: Sandbox, client: WebClient) -> None:
     assert agents.prompts_of(sandbox.world, sandbox.world.channels[thread["channel_id"]]) == prompts
 
 
+def test_its_title(sandbox: Sandbox, client: WebClient) -> None:
+    """The title that the app gives a thread stands at its first message."""
+    ana = sandbox.person("ana")
+    ana.open_dm()
+    [thread] = started(sandbox)
+    place = {"channel_id": thread["channel_id"], "thread_ts": thread["thread_ts"]}
+    client.assistant_threads_setTitle(**place, title="A mug")
+    assert ana.messages(thread["channel_id"])[0]["assistant_app_thread"]["title"] == "A mug"
+
+
 def test_agents_have_none(sandbox: Sandbox, manifest: Json) -> None:
     """With an agent_view, or with neither, opening the DM begins no thread."""
     del manifest["features"]["assistant_view"]
