@@ -186,7 +186,7 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
 def user_changed(world: World, user: str) -> None:
     """user_change with the person as they are now."""
     for app in world.apps.values():
-        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes)
+        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes, url=world.url)
         emit(world, app, {"type": "user_change", "user": shown, "cache_ts": int(world.now())})
 
 
