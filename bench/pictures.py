@@ -48,7 +48,7 @@ MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread"
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
   *, ::before, ::after { animation: none !important; transition: none !important; caret-color: transparent !important }
-  .toolbar { display: none !important }
+  .toolbar, [data-testid=modal-json] { display: none !important }
   .message { background: none !important }
   dialog::backdrop { background: Canvas !important }`);
 document.adoptedStyleSheets = [sheet];"""
