@@ -95,7 +95,7 @@ def cut_short(tx: Connection) -> list[Run]:
 
 
 def count(tx: Connection, run: Run, **columns: int) -> None:
-    """Set counters (turns, calls, cards, tokens)."""
+    """Set counters (turns, calls, cards, tokens, rounds)."""
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
 
 

@@ -32,6 +32,7 @@ EVENTS: frozenset[str] = frozenset(
     }
 )  # fmt: skip
 DIALOGS = ("edit", "reject", "reject_all", "review")  # actions that only open a dialog; what they lead to is stored
+CHOICES = ("review", "send_back")  # of a card's menu, those that open a dialog
 LOOK_UP = 1.5  # seconds a submitted dialog may spend on look-ups before it is answered with an error
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class Listeners:
         self._dialogs = dialogs
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
         app.middleware(self._store)
-        for name in DIALOGS:
+        for name in (*DIALOGS, "more"):  # of a menu's choices, those come here that were not stored
             app.action(name)(self._open)
         app.view(re.compile(".*"))(self._submit)
         app.error(self._error)
@@ -111,9 +112,15 @@ def read(body: dict[str, Any], team: str) -> Delivery | None:
     """A payload as an inbox row; None for what is not stored (dialog openings, submissions before their check)."""
     if body.get("type") == "event_callback":
         return _event(body)
-    if body.get("type") == "block_actions" and body["actions"][0].get("action_id") not in DIALOGS:
+    if body.get("type") == "block_actions" and not opens_dialog(body["actions"][0]):
         return _action(body, team)
     return None
+
+
+def opens_dialog(action: dict[str, Any]) -> bool:
+    """Whether this click only opens a dialog."""
+    chosen = str((action.get("selected_option") or {}).get("value", "")).partition(":")[0]
+    return action.get("action_id") in DIALOGS or (action.get("action_id") == "more" and chosen in CHOICES)
 
 
 def _event(body: dict[str, Any]) -> Delivery:
@@ -138,7 +145,7 @@ def _event(body: dict[str, Any]) -> Delivery:
 def _action(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
-    same = [team, body["user"]["id"], container, action.get("action_ts"), action["action_id"], action.get("value")]
+    same = [team, body["user"]["id"], container, action.get("action_ts"), action["action_id"], value_of(action)]
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind="action",
@@ -148,6 +155,11 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
         thread_ts=message.get("thread_ts") or container.get("thread_ts") or container.get("message_ts") or "",
         body=json.dumps(body),
     )
+
+
+def value_of(action: dict[str, Any]) -> str:
+    """A button's value, or that of what was chosen."""
+    return str(action.get("value") or (action.get("selected_option") or {}).get("value") or "")
 
 
 def _submission(body: dict[str, Any]) -> Delivery:

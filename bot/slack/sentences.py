@@ -113,6 +113,36 @@ def card_elsewhere(place: str, link: str = "") -> str:
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
 
 
+def remembered(grant_id: str, until: datetime, uses: int) -> str:
+    """For the thread, after an approval that is remembered."""
+    return f"🧷 This is remembered until {when(until)}, for {uses} more times: `{grant_id}`, see `/approvals grants`."
+
+
+def words_needed() -> str:
+    """For who decides without saying why, where the policy wants words."""
+    return "Please say why: this one needs a note. Open Review on the card, or choose Reject."
+
+
+def not_the_requester(requester: str) -> str:
+    """For who tries to withdraw somebody else's request."""
+    return f"Only {mention(requester)}, who asked for this, can withdraw it. You can reject it."
+
+
+def withdrawn_line(person: str, effects: Sequence[str]) -> str:
+    """The one line in the thread after the requester has withdrawn a call."""
+    return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
+
+
+def sent_back_line(person: str, feedback: str) -> str:
+    """The one line in the thread after a plan was sent back."""
+    return f"↪️ {mention(person)} sent the plan back: “{said(feedback)}”. I will make a new one."
+
+
+def sent_back_enough(rounds: int) -> str:
+    """For who sends a plan back once too often."""
+    return f"This request has been sent back {rounds} times, which is its limit. Approve, reject or cancel it."
+
+
 def effect_list(effects: Sequence[str]) -> str:
     """Effect sentences on one line, the first three in words and the number of the others."""
     named = [said(each, 160) for each in effects[:3]]
