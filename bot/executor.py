@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from bot import again, grants
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
-from bot.gates import Ask, Deny, suffice, tally
+from bot.gates import Ask, Deny, tally
 from bot.gathering import facts_of
 from bot.gating import ballots_of, gate_within, standing
 from bot.results import put_table
@@ -162,7 +162,7 @@ class CallExecutor:
             votes, editors = calls.votes(tx, call.id, call.revision), calls.editors(tx, call.id)
         asked = call.asked_at or call.created_at
         ballots = [each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)]
-        if shown.same_terms(gate) or suffice(shown, gate, ballots, asked):
+        if shown.same_terms(gate):
             return tally(shown, ballots).outcome == "approved"
         voters = [each.person for each in ballots if each.verb == "approve"]
         if len(ballots) - len(voters) >= gate.veto or gate.reasons not in ("never", shown.reasons):
