@@ -35,7 +35,7 @@ class Reload:
         now = self._core.clock.now()
         if now - self._looked >= EVERY:
             self._looked = now
-            text, problems = "", ()
+            text, problems = "", tuple[str, ...]()
             try:
                 text = policy_text(self._core.settings.policy_path)
             except PolicyError as error:

@@ -19,6 +19,7 @@ from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
 from bot.core import Core
+from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
@@ -53,19 +54,22 @@ class Listeners:
         app.action("more")(self._chosen)
         app.action(re.compile(".*"))(lambda ack: ack())
         app.view(re.compile(".*"))(self._submit)
+        self._commands = Commands(core, app)
         app.error(self._error)
 
     def close(self) -> None:
-        """Stop checking dialogs."""
+        """Stop checking dialogs and answering commands."""
+        self._commands.close()
         self._checks.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
         """Before any acknowledgement: what another workspace sends is dropped, what is ours is in the database."""
         delivery = read(body, self._core.identity.team)
+        team = delivery.team if delivery else body.get("team_id") if "command" in body else self._core.identity.team
+        if team != self._core.identity.team:
+            log.warning("dropped a delivery of another workspace")
+            return BoltResponse(status=200)
         if delivery is not None:
-            if delivery.team != self._core.identity.team:
-                log.warning("dropped a delivery of another workspace")
-                return BoltResponse(status=200)
             self._keep(delivery)
         return next()
 
