@@ -92,7 +92,7 @@ def _looks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     """The commands that only look."""
     policy = "this policy in the place of the one in force"
     explain = commands.add_parser("explain", help="what would become of a call: which rule, who decides, when")
-    explain.add_argument("call", nargs="+", metavar="tool key=value", help="the tool, and its arguments")
+    explain.add_argument("call", nargs="+", metavar=("tool", "key=value"), help="the tool, and its arguments")
     explain.add_argument("--as", dest="person", default="", metavar="U0123", help="who asks for it")
     explain.add_argument("--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name")
     explain.add_argument("--policy", type=Path, metavar="FILE", help=policy)

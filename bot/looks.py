@@ -6,6 +6,7 @@ import argparse
 import logging
 import re
 from collections.abc import Callable, MutableMapping
+from datetime import timedelta
 from pathlib import Path
 
 from bot.authority import LookupFailedError
@@ -14,6 +15,7 @@ from bot.core import Core
 from bot.explaining import explain
 from bot.onlooking import Onlooker, onlooker
 from bot.policy import PolicyError
+from bot.replay import Replay
 from bot.settings import SettingsError
 from bot.slack.visible import visible
 from bot.typed import MistypedError, typed_call
@@ -22,6 +24,8 @@ from storage.models import Run
 BAD_INPUT = 2  # exit code
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
+_SINCE = re.compile(r"([1-9][0-9]{0,4})([hd])")
+_UNITS = {"h": "hours", "d": "days"}
 Say = Callable[[str], None]
 Complain = Callable[[object], int]
 
@@ -121,3 +125,30 @@ def _blind(look: Onlooker, arguments: argparse.Namespace) -> list[str]:
     if not arguments.channel:
         found.append("No channel was named with --in.")
     return ["", *found] if found else []
+
+
+def replay_command(
+    arguments: argparse.Namespace, environ: MutableMapping[str, str], dotenv: Path, say: Say, complain: Complain
+) -> int:
+    """Run a policy over the recorded calls; returns the exit code."""
+    try:
+        if not (length := _SINCE.fullmatch(arguments.since)):
+            raise MistypedError(f"--since takes a duration such as 12h or 30d, not {arguments.since!r}.")
+        look = _onlooker(arguments, environ, dotenv)
+    except MistypedError as error:
+        complain(error)
+        return BAD_INPUT
+    if look.rows:
+        return complain(f"There is nothing to replay: {look.rows}.")
+    core = look.core
+    since = core.clock.now() - timedelta(**{_UNITS[length[2]]: int(length[1])})
+    say(f"{core.policy.source}, digest {core.policy.model_copy(update={'asking': frozenset()}).digest[:8]}")
+    for line in Replay(core, Plain(core)).lines(since):
+        say(line)
+    say("")
+    say(
+        f"{look.slack}: nobody and nothing was looked up."
+        if look.slack
+        else "Groups and channels were looked up as they are now; sums are those of the calls on record then."
+    )
+    return 0
