@@ -43,6 +43,12 @@ def stricter(call: Call, gate: Ask) -> Again:
     return Again(gate, Preview(call.preview, call.expects), why, "policy")
 
 
+def no_longer_remembered(call: Call, gate: Ask) -> Again:
+    """It was to run on a remembered approval, which is used up, over, revoked or no longer offered."""
+    why = "the approval that was remembered for this no longer holds, so it is asked"
+    return Again(gate, Preview(call.preview, call.expects), why, "policy")
+
+
 def changed(core: Core, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str) -> Again | Refused:
     """The tool did nothing, for `why`: asked again with a new preview, where people were asked in the first place."""
     shown, now = load_gate(call.gate), gate_of(core, run, tool, args, call=call)

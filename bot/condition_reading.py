@@ -5,7 +5,6 @@ The grammar is the library's. Literals stand in the tree as values, chains of `|
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import Any
 
@@ -26,7 +25,6 @@ _LISTED = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprli
 _ESCAPED = re.compile(
     r"""(?:[^\\]|\\[abfnrtv"'\\]|\\[0-3][0-7]{2}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*"""
 )
-logging.getLogger("celpy").setLevel(logging.WARNING)  # it would log what it reads
 
 
 def read(source: str) -> Tree[Any]:

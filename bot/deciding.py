@@ -9,22 +9,27 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy import Connection
+
+from bot import grants
 from bot.authority import No, Yes
 from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
 from bot.gates import Ask
 from bot.gating import next_moment, still_needed, weigher
-from bot.judging import Edit, Judge, pending_on
+from bot.judging import Edit, Judge, pending_on, words_for
+from bot.plans import Plans
 from bot.proposals import RefusedError, find_place
 from bot.requests import Requests, record_refusal, tell
 from bot.routing import Asked, put_cards, route
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, read_submission
-from bot.slack.modals import read_rejection
+from bot.slack.modals import REASONS, read_approval, read_feedback, read_rejection
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied, Gone, Outcome
 from storage.models import Call, Delivery, Run
+from storage.states import CallStatus
 
 log = logging.getLogger("countersign.deciding")
 RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
@@ -55,6 +60,7 @@ class Deciding:
         self._core = core
         self._judge = judge
         self._requests = Requests(core, judge)
+        self._plans = Plans(core, judge)
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one click or submitted dialog, and settle it."""
@@ -72,6 +78,9 @@ class Deciding:
                 self._vote(delivery, [(target, _int(number))], "approve")
             case "approve_all":
                 self._vote_all(delivery, value, "approve")
+            case "more" if target == "withdraw":
+                call_id, _, revision = number.partition(":")
+                self._plans.withdraw(delivery, call_id, _int(revision))
             case "cancel_run":
                 self._requests.cancel(delivery, target)
             case "retry":
@@ -89,7 +98,11 @@ class Deciding:
         state = view["state"]["values"]
         match view["callback_id"]:
             case "review_call":
-                self._vote(delivery, [(about["call"], about["revision"])], "approve")
+                note, chosen = read_approval(state)
+                self._vote(delivery, [(about["call"], about["revision"])], "approve", note, remember=chosen)
+            case "send_back":
+                target, _, number = about["target"].partition(":")
+                self._plans.send_back(delivery, target, _int(number), read_feedback(state))
             case "reject":
                 reason = read_rejection(state)
                 kind, _, rest = about["target"].partition(":")
@@ -105,12 +118,20 @@ class Deciding:
             case _:
                 self._settle(delivery, "unknown dialog refused")
 
-    def _vote(self, delivery: Delivery, targets: list[tuple[str, int]], verb: str, reason: str = "") -> None:
+    def _vote(
+        self,
+        delivery: Delivery,
+        targets: list[tuple[str, int]],
+        verb: str,
+        reason: str = "",
+        *,
+        remember: int | None = None,
+    ) -> None:
         """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread.
 
         People are looked up first; the votes, what is told of them and the delivery's end are one transaction.
         """
-        weighed = [self._weigh(delivery, call_id, revision, verb) for call_id, revision in targets]
+        weighed = [self._weigh(delivery, call_id, revision, verb, reason) for call_id, revision in targets]
         done: list[Call] = []
         told: list[str] = []
         with self._core.store.write() as tx:
@@ -134,11 +155,20 @@ class Deciding:
                 effects = [effect_of(self._core, tx, call) for call in done]
                 needed = max(still_needed(tx, call) for call in done)
                 line = sentences.decision_line(verb, delivery.user, effects, reason, needed)
+                line += self._remember(tx, run, done, delivery.user, remember)
                 outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
             tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
-    def _weigh(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> _Let | Outcome | _Refused:
+    def _remember(self, tx: Connection, run: Run, done: list[Call], person: str, chosen: int | None) -> str:
+        """What the gates of these approved calls remember by themselves, or what was chosen; a line for the thread."""
+        approved = [call for call in done if call.status is CallStatus.APPROVED]
+        given = [grants.remember(tx, self._core, run, call, person, chosen) for call in approved]
+        return "".join(f"\n{sentences.remembered(each.id, each.until, each.uses)}" for each in given if each)
+
+    def _weigh(
+        self, delivery: Delivery, call_id: str, revision: int, verb: str, reason: str
+    ) -> _Let | Outcome | _Refused:
         """Whether it is open and this person may; else what stands in the way. Looks people up."""
         with self._core.store.read() as tx:
             found = decisions.look(tx, call_id, revision, at := delivery.received_at)
@@ -147,6 +177,8 @@ class Deciding:
             return found
         verdict, gate = self._judge.judge(verb, found.call, run, delivery.user, at=at), load_gate(found.call.gate)
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
+            if words_for(found.call, verb) and not _own_words(verb, reason):
+                return _Refused(found.call, No("words"), sentences.words_needed())
             return _Let(gate, verdict.stage)
         assert isinstance(verdict, No)
         return _Refused(found.call, verdict, self._judge.refusal(verdict, found.call, verb))
@@ -235,6 +267,11 @@ class Deciding:
     def _settle(self, delivery: Delivery, note: str) -> None:
         with self._core.store.write() as tx:
             inbox.settle(tx, delivery, note)
+
+
+def _own_words(verb: str, reason: str) -> bool:
+    """Whether somebody has said something themselves, beyond choosing one of the reasons for a rejection."""
+    return bool(reason.strip()) and not (verb == "reject" and reason in REASONS.values())
 
 
 def _value(action: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from bot.core import Core, load_arguments, load_gate, readable_arguments
 from bot.gates import Ask
 from bot.gating import standing, waited
+from bot.slack import sentences
 from bot.slack.fields import values
 from bot.slack.views import CallView, CardView, Progress, Value
 from bot.tools import Tool
@@ -71,6 +72,7 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
         result=call.note if over else "",
         editable=tool is not None and (tool.editable is None or bool(tool.editable)),
         progress=_progress(call, votes),
+        **_choices(tool, call),
     )
 
 
@@ -95,6 +97,18 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
         return ()
     verb = "reject" if call.status is CallStatus.REJECTED else "approve"
     return tuple(vote.person for vote in votes if vote.verb == verb)
+
+
+def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
+    """What an approver has to say, and may choose."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return {}
+    titles = {name: field.title or name for name, field in tool.arguments.model_fields.items()} if tool else {}
+    return {
+        "needs_words": gate.reasons in ("approve", "always"),
+        "offers": tuple(sentences.offer(offer, titles) for offer in gate.remember),
+    }
 
 
 def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:

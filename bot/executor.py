@@ -14,7 +14,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot import again
+from bot import again, grants
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
 from bot.gates import Ask, Deny
@@ -106,6 +106,8 @@ class CallExecutor:
         with self._core.store.read() as tx:
             found = calls.votes(tx, call.id, call.revision)
         gate = load_gate(call.gate)
+        if call.grant_id and isinstance(gate, Ask):  # whether it still holds is settled when it starts
+            return []
         if isinstance(gate, Deny) or (isinstance(gate, Ask) and standing(gate, found).outcome != "approved"):
             raise MismatchError("it has not been approved")
         return [vote.digest for vote in found]
@@ -130,7 +132,7 @@ class CallExecutor:
         facts = facts_of(core, run, tool, args)
         with core.store.read() as tx:
             seen = gate_within(tx, core, run, tool, facts, call)
-        enough = isinstance(seen, Ask) and self._enough(run, call, seen)
+        enough = isinstance(seen, Ask) and not call.grant_id and self._enough(run, call, seen)
         with core.store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             if held.status != "running":
@@ -142,6 +144,10 @@ class CallExecutor:
                     note = f"policy now forbids it: {reason}"
                     moves.call(tx, call, C.INVALIDATED, at=now, actor="policy", output=output, note=note)
                     return False
+                case Ask() if call.grant_id:
+                    if not grants.use(tx, core, call, gate):
+                        again.ask(core, tx, run, call, again.no_longer_remembered(call, gate))
+                        return False
                 case Ask() if not (enough and gate == seen):
                     again.ask(core, tx, run, call, again.stricter(call, gate))
                     return False
@@ -255,8 +261,11 @@ class CallExecutor:
 
 def _how(tx: Any, shown: calls.Shown) -> str:
     """How the call came to run, for the model: who approved it, and with which values when a person edited them."""
-    votes = [v.person for v in calls.votes(tx, shown.call.id, shown.call.revision) if v.verb == "approve"]
-    text = f" Approved by {', '.join(f'<@{person}>' for person in votes)}." if votes else ""
+    votes = [v for v in calls.votes(tx, shown.call.id, shown.call.revision) if v.verb == "approve"]
+    text = f" Approved by {', '.join(f'<@{vote.person}>' for vote in votes)}." if votes else ""
+    text += "".join(f' <@{vote.person}> noted, quoted: "{vote.reason[:500]}".' for vote in votes if vote.reason)
+    if shown.call.grant_id:
+        text += " It ran on a remembered approval."
     if edited := calls.editors(tx, shown.call.id):
         who = ", ".join(f"<@{person}>" for person in sorted(edited))
         text += f" It was edited by {who} and ran with: {shown.revision.arguments}"

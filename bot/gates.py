@@ -118,7 +118,7 @@ class Ask(_Frozen):
 
     def same_terms(self, other: Ask) -> bool:
         """Whether votes that meet the one meet the other: only who is told, where and until when may differ."""
-        terms = {"stages", "veto", "self_approval", "editor_counts", "reasons"}
+        terms = {"stages", "escalation", "veto", "self_approval", "editor_counts", "reasons"}
         return self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:
@@ -199,19 +199,6 @@ def stricter(shown: Ask, now: Ask) -> Ask:
             "once": now.once if now.once == shown.once else None,
         }
     )
-
-
-def suffice(shown: Ask, now: Ask, ballots: Sequence[Ballot], asked: datetime) -> bool:
-    """Whether `ballots`, let through under `shown` since it was `asked`, meet both gates without asking again.
-
-    They do not where somebody might have been let through who no longer would be, where a reason should have been
-    given, or where they came at the earlier deadline or after it.
-    """
-    both = stricter(shown, now)
-    terms = ("self_approval", "editor_counts", "escalation", "reasons")
-    in_time = [each for each in ballots if each.at < asked + timedelta(seconds=both.deadline)]
-    kept = all(getattr(both, each) == getattr(shown, each) for each in terms)
-    return kept and tally(both, in_time).outcome == "approved"
 
 
 def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:

@@ -65,9 +65,11 @@ class Judge:
         authority, waiting = self._core.authority, waited(call, at)
         if verb == "resolve":  # whoever could have approved it says what became of it
             return self._any_stage(gate, call, run, person, at)
+        if verb == "send_back" and person == run.requester:
+            return Yes()
         if verb == "edit":
             return authority.may_edit(gate, person, requester=run.requester, channel=run.channel, waited=waiting)
-        if verb == "reject":
+        if verb in ("reject", "send_back"):
             return authority.may_reject(gate, person, requester=run.requester, channel=run.channel, waited=waiting)
         with self._core.store.read() as tx:
             editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
@@ -165,6 +167,12 @@ class Judge:
                 pass
         assert isinstance(now, Ask)
         return Edit(dump_arguments(args), now, preview(tool, args))
+
+
+def words_for(call: Call, verb: str) -> bool:
+    """Whether the gate wants to be told why this call is approved or rejected (`verb`)."""
+    gate = load_gate(call.gate)
+    return isinstance(gate, Ask) and gate.reasons in (verb, "always")
 
 
 def pending_on(tx: Connection, value: str) -> list[Call]:

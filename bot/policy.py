@@ -106,6 +106,8 @@ class Policy(BaseModel):
             return Deny(rule="default", reason=f"no rule names who may decide about the effect {effect!r}")
         if isinstance(gate, Ask) and effect not in ("read", "write"):
             return gate.model_copy(update={"remember": (), "once": None})
+        if isinstance(gate, Ask) and gate.people > 1 and gate.remember:  # nobody remembers alone what takes several
+            return gate.model_copy(update={"remember": ()})
         return gate
 
     def needs(self, tool: str, effect: str, risk: str) -> Needs:

@@ -241,6 +241,8 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         yield "remember", 'means nothing with verdict = "once", which remembers by itself; remove it'
     if rule.stages is not None and (rule.approvers is not None or rule.quorum is not None):
         yield "stages", "name their own approvers and quorums; remove approvers and quorum beside them"
+    if rule.remember and ((rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1):
+        yield "remember", "would let one person remember what takes several to approve; remove it"
     if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
         key = "remember" if rule.remember else "verdict"
         yield key, "what cannot be undone is asked every time; nothing is remembered"

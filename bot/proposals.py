@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot import grants
 from bot.agent.planner import Proposed
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
@@ -108,18 +109,30 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier
             call.status = CallStatus.APPROVED
             prepared.birth["approved_by"] = f"policy: {rule}"
         case Ask():
-            _limits(core, run, sum(each.call.status is CallStatus.PENDING for each in earlier))
-            prepared.place = find_place(core, run, gate)
-            call.status, call.asked_at = CallStatus.PENDING, call.created_at
-            call.next_at = next_moment(gate, call.created_at)
-            call.deadline = call.created_at + timedelta(seconds=gate.deadline)
-            seen = preview(tool, args)
-            call.preview, call.expects = seen.text, seen.expects
+            if remembered := grants.find(core, run, tool, gate, arguments):
+                call.status, call.grant_id = CallStatus.APPROVED, remembered.id
+                prepared.birth["approved_by"] = f"grant {remembered.id} of {remembered.given_by}"
+            else:
+                _ask(core, run, prepared, tool, args, gate, earlier)
     call.gate = dump_gate(gate)
     call.digest = fingerprint(core, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects)
     prepared.revision = Revision(
         call_id=call.id, number=1, arguments=arguments, digest=call.digest, author="agent", created_at=call.created_at
     )
+
+
+def _ask(
+    core: Core, run: Run, prepared: Prepared, tool: Tool[Any], args: BaseModel, gate: Ask, earlier: Sequence[Prepared]
+) -> None:
+    """People are to decide: within the limits, where they see it, until the deadline. Raises RefusedError."""
+    call = prepared.call
+    _limits(core, run, sum(each.call.status is CallStatus.PENDING for each in earlier))
+    prepared.place = find_place(core, run, gate)
+    call.status, call.asked_at = CallStatus.PENDING, call.created_at
+    call.next_at = next_moment(gate, call.created_at)
+    call.deadline = call.created_at + timedelta(seconds=gate.deadline)
+    seen = preview(tool, args)
+    call.preview, call.expects = seen.text, seen.expects
 
 
 def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:

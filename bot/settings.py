@@ -83,6 +83,9 @@ class Settings(BaseModel):
     )
     max_turns: Count = Field(20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model.")
     max_calls: Count = Field(50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose.")
+    max_rounds: Count = Field(
+        3, title="COUNTERSIGN_MAX_ROUNDS", description="How often the plan of one run may be sent back."
+    )
     max_cards: Count = Field(
         10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may put before people."
     )

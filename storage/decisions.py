@@ -240,6 +240,26 @@ def remake(tx: Connection, run: Run, *, at: datetime) -> int:
     return ended
 
 
+def withdraw(tx: Connection, call: Call, person: str, *, at: datetime) -> None:
+    """The requester takes a pending call back; raises when it has moved since it was read in this transaction."""
+    output = "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
+    if not moves.call(tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"):
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    runs.free(tx, call.run_id, at=at, actor=person)
+
+
+def send_back(tx: Connection, run: Run, person: str, feedback: str, *, at: datetime) -> int:
+    """What was not started of the run's plan is superseded, with the feedback for the model; returns how many calls."""
+    output = (
+        f'SENT BACK by <@{person}>; nothing of this was run. Their feedback, quoted: "{feedback[:500]}" '
+        "Propose one new plan that heeds it."
+    )
+    ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output)
+    runs.count(tx, run, rounds=run.rounds + 1)
+    runs.free(tx, run.id, at=at, actor=person)
+    return ended
+
+
 def resolve(tx: Connection, call_id: str, revision: int, person: str, verb: str, *, at: datetime) -> Outcome:
     """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again (`again`)."""
     targets = {"done": C.SUCCEEDED, "not_done": C.FAILED, "again": C.APPROVED}

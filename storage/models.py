@@ -121,6 +121,7 @@ class Run(SQLModel, table=True):
     calls: int = 0
     cards: int = 0
     tokens: int = 0
+    rounds: int = 0  # how often its plan was sent back
     error: str = ""
 
 

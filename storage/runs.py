@@ -87,7 +87,7 @@ def cut_short(tx: Connection) -> list[Run]:
 
 
 def count(tx: Connection, run: Run, **columns: int) -> None:
-    """Set counters (turns, calls, cards, tokens)."""
+    """Set counters (turns, calls, cards, tokens, rounds)."""
     tx.execute(update(Run).where(col(Run.id) == run.id).values(**columns))
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from bot.gates import Offer
 from bot.slack import sentences
 from bot.slack.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
 from bot.slack.text import unescape
@@ -24,6 +25,13 @@ SAID = {
     "not_an_editor": (),
     "not_yet": ("<@UANA00001>",),
     "again_needs_all": (),
+    "offer": (Offer(fields=("text",)), {"text": EVIL[:20]}),
+    "remembered": ("grant-id", AT, 3),
+    "words_needed": (),
+    "not_the_requester": ("UBEN00001",),
+    "withdrawn_line": ("UBEN00001", [EVIL]),
+    "sent_back_line": ("UANA00001", EVIL),
+    "sent_back_enough": (3,),
     "reminder": ([EVIL], "<@UANA00001>", AT),
     "next_step": ([EVIL], "<@UANA00001>", AT),
     "escalated": ([EVIL], "<@UANA00001>", AT),

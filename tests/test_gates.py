@@ -154,6 +154,9 @@ def test_two_stages_step_by_step() -> None:
     assert tally(gate, half) == Standing("open", 0, (("A",), ()), ("D",), 1)
     second = [*half, ballot("B", 0), ballot("A", 1), ballot("D", 1)]
     assert tally(gate, second) == Standing("open", 1, (("A", "B"), ()), ("D",), 1)
+    assert tally(gate, [*second, ballot("F", 0)]) == tally(
+        gate, second
+    )  # late for the first, not let through to the second
     assert tally(gate, [*second, ballot("C", 1)]) == Standing("approved", 1, (("A", "B"), ("C",)), ("D",), 0)
     assert tally(gate, [*second, ballot("E", 0, "reject")]) == Standing("rejected", 1, (("A", "B"), ()), ("D", "E"), 0)
 

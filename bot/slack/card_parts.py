@@ -64,6 +64,12 @@ def button(action_id: str, label: str, value: str, *, style: str = "", confirm: 
     return element
 
 
+def menu(action_id: str, choices: Sequence[tuple[str, str]]) -> Json:
+    """An overflow menu of at most five (label, value)."""
+    options = [{"text": plain_text(label), "value": value} for label, value in choices]
+    return {"type": "overflow", "action_id": action_id, "options": options}
+
+
 def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:
     """The question Slack asks before it sends a click (limits: 100, 300, 30, 30 characters)."""
     return {

@@ -19,6 +19,7 @@ from bot.slack.card_parts import (
     context,
     divider,
     header,
+    menu,
     mrkdwn,
     plain_text,
     rich,
@@ -118,7 +119,7 @@ def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool)
     row = _buttons(call, filled)
     if alone:
         row.append(_cancel(view))
-    return [*blocks, actions(f"a:{key}", row)]
+    return [*blocks, actions(f"a:{key}", [*row, _more(call, filled)])]
 
 
 def _so_far(progress: Progress) -> str:
@@ -151,7 +152,7 @@ def _rich_blocks(block_id: str, elements: Sequence[Json]) -> list[Json]:
 
 def _buttons(call: CallView, filled: Filled) -> list[Json]:
     value = _key(call)
-    if filled.complete:
+    if filled.complete and not call.needs_words:
         ask = None
         if call.does == "destructive":
             text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
@@ -162,6 +163,16 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     if call.editable:
         row.append(button("edit", "Edit", value))
     return [*row, button("reject", "Reject", value, style="danger")]
+
+
+def _more(call: CallView, filled: Filled) -> Json:
+    """What is needed less often; where Review is a button already, it is not said twice."""
+    value, choices = _key(call), []
+    if filled.complete and not call.needs_words:
+        remember = " or remember it" if call.offers else ""
+        choices.append((f"Approve with a note{remember}…", f"review:{value}"))
+    choices += [("Send the plan back…", f"send_back:{value}"), ("Withdraw (who asked)", f"withdraw:{value}")]
+    return menu("more", choices)
 
 
 def _cancel(view: CardView) -> Json:
@@ -194,7 +205,7 @@ def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool
     row: list[Json] = []
     if len(waiting) > 1:
         which = "all" if view.parts == 1 else "these"  # a click counts for the calls of its own message only
-        if all(fills[call.id].complete for call in waiting):
+        if all(fills[call.id].complete and not call.needs_words for call in waiting):
             row.append(_approve_all(waiting, key, which))
         row.append(button("reject_all", f"Reject {which}", key, style="danger"))
     return [*blocks, actions(f"p:{key}", [*row, _cancel(view)])]

@@ -12,15 +12,16 @@ from bot.authority import No, Yes
 from bot.core import Core, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
 from bot.gates import Ask
-from bot.judging import Judge, pending_on
+from bot.judging import Judge, pending_on, words_for
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, edit_modal, read_submission
-from bot.slack.modals import read_rejection, reject_modal, review_modal
+from bot.slack.modals import read_rejection, reject_modal, review_modal, send_back_modal
 from bot.slack.names import with_names
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied
 from storage.models import Call, Run
+from storage.states import CallStatus
 
 log = logging.getLogger("countersign.dialogs")
 
@@ -37,7 +38,10 @@ class Dialogs:
         """Open the dialog a button asks for, or say privately why not."""
         action, person = body["actions"][0], body["user"]["id"]
         try:
-            view, why = self._view(action["action_id"], str(action.get("value") or ""), body)
+            name, value = action["action_id"], str(action.get("value") or "")
+            if name == "more":
+                name, _, value = str(action["selected_option"]["value"]).partition(":")
+            view, why = self._view(name, value, body)
             if view is not None:
                 client.views_open(trigger_id=body["trigger_id"], view=view)
                 return
@@ -69,7 +73,10 @@ class Dialogs:
                 view = review_modal(drawn)
             elif name == "reject":
                 title = effect_of(self._core, tx, shown.call)
-                view = reject_modal(f"call:{value}", count=1, title=title)
+                view = reject_modal(f"call:{value}", count=1, title=title, needs_words=words_for(shown.call, "reject"))
+            elif name == "send_back":
+                pending = [c for c in calls.of_plan(tx, shown.call.plan_id) if c.status is CallStatus.PENDING]
+                view = send_back_modal(value, title="\n".join(effect_of(self._core, tx, call) for call in pending))
             else:
                 gate = load_gate(shown.call.gate)
                 tool = self._core.tools.get(shown.call.tool)
@@ -87,7 +94,8 @@ class Dialogs:
             if run is None:
                 return None, sentences.stale_card()
             title = "\n".join(effect_of(self._core, tx, call) for call in pending)
-        view = reject_modal(f"plan:{value}", count=len(pending), title=title)
+        needs = any(words_for(call, "reject") for call in pending)
+        view = reject_modal(f"plan:{value}", count=len(pending), title=title, needs_words=needs)
         return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
 
     def check(self, body: dict[str, Any]) -> dict[str, str]:
@@ -101,6 +109,11 @@ class Dialogs:
             kind, _, rest = about["target"].partition(":")
             target, _, number = rest.partition(":")
             return {} if kind == "plan" else self._open_for("reject", target, int(number), person, "reason")
+        if view["callback_id"] == "send_back":
+            target, _, number = about["target"].partition(":")
+            return self._open_for("send_back", target, int(number), person, "words")
+        if view["callback_id"] == "review_call":
+            return self._open_for("approve", about["call"], about["revision"], person, "note")
         if view["callback_id"] != "edit_call":
             return {}  # nothing to enter, so nothing to say it at: the loop decides and tells
         return self._check_edit(view, about, state, person)

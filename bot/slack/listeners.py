@@ -32,6 +32,7 @@ EVENTS: frozenset[str] = frozenset(
     }
 )  # fmt: skip
 DIALOGS = ("edit", "reject", "reject_all", "review")  # actions that only open a dialog; what they lead to is stored
+CHOICES = ("review", "send_back")  # of a card's menu, those that open a dialog
 LOOK_UP = 1.5  # seconds a submitted dialog may spend on look-ups before it is answered with an error
 T = TypeVar("T")
 
@@ -49,6 +50,7 @@ class Listeners:
         app.event(re.compile(".*"))(lambda: None)  # Bolt has acknowledged; the middleware has stored
         for name in DIALOGS:
             app.action(name)(self._open)
+        app.action("more")(self._chosen)
         app.action(re.compile(".*"))(lambda ack: ack())
         app.view(re.compile(".*"))(self._submit)
         app.error(self._error)
@@ -78,6 +80,12 @@ class Listeners:
         """A button that opens a dialog."""
         ack()
         self._dialogs.open(self._client, body)
+
+    def _chosen(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
+        """A choice from a card's menu: a dialog, or stored already."""
+        ack()
+        if opens_dialog(body["actions"][0]):
+            self._dialogs.open(self._client, body)
 
     def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """A submitted dialog: errors at the fields, or stored and closed."""
@@ -109,9 +117,15 @@ def read(body: dict[str, Any], team: str) -> Delivery | None:
     """A payload as an inbox row; None for what is not stored (dialog openings, submissions before their check)."""
     if body.get("type") == "event_callback":
         return _event(body)
-    if body.get("type") == "block_actions" and body["actions"][0].get("action_id") not in DIALOGS:
+    if body.get("type") == "block_actions" and not opens_dialog(body["actions"][0]):
         return _action(body, team)
     return None
+
+
+def opens_dialog(action: dict[str, Any]) -> bool:
+    """Whether this click only opens a dialog."""
+    chosen = str((action.get("selected_option") or {}).get("value", "")).partition(":")[0]
+    return action.get("action_id") in DIALOGS or (action.get("action_id") == "more" and chosen in CHOICES)
 
 
 def _event(body: dict[str, Any]) -> Delivery:
@@ -136,7 +150,7 @@ def _event(body: dict[str, Any]) -> Delivery:
 def _action(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
-    same = [team, body["user"]["id"], container, action.get("action_ts"), action["action_id"], action.get("value")]
+    same = [team, body["user"]["id"], container, action.get("action_ts"), action["action_id"], value_of(action)]
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind="action",
@@ -146,6 +160,11 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
         thread_ts=message.get("thread_ts") or container.get("thread_ts") or container.get("message_ts") or "",
         body=json.dumps(body),
     )
+
+
+def value_of(action: dict[str, Any]) -> str:
+    """A button's value, or that of what was chosen."""
+    return str(action.get("value") or (action.get("selected_option") or {}).get("value") or "")
 
 
 def _submission(body: dict[str, Any]) -> Delivery:

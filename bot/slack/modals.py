@@ -40,12 +40,14 @@ REASONS = {
 }
 MAX_WORDS = 500
 
-__all__ = ["REASONS", "read_rejection", "reject_modal", "review_modal"]
+__all__ = [
+    "REASONS", "read_approval", "read_feedback", "read_rejection", "reject_modal", "review_modal", "send_back_modal",
+]  # fmt: skip
 
 
 def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
     """A dialog with all of one call; it can be submitted (approved) only if all of it fits and `may_approve`."""
-    blocks = _review_blocks(call)
+    blocks = _review_blocks(call) + (_choices(call) if may_approve else [])
     view = _view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view
@@ -100,6 +102,55 @@ def _review_blocks(call: CallView) -> list[Json]:
     return blocks
 
 
+def _choices(call: CallView) -> list[Json]:
+    """A note, and what is to be remembered."""
+    note = {"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": MAX_WORDS}
+    blocks: list[Json] = [
+        {
+            "type": "input", "block_id": "note", "label": plain_text("Note"), "element": note,
+            "optional": not call.needs_words, "hint": plain_text("For the thread and for the agent"),
+        }
+    ]  # fmt: skip
+    if call.offers:
+        options = [
+            {"text": plain_text(plain(text, 75)), "value": str(number)} for number, text in enumerate(call.offers)
+        ]
+        choose: Json = {"type": "static_select", "action_id": "offer", "options": options}
+        choose["placeholder"] = plain_text("Only this once")
+        label = plain_text("Remember this approval for")
+        blocks.append({"type": "input", "block_id": "remember", "label": label, "element": choose, "optional": True})
+    return blocks
+
+
+def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
+    """The note, and the number of the offer that is to be remembered, of a submitted Review dialog."""
+    note = str(_state(state_values, "note", "text").get("value") or "").strip()[:MAX_WORDS]
+    chosen = str((_state(state_values, "remember", "offer").get("selected_option") or {}).get("value", ""))
+    return note, int(chosen) if chosen.isdigit() and len(chosen) < 3 else None
+
+
+def send_back_modal(target: str, *, title: str) -> Json:
+    """The dialog that asks what the new plan should do otherwise; `target` is "call:revision"."""
+    what = shown(title, "This plan")
+    top = header("what", what) if fits_header(what) else section("what", plain_text(plain(what, 1_000)))
+    words_of = {"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": MAX_WORDS}
+    label = plain_text("What should the new plan do otherwise?")
+    return {
+        "type": "modal",
+        "callback_id": "send_back",
+        "title": plain_text("Send the plan back"),
+        "submit": plain_text("Send back"),
+        "close": plain_text("Back"),
+        "private_metadata": json.dumps({"target": target}),
+        "blocks": [top, {"type": "input", "block_id": "words", "label": label, "element": words_of}],
+    }
+
+
+def read_feedback(state_values: Mapping[str, Any]) -> str:
+    """The words of a submitted Send-back dialog; "" for none."""
+    return str(_state(state_values, "words", "text").get("value") or "").strip()[:MAX_WORDS]
+
+
 def _long(label: str, text: str) -> list[Json]:
     """One argument: on its line if short, else below its label, in numbered parts where it takes several."""
     parts = chunks(text)
@@ -137,8 +188,11 @@ def _packed(block_id: str, elements: list[Json]) -> list[Json]:
     return [*blocks, rich(f"{block_id}:{len(blocks)}", current)] if current else blocks
 
 
-def reject_modal(target: str, *, count: int, title: str) -> Json:
-    """The dialog that asks why; `target` is a button's value after "call:" or "plan:", `title` what is rejected."""
+def reject_modal(target: str, *, count: int, title: str, needs_words: bool = False) -> Json:
+    """The dialog that asks why; `target` is a button's value after "call:" or "plan:", `title` what is rejected.
+
+    `needs_words`: choosing a reason is not enough.
+    """
     what = shown(title, "This action")
     top = header("what", what) if fits_header(what) else section("what", plain_text(plain(what, 1_000)))
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
@@ -163,7 +217,7 @@ def reject_modal(target: str, *, count: int, title: str) -> Json:
             {
                 "type": "input",
                 "block_id": "words",
-                "optional": True,
+                "optional": not needs_words,
                 "label": plain_text("In your words"),
                 "element": free,
             },

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from bot.gates import Offer
 from bot.slack.text import channel_mention, escape, mention, plain, when
 from bot.slack.visible import visible
 
@@ -111,6 +112,53 @@ def card_elsewhere(place: str, link: str = "") -> str:
     where = channel_mention(place) if place else "the approvers, in direct messages"
     seen = f" (<{link.replace('|', '%7C')}|see it>)" if link.startswith("https://") and ">" not in link else ""
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
+
+
+def offer(what: Offer, titles: Mapping[str, str]) -> str:
+    """An offer to remember, as plain text for a menu: "the same amount and account, in this thread, 1 d, 10 times"."""
+    if what.fields is None:
+        same = "exactly this"
+    else:
+        same = "the same " + " and ".join(titles.get(name, name) for name in what.fields) if what.fields else "anything"
+    where = "in this thread" if what.where == "thread" else "everywhere"
+    return f"{same}, {where}, for {_length(what.lasts)}, {what.uses} times"
+
+
+def _length(seconds: int) -> str:
+    for size, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size} {word}{'s' if seconds > size else ''}"
+    return f"{seconds} seconds"
+
+
+def remembered(grant_id: str, until: datetime, uses: int) -> str:
+    """For the thread, after an approval that is remembered."""
+    return f"🧷 This is remembered until {when(until)}, for {uses} more times: `{grant_id}`, see `/approvals grants`."
+
+
+def words_needed() -> str:
+    """For who decides without saying why, where the policy wants words."""
+    return "Please say why: this one needs a note. Open Review on the card, or choose Reject."
+
+
+def not_the_requester(requester: str) -> str:
+    """For who tries to withdraw somebody else's request."""
+    return f"Only {mention(requester)}, who asked for this, can withdraw it. You can reject it."
+
+
+def withdrawn_line(person: str, effects: Sequence[str]) -> str:
+    """The one line in the thread after the requester has withdrawn a call."""
+    return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
+
+
+def sent_back_line(person: str, feedback: str) -> str:
+    """The one line in the thread after a plan was sent back."""
+    return f"↪️ {mention(person)} sent the plan back: “{said(feedback)}”. I will make a new one."
+
+
+def sent_back_enough(rounds: int) -> str:
+    """For who sends a plan back once too often."""
+    return f"This request has been sent back {rounds} times, which is its limit. Approve, reject or cancel it."
 
 
 def effect_list(effects: Sequence[str]) -> str:

@@ -51,6 +51,8 @@ class CallView:
     result: str = ""  # what came of it, one or two lines
     editable: bool = True
     progress: Progress | None = None  # where it waits, and one yes is not enough
+    needs_words: bool = False  # who approves has to say why
+    offers: tuple[str, ...] = ()  # what an approver may have remembered, in words, in the gate's order
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ def _run() -> None:
         sa.Column("calls", sa.Integer(), nullable=False),
         sa.Column("cards", sa.Integer(), nullable=False),
         sa.Column("tokens", sa.Integer(), nullable=False),
+        sa.Column("rounds", sa.Integer(), nullable=False),
         sa.Column("error", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )

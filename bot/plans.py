@@ -1,0 +1,66 @@
+"""What people do with a plan beside deciding its calls: the requester withdraws one, or it is sent back as a whole."""
+
+from __future__ import annotations
+
+from bot.authority import No
+from bot.core import Core
+from bot.drawing import effect_of
+from bot.judging import Judge
+from bot.requests import record_refusal, tell
+from bot.slack import sentences
+from storage import calls, decisions, inbox, outbox, runs
+from storage.decisions import Applied
+from storage.models import Delivery
+
+
+class Plans:
+    """One per process; called by `bot.deciding` only."""
+
+    def __init__(self, core: Core, judge: Judge) -> None:
+        """`judge` knows who may."""
+        self._core = core
+        self._judge = judge
+
+    def withdraw(self, delivery: Delivery, call_id: str, revision: int) -> None:
+        """The requester takes one call back; everything else of the request goes on."""
+        at = delivery.received_at
+        with self._core.store.write() as tx:
+            found = decisions.look(tx, call_id, revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
+            if not isinstance(found, Applied) or run is None:
+                tell(tx, delivery, self._judge.lost(found, delivery.user))
+            elif run.requester != delivery.user:
+                record_refusal(tx, delivery, found.call, "withdraw", No("not_requester"))
+                tell(tx, delivery, sentences.not_the_requester(run.requester))
+            else:
+                effect = effect_of(self._core, tx, found.call)
+                decisions.withdraw(tx, found.call, delivery.user, at=at)
+                line = sentences.withdrawn_line(delivery.user, [effect])
+                outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
+            inbox.settle(tx, delivery, "withdraw")
+
+    def send_back(self, delivery: Delivery, call_id: str, revision: int, feedback: str) -> None:
+        """The whole plan of this call gives way to a new one that heeds the feedback; an approver or the requester."""
+        at, core = delivery.received_at, self._core
+        with core.store.read() as tx:
+            found = decisions.look(tx, call_id, revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
+        verdict = None
+        if isinstance(found, Applied) and run is not None:
+            verdict = self._judge.judge("send_back", found.call, run, delivery.user, at=at)
+        with core.store.write() as tx:
+            found = decisions.look(tx, call_id, revision, at)
+            run = runs.get(tx, run.id) if run else None
+            if not isinstance(found, Applied) or run is None:
+                tell(tx, delivery, self._judge.lost(found, delivery.user))
+            elif verdict is None or isinstance(verdict, No):
+                refused = verdict or No("not_approver")
+                record_refusal(tx, delivery, found.call, "send_back", refused)
+                tell(tx, delivery, self._judge.refusal(refused, found.call, "reject"))
+            elif run.rounds >= core.settings.max_rounds:
+                tell(tx, delivery, sentences.sent_back_enough(run.rounds))
+            elif feedback and calls.open_plan(tx, run.id) is not None:
+                decisions.send_back(tx, run, delivery.user, feedback, at=at)
+                line = sentences.sent_back_line(delivery.user, feedback)
+                outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
+            inbox.settle(tx, delivery, "send back")
