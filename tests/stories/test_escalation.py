@@ -197,6 +197,7 @@ def test_a_reminder_does_not_call_a_whole_group(world: World, kit: Kit) -> None:
     world.card(SUPPORT, thread)
     later(world, 660)
     assert "⏰ <!subteam^S0LEADS" in words(world.said(SUPPORT, thread, REMINDED))
+    world.reset()
     thread = ask(world, ("wipe", {"text": "one has"}))
     vote(world, "cleo", world.card(SUPPORT, thread))
     later(world, 660)
@@ -214,7 +215,7 @@ def test_nothing_is_said_after_the_decision(world: World, kit: Kit) -> None:
     assert said(world, thread, ESCALATED) == 0
     thread = ask(world, ("async_note", {"text": "over"}))
     world.card(SUPPORT, thread)
-    world.person("ben").say(SUPPORT, "cancel", thread)
+    world.person("ben").say(SUPPORT, "@bot cancel", thread)
     world.slack.wait(lambda: statuses(world, thread) == [C.CANCELLED])
     later(world, 3000)
     assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (0, 0)

@@ -242,7 +242,7 @@ def test_the_requester_leaves_too_few(world: World, kit: Kit) -> None:
 
 
 def test_approve_all(world: World, kit: Kit) -> None:
-    """Approve all is one vote on each call: who had voted on one is told so, and two people are needed for each (P16)."""
+    """Approve all is one vote on each call; who had voted on one is told, and each needs two people (P16)."""
     thread = ask(world, ("note", {"text": "all 1"}), ("note", {"text": "all 2"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     assert statuses(world, thread) == [C.PENDING, C.PENDING]

@@ -196,8 +196,9 @@ def test_a_restart_before_the_next_step_is_told(world: World, kit: Kit) -> None:
 def test_the_deadline_falls_in_the_second_step(world: World, kit: Kit) -> None:
     """All steps share one deadline: the first step's yes does not carry it over (T04)."""
     thread = ask(world, ("note", {"text": "late"}))
+    card = world.card(SUPPORT, thread)
     world.clock.advance(3000)
-    vote(world, "ana", world.card(SUPPORT, thread))
+    vote(world, "ana", card)
     world.clock.advance(700)
     world.said(SUPPORT, thread, "That is all.")
     assert (statuses(world, thread), kit.did("note", "late")) == ([C.EXPIRED], 0)
