@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from bot.core import Core, load_arguments, load_gate, readable_arguments
 from bot.gates import Ask
 from bot.gating import standing, waited
-from bot.slack import sentences
 from bot.slack.fields import values
+from bot.slack.offers import offer as offer_words
 from bot.slack.views import CallView, CardView, Progress, Value
 from bot.tools import Tool
 from storage import calls, outbox, runs
@@ -107,7 +107,7 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     titles = {name: field.title or name for name, field in tool.arguments.model_fields.items()} if tool else {}
     return {
         "needs_words": gate.reasons in ("approve", "always"),
-        "offers": tuple(sentences.offer(offer, titles) for offer in gate.remember),
+        "offers": tuple(offer_words(offer, titles) for offer in gate.remember),
     }
 
 
