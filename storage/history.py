@@ -22,7 +22,7 @@ _ARGUMENTS = select(col(Revision.arguments)).where(
     col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
 )
 _ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
-_OF_ONE: Select[Any] = (
+_OF_ONE: Select[Any, Any, Any] = (
     select(Call, col(Revision.created_at).label("revised_at"), col(Revision.arguments))
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
