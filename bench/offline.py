@@ -151,7 +151,8 @@ class Bench:
     def _core(self) -> Core:
         settings = Settings.load({
             "SLACK_BOT_TOKEN": "xoxb-bench-bench", "SLACK_APP_TOKEN": "xapp-1-bench-bench", "OPENAI_API_KEY": "offline",
-            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"), "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
+            "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         })  # fmt: skip
         registry, people = Registry(), People()
         registry.add(note_asked, note_freely)

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from bot import turns
+from bot import limits, turns
 from bot.agent import prompt
 from bot.agent.planner import Plan, Planner, PlannerError, Reply
 from bot.carriers import Answer, Presence, Thread
@@ -164,7 +164,7 @@ class Worker:
         core = self._core
         self._presence.working(run)
         self._thread.take_in(run)
-        if over := self._over_limit(run):
+        if over := limits.on_going_on(core, run):
             return self._end(run, over)
         with core.store.read() as tx:
             transcript = turns.complete(runs.transcript(tx, run))
@@ -178,14 +178,6 @@ class Worker:
         except BaseException:
             answer.abandon()
             raise
-
-    def _over_limit(self, run: Run) -> str:
-        settings = self._core.settings
-        if run.turns >= settings.max_turns:
-            return f"I stopped: this request has taken {run.turns} turns, which is its limit."
-        if run.tokens >= settings.max_tokens:
-            return f"I stopped: this request has used {run.tokens} tokens, which is more than its limit."
-        return ""
 
     def _end(self, run: Run, text: str) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, select, update
+from sqlalchemy import Connection, Update, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves
@@ -24,6 +24,10 @@ _IN_THREAD = (
     .order_by(col(Run.created_at).desc(), col(Run.id))
     .limit(1)
 )
+_TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
+    col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
+    or_(col(Run.updated_at) > bindparam("since_"), col(Run.status) == RunStatus.RUNNING),
+)  # fmt: skip
 _TRANSCRIPT = (
     select(col(Item.body))
     .where(*(col(getattr(Item, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
@@ -97,6 +101,11 @@ def cut_short(tx: Connection) -> list[Run]:
 def count(tx: Connection, run: Run, **columns: int) -> None:
     """Set counters (turns, calls, cards, tokens, rounds)."""
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
+
+
+def tokens_since(tx: Connection, run: Run, since: datetime) -> int:
+    """Tokens of all runs of this run's requester that have moved since then; each counts as a whole."""
+    return int(tx.scalar(_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since}) or 0)
 
 
 def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> None:

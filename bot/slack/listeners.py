@@ -19,6 +19,7 @@ from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
 from bot.core import Core
+from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
@@ -50,10 +51,12 @@ class Listeners:
         for name in (*DIALOGS, "more"):  # of a menu's choices, those come here that were not stored
             app.action(name)(self._open)
         app.view(re.compile(".*"))(self._submit)
+        self._commands = Commands(core, app)
         app.error(self._error)
 
     def close(self) -> None:
-        """Stop checking dialogs."""
+        """Stop checking dialogs and answering commands."""
+        self._commands.close()
         self._checks.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
@@ -62,12 +65,13 @@ class Listeners:
         It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
         delivery = read(body, self._core.identity.team)
-        if delivery is None:
-            return next()
-        if delivery.team == self._core.identity.team:
-            self._keep(delivery)
-        else:
+        team = delivery.team if delivery else body.get("team_id") if "command" in body else self._core.identity.team
+        if team != self._core.identity.team:
             log.warning("dropped a delivery of another workspace")
+        elif delivery is None:
+            return next()
+        else:
+            self._keep(delivery)
         return BoltResponse(status=200)
 
     def _keep(self, delivery: Delivery) -> None:
