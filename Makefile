@@ -1,7 +1,7 @@
 # One command each; every one makes the environment first when it is not there.
 PYTHON ?= python3.11
 BIN := .venv/bin
-.PHONY: demo test run lint bench clean
+.PHONY: demo test run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Countersign needs Python 3.11 ($(PYTHON) was not found; set PYTHON=...)"; exit 1; }
@@ -25,6 +25,9 @@ test: lint  ## lint, types, then every test, on two cores
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench
+
+pictures: .venv/ready  ## the pictures of the documentation, from the page; needs Chromium and its driver
+	$(BIN)/python bench/pictures.py
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -1,6 +1,6 @@
-"""Takes the pictures of docs/pictures anew: starts the demo in a temporary folder and photographs its page.
+"""Takes the pictures of docs/pictures anew: photographs the page of a demo in a temporary folder, light and dark.
 
-    python bench/pictures.py
+    make pictures
 
 Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but docs/pictures/*.png.
 """
@@ -34,21 +34,24 @@ PASSING = (StaleElementReferenceException, NoSuchElementException, ElementClickI
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT, SHARPNESS = 880, 1000, 2  # CSS pixels, and device pixels for each
+WINDOW = (1290, 860)  # CSS pixels of the picture of the whole page
 PATIENCE = 30.0  # seconds anything may take to appear
 REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
+BACKSPACE = Keys.BACKSPACE * 8
 FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-proxy-server",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
     "--lang=en-GB", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}", f"--force-device-scale-factor={SHARPNESS}",
 ]  # fmt: skip
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
-# Nothing blinks or fades, no tools hover, and what is around a dialog is white.
+# Nothing blinks or fades, no tools hover, no notices pop up; around a dialog it is as light or dark as the page.
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
   *, ::before, ::after { animation: none !important; transition: none !important; caret-color: transparent !important }
-  [data-testid=reply-in-thread] { display: none !important }
+  .toolbar, [data-testid=modal-json] { display: none !important }
   .message { background: none !important }
-  dialog::backdrop { background: white !important }`);
+  dialog::backdrop { background: Canvas !important }
+  .toasts { display: none !important }`);
 document.adoptedStyleSheets = [sheet];"""
 
 
@@ -82,14 +85,15 @@ def browser(profile: str) -> Iterator[webdriver.Chrome]:
 class Camera:
     """One tab on the demo's page."""
 
-    def __init__(self, driver: webdriver.Chrome, url: str) -> None:
+    def __init__(self, driver: webdriver.Chrome, url: str, theme: str = "light") -> None:
         self._driver = driver
         self._url = url
+        self._theme = theme
 
     def be(self, person: str, channel: str = "C0SUPPORT") -> None:
         """Load the page anew as that person, in that channel."""
         self._driver.get("about:blank")
-        self._driver.get(f"{self._url}/?as={person}&theme=light#/{channel}")
+        self._driver.get(f"{self._url}/?as={person}&theme={self._theme}#/{channel}")
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
         self._driver.execute_script(STILL)
 
@@ -108,6 +112,18 @@ class Camera:
 
         self.until(pressed, f"nothing to click for {css}")
 
+    def write(self, css: str, text: str) -> None:
+        """Type into the last displayed field of that selector."""
+        self.one(css).send_keys(text)
+
+    @contextmanager
+    def whole_page(self) -> Iterator[None]:
+        """A larger window for a while, less sharp, so that a picture of all of it stays small."""
+        metrics = {"width": WINDOW[0], "height": WINDOW[1], "deviceScaleFactor": 1.1, "mobile": False}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        yield
+        self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
     def shoot(self, css: str, name: str, text: str = "") -> None:
         """Photograph the last element of that selector that holds `text` into docs/pictures."""
 
@@ -117,7 +133,7 @@ class Camera:
                 self._driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
             return element.screenshot_as_png if element else None
 
-        path = PICTURES / f"{name}.png"
+        path = PICTURES / f"{name}{'-dark' * (self._theme == 'dark')}.png"
         path.write_bytes(self.until(shot, f"nothing to photograph for {css} with {text!r}"))
         sys.stdout.write(f"{path.name}: {path.stat().st_size // 1000} kB\n")
 
@@ -131,29 +147,42 @@ class Camera:
         return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
 
 
-def main() -> None:
-    """Ask as Ben; photograph the card, its Edit dialog, and what is left of it, as Ana sees them."""
+def take(theme: str) -> None:
+    """The README's story: Ben asks; Ana looks at the card and edits it; Cleo approves what came of it."""
     with (
         TemporaryDirectory() as folder,
         TemporaryDirectory(ignore_cleanup_errors=True) as profile,  # the browser may still be writing when it ends
         demo(folder) as url,
         browser(profile) as driver,
     ):
-        camera = Camera(driver, url)
+        camera = Camera(driver, url, theme)
         camera.be("ben")
-        composer = camera.one("[data-testid=composer]")
-        composer.send_keys(REQUEST)
-        composer.send_keys(Keys.ENTER)
+        camera.write("[data-testid=composer]", REQUEST + Keys.ENTER)
         camera.one(f"{MAIN} [data-testid=open-thread]")
+        card = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
         camera.be("ana")
         camera.press(f"{MAIN} [data-testid=open-thread]")
-        card = f"{THREAD} [data-testid=message]:has([data-action-id=approve])"
         camera.shoot(card, "card")
+        with camera.whole_page():
+            camera.shoot("body", "page", "Approve")
         camera.press(f"{card} [data-action-id=edit]")
+        camera.write(f"{MODAL} [data-block-id$=amount] input", BACKSPACE + "30")
         camera.shoot(MODAL, "edit")
-        camera.press("[data-testid=modal-cancel]")
+        camera.press("[data-testid=modal-submit]")
+        camera.one(card, "30.00")
+        camera.be("cleo")
+        camera.press(f"{MAIN} [data-testid=open-thread]")
         camera.press(f"{card} [data-action-id=approve]")
+        camera.one(THREAD, "Done:")
+        camera.be("ana")
+        camera.press(f"{MAIN} [data-testid=open-thread]")
         camera.shoot(f"{THREAD} [data-testid=message]", "decided", "Done:")
+
+
+def main() -> None:
+    """All pictures, in both looks."""
+    for theme in ("light", "dark"):
+        take(theme)
 
 
 if __name__ == "__main__":

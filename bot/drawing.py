@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from bot.core import Core, load_arguments, load_gate, readable_arguments
+from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
 from bot.gates import Ask
 from bot.gating import standing, waited
-from bot.slack import sentences
 from bot.slack.fields import values
+from bot.slack.offers import offer as offer_words
 from bot.slack.views import CallView, CardView, Progress, Value
 from bot.tools import Tool
 from storage import calls, outbox, runs
@@ -71,7 +71,7 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
         decided_at=call.decided_at,
         note="" if over else masked(call.note),
         result=masked(call.note) if over else "",
-        editable=tool is not None and (tool.editable is None or bool(tool.editable)),
+        editable=tool is not None and _is_editable(tool, call),
         progress=_progress(call, votes),
         **_choices(tool, call),
     )
@@ -92,6 +92,12 @@ def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
         return stored
 
 
+def _is_editable(tool: Tool[Any], call: Call) -> bool:
+    gate = load_gate(call.gate)
+    fields = as_editable(tool, gate).editable
+    return (fields is None or bool(fields)) and not (isinstance(gate, Ask) and gate.editors == "nobody")
+
+
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Those whose votes have decided it."""
     if call.status not in DECIDED:
@@ -108,7 +114,7 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     titles = {name: field.title or name for name, field in tool.arguments.model_fields.items()} if tool else {}
     return {
         "needs_words": gate.reasons in ("approve", "always"),
-        "offers": tuple(sentences.offer(offer, titles) for offer in gate.remember),
+        "offers": tuple(offer_words(offer, titles) for offer in gate.remember),
     }
 
 

@@ -84,12 +84,8 @@ class Settings(BaseModel):
     )
     max_turns: Count = Field(20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model.")
     max_calls: Count = Field(50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose.")
-    max_rounds: Count = Field(
-        3, title="COUNTERSIGN_MAX_ROUNDS", description="How often the plan of one run may be sent back."
-    )
-    max_cards: Count = Field(
-        10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may put before people."
-    )
+    max_rounds: Count = Field(3, title="COUNTERSIGN_MAX_ROUNDS", description="How often one plan may be sent back.")
+    max_cards: Count = Field(10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people.")
     max_tokens: int = Field(
         200_000,
         title="COUNTERSIGN_MAX_TOKENS",
@@ -97,9 +93,7 @@ class Settings(BaseModel):
         le=1_000_000_000,
         description="How many tokens, in and out, one run may use.",
     )
-    max_pending: Count = Field(
-        20, title="COUNTERSIGN_MAX_PENDING", description="How many undecided calls one requester may have."
-    )
+    max_pending: Count = Field(20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester.")
     max_asked_per_hour: Count = Field(
         60,
         title="COUNTERSIGN_MAX_ASKED_PER_HOUR",

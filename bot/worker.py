@@ -1,7 +1,8 @@
 """advance(run): one run, one step at a time, from what is written. Holds no truth of its own between steps.
 
 A step is a model turn, the execution of one call, or the decision to wait. Every write checks the fence of the claim,
-so a worker that stalled past its lease changes nothing any more.
+so a worker that stalled past its lease changes nothing any more. Claims and model turns do not wait for the disk: after
+a power failure they are simply taken again, and the outbox tells nobody of them before they are on it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Worker:
         core, now = self._core, self._core.clock.now()
         run: Run | None = None
         try:
-            with core.store.write() as tx:
+            with core.store.write(durable=False) as tx:
                 run = runs.claim(tx, run_id, now=now, lease_until=now + timedelta(seconds=core.settings.lease))
                 # A stream left open by a crash is closed before anything else is said.
                 closed = run is not None and outbox.close_streams(tx, run_id)
@@ -184,7 +185,7 @@ class Worker:
 
     def _store_reply(self, run: Run, reply: Reply, answer: Answer) -> bool:
         now = self._core.clock.now()
-        with self._core.store.write() as tx:
+        with self._core.store.write(durable=False) as tx:
             held = self._count(tx, run, reply)
             more = bool(inbox.held(tx, run.id))  # said while the model was answering: go on with that
             text = reply.text.strip() or ("" if more else "Done.")
@@ -206,7 +207,7 @@ class Worker:
         asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
         at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
         waits = bool(asked) and not at_once  # then it is suspended in the same transaction
-        with core.store.write() as tx:
+        with core.store.write(durable=False) as tx:
             held = self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
             calls.add_plan(tx, row)
             for each in prepared:

@@ -46,9 +46,9 @@ _DUE = (
     .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
     .order_by(col(Call.deadline), col(Call.position))
 )
-# Counted here, not by SQLite: asked for pending ones, it would look through every pending call of everybody.
-_OPEN_OF = (
-    select(col(Call.status))
+# A filter, not a condition: for that, SQLite would look through every pending call of everybody.
+_PENDING_OF = (
+    select(func.count().filter(col(Call.status) == CallStatus.PENDING))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
@@ -208,8 +208,7 @@ def told(tx: Connection, call: Call, *, stage: int, moments: int, next_at: datet
 
 def pending_of(tx: Connection, team: str, requester: str) -> int:
     """How many calls of this requester wait for people."""
-    found = tx.scalars(_OPEN_OF, {"team_": team, "requester_": requester})
-    return sum(status is CallStatus.PENDING for status in found)
+    return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
 def last_asked(tx: Connection, team: str, requester: str, number: int, since: datetime) -> datetime | None:

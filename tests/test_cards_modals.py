@@ -30,7 +30,7 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
     assert modal["submit"]["text"] == "Approve"
     lines = read(modal["blocks"]).splitlines()
     assert lines[:3] == ["Refund 40.00 EUR of order 1042", "Order:  1042", "Amount:  40.00 EUR"]
-    assert lines[-2:] == ["The agent says:", "The parcel arrived broken."]
+    assert lines[-3:] == ["The agent says:", "The parcel arrived broken.", "NoteFor the thread and for the agent"]
     assert "cannot be undone" in read(review_modal(CANCEL)["blocks"])
 
 

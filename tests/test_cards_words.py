@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.gates import Offer
 from bot.slack import sentences
 from bot.slack.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
 from bot.slack.text import unescape
@@ -25,7 +24,6 @@ SAID = {
     "not_an_editor": (),
     "not_yet": ("<@UANA00001>",),
     "again_needs_all": (),
-    "offer": (Offer(fields=("text",)), {"text": EVIL[:20]}),
     "remembered": ("grant-id", AT, 3),
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import re
 import subprocess
 import sys
+import tomllib
+import types
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,50 +18,21 @@ from typing import Any
 import pytest
 import yaml
 
-import bot.__main__ as cli
 from bot import policy_file
 from bot.facts import Facts
 from bot.gates import Ask, Deny
 from bot.policy import parse
 from bot.settings import Settings
-from bot.tools import Registry, Tool, ToolContext, tool
+from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
+from bot.tools.database import database_tools
+from bot.tools.database_config import Database, parse_databases
+from tests.pages import PAGES, ROOT, blocks, named, prose, section, table
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 README, OPERATING, EXTENDING, POLICY = (
     ROOT / name for name in ("README.md", "docs/operating.md", "docs/extending.md", "docs/policy.md")
 )
-LARGEST = 300_000  # bytes of one picture
-LONGEST_README, LONGEST_DECISION = 125, 40  # lines
-
-
-def named(page: Path) -> str:
-    """A page's path, to name its test."""
-    return page.relative_to(ROOT).as_posix()
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """The code blocks of that language, without the indentation they have inside a list."""
-    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", page.read_text("utf-8"), re.S | re.M)
-    return [re.sub(rf"^{indent}", "", code, flags=re.M) for indent, code in found]
-
-
-def prose(page: Path) -> str:
-    """The page without its code blocks."""
-    return re.sub(r"^( *)```.*?^\1```$", "", page.read_text("utf-8"), flags=re.S | re.M)
-
-
-def section(page: Path, title: str) -> str:
-    """What stands below that heading, up to the next one of its level."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.S | re.M)
-    assert found, f"{named(page)} has no section {title!r}"
-    return found[1]
-
-
-def table(text: str) -> dict[str, list[str]]:
-    """The rows of the tables in a text: the first cell, without its ticks, to the others."""
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("| `")]
-    return {row[0].strip().strip("`"): [cell.strip() for cell in row[1:]] for row in rows}
+LARGEST = 150_000  # bytes of one picture
+LONGEST_README, LONGEST_DECISION = 150, 40  # lines
 
 
 def written(default: Any, required: bool) -> str:
@@ -91,50 +64,30 @@ def test_policy_keys() -> None:
     assert policy_file.seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
 
 
+def test_databases() -> None:
+    """The table has every key of a database with its default, and the example is one that the settings take."""
+    fields = {field.alias or name: field for name, field in Database.model_fields.items()}
+    text = section(OPERATING, "Databases")
+    rows = table(text)
+    assert set(rows) == {*fields, "url_env"}
+    for key in set(fields) - {"name", "about", "url"}:
+        default = fields[key].get_default()
+        assert tomllib.loads(f"it = {rows[key][-1].strip('`')}")["it"] == (list(default) if default == () else default)
+    [example] = [code for code in blocks(OPERATING, "toml") if "[[database]]" in code]
+    shop, archive = parse_databases(example, {"SHOP_DATABASE_URL": "postgresql://shop@db.example/shop"})
+    assert (shop.dialect, shop.max_changes, archive.read_only) == ("postgres", 20, True)
+    named = re.findall(r"`(\w+)`", text.partition("three tools: ")[2].partition("(")[0])
+    assert [each.name for each in database_tools([shop, archive], None)] == named
+
+
 def test_scopes_and_events() -> None:
     """Every scope and event of the manifest is explained, and no other."""
     manifest = yaml.safe_load((ROOT / "manifest.yml").read_text("utf-8"))
     scopes, events = section(OPERATING, "The Slack app").partition("Events: ")[::2]
     expected = set(manifest["oauth_config"]["scopes"]["bot"])
-    assert set(re.findall(r"`([a-z_.]+:[a-z_.]+)`", scopes)) == expected
+    assert set(re.findall(r"`([a-z_.]+:[a-z_.]+|commands)`", scopes)) == expected
     events = events.partition("\n\n")[0]
     assert set(re.findall(r"`([a-z_.]+)`", events)) == set(manifest["settings"]["event_subscriptions"]["bot_events"])
-
-
-def commands() -> Iterator[tuple[str, str]]:
-    """Each command of the command line with each of its options; "" for none."""
-    for action in cli._parser()._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, parser in action.choices.items():
-                yield f"countersign {name}", ""
-                options = (each.option_strings[-1] for each in parser._actions if each.option_strings)
-                yield from ((f"countersign {name}", option) for option in options if option != "--help")
-        elif action.option_strings[-1] != "--help":
-            yield "countersign", action.option_strings[-1]
-
-
-def test_commands() -> None:
-    """Each command and option of the command line is documented, and none that is not there."""
-    text = section(OPERATING, "Commands")
-    known = set(commands())
-    missing = [pair for pair in known if not re.search(rf"{pair[0]}\b.*{pair[1]}", text)]
-    assert missing == []
-    everywhere = "\n".join(page.read_text("utf-8") for page in PAGES)
-    used = re.findall(r"(?<![@\w-])countersign( [a-z]+)?([^\n`|]*)[`\n]", everywhere)
-    assert len(used) > 5
-    for command, rest in used:
-        options = re.findall(r"--[a-z-]+", rest) or [""] * bool(command)
-        assert [each for each in options if (f"countersign{command}", each) not in known] == []
-
-
-def test_make_targets() -> None:
-    """Each target of the Makefile is documented, and each one that a page names is there."""
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    targets = set(re.findall(r"^([a-z./]+):(?!=)", makefile, re.M)) - {".PHONY"}
-    text = section(OPERATING, "Commands")
-    assert [each for each in sorted(targets) if f"`make {each}`" not in text] == []
-    pages = "\n".join(page.read_text("utf-8") for page in PAGES)
-    assert set(re.findall(r"(?:^\s*|`|=\S+ )make ([a-z./]+)\b", pages, re.M)) <= targets
 
 
 def test_tool_options() -> None:
@@ -142,6 +95,10 @@ def test_tool_options() -> None:
     rows = table(section(EXTENDING, "What `@tool` takes"))
     parameters: dict[str, Any] = tool.__kwdefaults__ or {}
     assert {"title", "effect", "does", *parameters} <= set(rows)
+    text = EXTENDING.read_text("utf-8")
+    assert [each.name for each in fields(ToolContext) if f"`{each.name}`" not in text.replace("context.", "")] == []
+    named = [each.__name__ for each in (ToolError, ChangedError, Preview, Table)]
+    assert [each for each in named if f"`{each}" not in text] == []
     assert (rows["timeout"][0], rows["max_output"][0]) == (f"{parameters['timeout']:g}", str(parameters["max_output"]))
 
 
@@ -173,7 +130,7 @@ def test_the_tool_of_the_readme(example: Tool[Any], tmp_path: Path) -> None:
 def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
     """The example that drives a tool through the sandbox runs as it stands, and the tool has its effect."""
     assert example.name in EXTENDING.read_text("utf-8")
-    [code] = blocks(EXTENDING, "python")
+    [code] = [each for each in blocks(EXTENDING, "python") if "duty_tools" in each]
     (tmp_path / "try_duty.py").write_text(code, "utf-8")
     environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}."}
     ended = subprocess.run(
@@ -182,9 +139,32 @@ def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
     assert ended.stdout.startswith("Cleo, 8 hours from "), ended.stderr
 
 
+def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example's preview says what would be left, its change holds only while that is so, its table has the rows."""
+    monkeypatch.chdir(tmp_path)
+    [code] = [each for each in blocks(EXTENDING, "python") if "ChangedError" in each]
+    module = types.ModuleType("stock_tools")
+    exec(code, module.__dict__)
+    names = module.__dict__
+    module.rows("CREATE TABLE stock (item TEXT, count INTEGER)")
+    module.rows("INSERT INTO stock VALUES ('mug', 5)")
+    Registry().add(names["list_stock"], names["take"])
+    take: Tool[Any] = names["take"]
+    args = take.arguments(item="mug", count=2)
+    assert take.preview is not None
+    shown = take.preview(args)
+    assert shown == Preview("mug: 5 now, 3 afterwards", expects="5")
+    context = ToolContext("call", "run", "T", "U", "C", "1.0", datetime(2026, 5, 4, tzinfo=UTC), expects="5")
+    assert take.function(args, context) == "3 left."
+    with pytest.raises(ChangedError, match="no longer 5 × mug"):
+        take.function(args, context)
+    assert names["list_stock"].function(names["Nothing"](), context) == Table("Stock", ("item", "count"), (("mug", 3),))
+
+
 def test_policies() -> None:
     """Every policy in the documentation is one, and the README's says what its sentences say."""
-    policies = [parse(code, named(page)) for page in PAGES for code in blocks(page, "toml")]
+    examples = [(named(page), code) for page in PAGES for code in blocks(page, "toml")]
+    policies = [parse(code, page) for page, code in examples if "[[database]]" not in code]
     assert len(policies) >= 2
     readme, written = (parse(blocks(page, "toml")[0]) for page in (README, POLICY))
     asked = readme.gate(Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={}))
@@ -204,7 +184,8 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links(page: Path) -> None:
     """Every relative link and picture of a page is there, with its anchor; the path after #, too."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", prose(page)):
+        target = "".join(target)
         if target.startswith("https://"):
             continue
         path, _, anchor = target.partition("#")
@@ -223,11 +204,14 @@ def test_paths() -> None:
 
 
 def test_pictures() -> None:
-    """There are pictures, each is used by a page, and none is too large."""
+    """There are pictures, each is used by a page and has its dark twin, and none is too large."""
     pictures = list((ROOT / "docs" / "pictures").glob("*.png"))
     used = "\n".join(page.read_text("utf-8") for page in PAGES)
-    assert {"card.png", "decided.png", "edit.png"} <= {each.name for each in pictures}
-    assert [each.name for each in pictures if f"pictures/{each.name})" not in used] == []
+    names = {each.name for each in pictures}
+    assert {"card.png", "decided.png", "edit.png"} <= names
+    light = {name for name in names if not name.endswith("-dark.png")}
+    assert names - light == {name.replace(".png", "-dark.png") for name in light}
+    assert [name for name in names if not re.search(rf'pictures/{name}["\)]', used)] == []
     assert [each.name for each in pictures if each.stat().st_size > LARGEST] == []
 
 

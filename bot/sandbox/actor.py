@@ -10,6 +10,7 @@ from typing import Any
 
 from bot.sandbox import (
     agents,
+    assistants,
     choosing,
     commands,
     events,
@@ -69,6 +70,8 @@ class Actor(Member):
             if tab == "home" and (view := self.home(app)):
                 event["view"] = view
             events.emit(self._world, app, event, channel)
+            if tab == "messages":
+                assistants.begin(self._world, app, channel, self.id)
             self._world.touch([self.id])
 
     def home(self, app: App | None = None) -> Json | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox import events, messages
+from bot.sandbox import assistants, events, messages
 from bot.sandbox.objects import array, record, text
 from bot.sandbox.people import TEAM, Channel
 from bot.sandbox.records import Delivery, Status
@@ -61,7 +61,7 @@ def current_statuses(world: World) -> list[Status]:
 
 
 def set_prompts(world: World, args: Args) -> Json:
-    """assistant.threads.setSuggestedPrompts; with a thread_ts it says ok and does nothing, as agent_view does."""
+    """assistant.threads.setSuggestedPrompts; with a thread_ts it says ok and, under agent_view, does nothing."""
     channel = _channel(world, args)
     prompts: Any = args.json("prompts")
     if prompts is None:
@@ -69,9 +69,9 @@ def set_prompts(world: World, args: Args) -> Json:
     if problems := list(_PROMPTS(prompts, "/prompts")):
         raise invalid(problems)
     args.text("title")
-    if args.app.agent_view is None:
+    if args.app.agent_view is None and args.app.assistant_view is None:
         raise SlackError("not_agent_app")
-    if not args.has("thread_ts"):
+    if not args.has("thread_ts") or args.app.agent_view is None:
         world.prompts[channel.id] = [dict(prompt) for prompt in prompts]
         world.touch(channel.members)
     return {}
@@ -83,6 +83,7 @@ def set_title(world: World, args: Args) -> Json:
     title = args.required("title")
     key = (args.app.id, channel.id, _thread(world, args, channel))
     (world.sessions.get(key) or _new_session(world, key))["title"] = title
+    assistants.rename(world, channel.id, key[2], title)
     world.touch(messages.audience(channel))
     return {}
 
@@ -91,7 +92,8 @@ def prompts_of(world: World, channel: Channel) -> list[Json]:
     """What a person is offered in their DM with an app: what the app set, else what the manifest says."""
     if channel.kind != "im":
         return []
-    default: list[Json] = (world.app_of_dm(channel).agent_view or {}).get("suggested_prompts", [])
+    app = world.app_of_dm(channel)
+    default: list[Json] = (app.agent_view or app.assistant_view or {}).get("suggested_prompts", [])
     return world.prompts.get(channel.id, default)
 
 

@@ -63,7 +63,7 @@ def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:
 def environment(sandbox: Sandbox, app: App) -> list[str]:
     """What an app's environment has to hold, as lines that a shell or a .env file takes."""
     way = "signed HTTP" if app.over_http else "Socket Mode"
-    mark = "" if app.redirect_urls else "# "  # Bolt forgets the bot token where it finds a client id
+    mark = "" if app.redirect_urls and app.over_http else "# "  # Bolt forgets the bot token where it finds a client id
     return [
         f"# {app.name} ({app.id}), {way}",
         f"SLACK_API_URL={sandbox.api_url}",

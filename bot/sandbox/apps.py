@@ -62,6 +62,12 @@ class App:
         return view
 
     @property
+    def assistant_view(self) -> Json | None:
+        """The manifest's assistant_view, which agents had before there was agent_view, or None."""
+        view: Json | None = self._at("features", "assistant_view")
+        return view
+
+    @property
     def app_home(self) -> Json:
         """The manifest's app_home: which tabs of the conversation with the app there are."""
         return dict(self._at("features", "app_home") or {})

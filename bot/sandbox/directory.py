@@ -33,8 +33,8 @@ def auth_revoke(world: World, args: Args) -> Json:
 
 def _user(world: World, args: Args, user: str) -> Json:
     if app := world.app_of_bot(user):
-        return bot_user_json(app)
-    return user_json(world.by_id[user], email="users:read.email" in args.app.scopes)
+        return bot_user_json(app, world.url)
+    return user_json(world.by_id[user], email="users:read.email" in args.app.scopes, url=world.url)
 
 
 def _visible(world: World, args: Args, user: str, hidden: str) -> str:
@@ -69,7 +69,7 @@ def users_by_email(world: World, args: Args) -> Json:
     wanted = args.text("email").strip().lower()
     for person in world.people.values():
         if person.team_id == TEAM and not person.deleted:
-            found = user_json(person, email=True)
+            found = user_json(person, email=True, url=world.url)
             if found["profile"]["email"] == wanted:
                 return {"user": found}
     raise SlackError("users_not_found")
@@ -110,7 +110,7 @@ def bots_info(world: World, args: Args) -> Json:
     app = next((app for app in world.apps.values() if app.bot_id == wanted), None)
     if app is None:
         raise SlackError("bot_not_found")
-    profile = bot_profile(app)
+    profile = bot_profile(app, world.url)
     bot = {key: profile[key] for key in ("id", "deleted", "name", "updated", "app_id", "icons")}
     return {"bot": bot | {"user_id": app.bot_user}}
 

@@ -45,6 +45,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {  # any of these scopes
     "subteam_updated": ("usergroups:read",),
     "agent_session_stopped": ("chat:write",),
     "agent_session_title_changed": ("chat:write",),
+    "assistant_thread_started": ("assistant:write",),
     "app_home_opened": (),
     "app_uninstalled": (),
     "tokens_revoked": (),
@@ -185,7 +186,7 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
 def user_changed(world: World, user: str) -> None:
     """user_change with the person as they are now."""
     for app in world.apps.values():
-        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes)
+        shown = user_json(world.by_id[user], email="users:read.email" in app.scopes, url=world.url)
         emit(world, app, {"type": "user_change", "user": shown, "cache_ts": int(world.now())})
 
 

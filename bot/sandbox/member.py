@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-from bot.sandbox import changes, choosing, events, messages, reacting
+from bot.sandbox import assistants, changes, choosing, events, messages, reacting
 from bot.sandbox.messages import Draft
 from bot.sandbox.people import Channel
 from bot.sandbox.records import Message
@@ -67,7 +67,10 @@ class Member:
         """Post a message; "@bot", "@ana", "@shop-leads", "#general", links and addresses become what Slack makes
         of them. Returns its ts; ValueError where this person cannot post."""
         with self._world.lock:
-            draft = Draft(self._member_of(channel), self.id, typed(text, self._token), thread_ts=thread_ts or "")
+            place = self._member_of(channel)
+            root = assistants.latest(self._world, place)
+            thread_ts = thread_ts or (root.ts if root else "")
+            draft = Draft(place, self.id, typed(text, self._token), thread_ts=thread_ts)
             return messages.add(self._world, draft).ts
 
     def edit(self, channel: str, ts: str, text: str) -> None:

@@ -50,7 +50,7 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     if draft.subtype:
         body["subtype"] = draft.subtype
     if app := world.app_of_bot(draft.user):
-        body |= {"bot_id": app.bot_id, "app_id": app.id, "bot_profile": bot_profile(app)}
+        body |= {"bot_id": app.bot_id, "app_id": app.id, "bot_profile": bot_profile(app, world.url)}
     else:
         body["client_msg_id"] = str(uuid.uuid4())
     body["team"] = world.by_id[draft.user].team_id if draft.user in world.by_id else TEAM

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bot.sandbox.apps import App
+from bot.sandbox.avatars import images
 from bot.sandbox.wire import Json
 
 TEAM = "T0SANDBOX"
@@ -122,11 +123,7 @@ def default_seed() -> Seed:
     return Seed(people, channels, groups)
 
 
-def _images(name: str) -> dict[str, str]:
-    return {f"image_{size}": f"/page/avatar-{name}-{size}.png" for size in (24, 32, 48, 72, 192, 512)}
-
-
-def _profile(person: Person, email: bool) -> dict[str, Any]:
+def _profile(person: Person, email: bool, url: str) -> dict[str, Any]:
     first, _, last = person.real_name.partition(" ")
     profile: dict[str, Any] = {
         "title": "",
@@ -145,7 +142,7 @@ def _profile(person: Person, email: bool) -> dict[str, Any]:
         "status_expiration": 0,
         "avatar_hash": "",
         "team": person.team_id,
-        **_images(person.name),
+        **images(url, person.name),
     }
     if email:
         profile["email"] = person.email
@@ -162,14 +159,15 @@ _OUTSIDE = {
 }
 
 
-def user_json(person: Person, *, email: bool) -> dict[str, Any]:
-    """A user object as users.info returns it; `email` says whether the scope for addresses is there."""
+def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
+    """A user object as users.info returns it; `email` says whether the scope for addresses is there, `url` is the
+    sandbox's."""
     user: dict[str, Any] = {
         "id": person.id,
         "team_id": person.team_id,
         "name": person.name,
         "deleted": person.deleted,
-        "profile": _profile(person, email and person.team_id == TEAM),
+        "profile": _profile(person, email and person.team_id == TEAM, url),
         "is_bot": False,
         "is_app_user": False,
         "updated": person.updated,
@@ -197,24 +195,23 @@ def user_json(person: Person, *, email: bool) -> dict[str, Any]:
     }
 
 
-def bot_user_json(app: App) -> dict[str, Any]:
-    """The user object of an app's bot."""
+def bot_user_json(app: App, url: str) -> dict[str, Any]:
+    """The user object of an app's bot; `url` is the sandbox's."""
     bot = Person(app.name, app.bot_user, app.name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800)
-    user = user_json(bot, email=False) | {"is_bot": True, "is_email_confirmed": False}
+    user = user_json(bot, email=False, url=url) | {"is_bot": True, "is_email_confirmed": False}
     user["profile"] |= {"bot_id": app.bot_id, "api_app_id": app.id, "always_active": True}
     return user
 
 
-def bot_profile(app: App) -> dict[str, Any]:
-    """What Slack attaches to messages that an app posted."""
-    icons = {key: value for key, value in _images(app.name).items() if key in ("image_48", "image_72")}
+def bot_profile(app: App, url: str) -> dict[str, Any]:
+    """What Slack attaches to messages that an app posted; `url` is the sandbox's."""
     return {
         "id": app.bot_id,
         "deleted": False,
         "name": app.name,
         "updated": EPOCH,
         "app_id": app.id,
-        "icons": {"image_36": icons["image_48"], **icons},
+        "icons": images(url, app.name, (36, 48, 72)),
         "team_id": TEAM,
     }
 

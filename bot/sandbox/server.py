@@ -15,7 +15,7 @@ from typing import TypeVar
 from aiohttp import web
 
 from bot.clock import ShiftedClock
-from bot.sandbox import scheduled
+from bot.sandbox import avatars, scheduled
 from bot.sandbox.actor import Actor
 from bot.sandbox.admin import Admin
 from bot.sandbox.apps import App
@@ -106,6 +106,7 @@ class Sandbox(Admin):
         app.on_cleanup.append(self._transports.close)
         FilesHttp(self.world).add_routes(app.router)
         Consent(self.world).add_routes(app.router)
+        avatars.add_routes(app.router)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2, handle_signals=False)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self._port).start()

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from bot.gates import Offer
 from bot.slack.text import channel_mention, escape, mention, plain, when
 from bot.slack.visible import visible
 from storage.masking import masked
@@ -113,23 +112,6 @@ def card_elsewhere(place: str, link: str = "") -> str:
     where = channel_mention(place) if place else "the approvers, in direct messages"
     seen = f" (<{link.replace('|', '%7C')}|see it>)" if link.startswith("https://") and ">" not in link else ""
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
-
-
-def offer(what: Offer, titles: Mapping[str, str]) -> str:
-    """An offer to remember, as plain text for a menu: "the same amount and account, in this thread, 1 d, 10 times"."""
-    if what.fields is None:
-        same = "exactly this"
-    else:
-        same = "the same " + " and ".join(titles.get(name, name) for name in what.fields) if what.fields else "anything"
-    where = "in this thread" if what.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {_length(what.lasts)}, {what.uses} times"
-
-
-def _length(seconds: int) -> str:
-    for size, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds // size} {word}{'s' if seconds > size else ''}"
-    return f"{seconds} seconds"
 
 
 def remembered(grant_id: str, until: datetime, uses: int) -> str:

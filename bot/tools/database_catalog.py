@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bot.tools.database_config import Dialect
 
@@ -18,6 +18,7 @@ class Column:
     type: str
     nullable: bool = True
     made: bool = False  # its default is made by the database when a row is inserted: a sequence, a time, a function
+    computed: str | None = None  # the expression of a generated column; "" when it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,10 @@ class Catalog:
     dialect: Dialect
     schema: str
     tables: Mapping[str, Table]
-    doubtful: frozenset[str] = field(default_factory=frozenset)  # views whose secrets could not be told: all secret
 
     def fold(self, name: str, *, quoted: bool = False) -> str:
         """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names without quotes."""
         return name if self.dialect == "postgres" and quoted else name.lower()
-
-    def own(self) -> bool:
-        """Whether these are Countersign's own tables."""
-        return set(self.tables) >= OWN_TABLES
 
     def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
         """The same with further secret columns, by folded table name; kin tables share theirs by column name."""
@@ -70,3 +66,8 @@ class Catalog:
     def column_key(self, column: Column) -> str:
         """A column's folded name."""
         return self.fold(column.name, quoted=True)
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes."""
+    return '"' + name.replace('"', '""') + '"'

@@ -18,9 +18,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import Catalog, Table
+from bot.tools.database_catalog import OWN_TABLES, Catalog, Table, quoted
 from bot.tools.database_config import Database
-from bot.tools.database_session import HERE, Rows, Secrets, Session, close, reflect
+from bot.tools.database_hidden import in_postgres
+from bot.tools.database_postgres_errors import reason
+from bot.tools.database_session import HERE, Rows, Secrets, Session, bounded, close, reflect
 from bot.tools.database_statement import Statement, StatementError
 
 CONNECT_TIMEOUT = 5  # seconds
@@ -38,6 +40,11 @@ _RELATIONS = """
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.relname NOT LIKE 'pg\\_%%'
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')"""
+_CHANGEABLE = """
+    SELECT bool_or(pg_catalog.has_any_column_privilege(c.oid, 'INSERT, UPDATE')
+            OR pg_catalog.has_table_privilege(c.oid, 'DELETE'))
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'f')"""
 _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
 _OBSTACLES = """
     SELECT 'it has the trigger ' || tgname FROM pg_catalog.pg_trigger
@@ -88,9 +95,9 @@ class PostgresSource:
             finally:
                 close(connection)
         except psycopg.Error as error:
-            raise ToolError(_reason(error, seconds)) from None
+            raise ToolError(reason(error, seconds, careful=bool(self.database.secret))) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds)) from None
+            raise ToolError(reason(error.orig, seconds, careful=bool(self.database.secret))) from None
 
     def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
         limits = {
@@ -108,8 +115,8 @@ class PostgresSource:
             "check_function_bodies": "on",
             "default_transaction_read_only": "on" if raw.read_only else "off",
         }
-        for name, value in limits.items():  # true: for this transaction, whatever the role's own settings are
-            raw.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, value))
+        for_now = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(limits))  # whatever the role's own ones are
+        raw.execute(f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair])
         found = raw.execute(_TOO_MUCH).fetchone()
         if found and found[0]:
             raise ToolError(
@@ -138,19 +145,24 @@ class PostgresSession(Session):
         )
         return Catalog("postgres", schema, {each.name: each for each in tables})
 
+    def _is_own(self, found: Catalog) -> bool:
+        """Countersign's own tables, in whatever schema, whether the role may read them or not."""
+        asked = self._raw.execute(
+            "SELECT count(DISTINCT relname) FROM pg_catalog.pg_class WHERE relkind = 'r' AND relname = ANY(%s) "
+            "GROUP BY relnamespace",
+            (sorted(OWN_TABLES),),
+        )
+        return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
+
     def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
         """See Session. The server is asked what the columns are before anything runs."""
         self._own_functions(statement)
         described = self._described(statement.text)
         columns = tuple((described.fname(at) or b"?").decode("utf-8", "replace") for at in range(described.nfields))
         origins = self._origins([(described.ftable(at), described.ftablecol(at)) for at in range(described.nfields)])
-        found: list[tuple[Any, ...]] = []
         with self._raw.cursor() as cursor:
-            for row in cursor.stream(statement.text.encode()):
-                found.append(row)
-                if len(found) > limit:
-                    break
-        return Rows(columns, tuple(found[:limit]), len(found) > limit, origins)
+            found, more = bounded(cursor.stream(statement.text.encode()), limit)
+        return Rows(columns, found, more, origins)
 
     def change(self, statement: Statement, secrets: Secrets) -> int:
         """See Session."""
@@ -176,15 +188,26 @@ class PostgresSession(Session):
     def obstacles(self, table: Table, statement: Statement) -> list[str]:
         """Triggers, rules, children, and foreign keys that act; a table that is not one plain table here."""
         told = [] if table.kind == "table" else [f"{table.name} is a {table.kind} table"]
-        name = '"{}"."{}"'.format(*(each.replace('"', '""') for each in (self.database.schema_name, table.name)))
         bit = {"insert": 4, "delete": 8, "update": 16}[statement.verb]
-        values = {"table": name, "bit": bit, "verb": statement.verb}
+        values = {"table": self._full(table), "bit": bit, "verb": statement.verb}
         return told + sorted(text for (text,) in self._raw.execute(_OBSTACLES, values).fetchall())
+
+    def hidden(self, table: Table, statement: Statement) -> list[str]:
+        """See Session."""
+        return in_postgres(self._raw, self.database.schema_name, self._full(table), statement)
+
+    def _full(self, table: Table) -> str:
+        return f"{quoted(self.database.schema_name)}.{quoted(table.name)}"
 
     def version(self) -> str:
         """See Session."""
         found = self._raw.execute("SELECT pg_catalog.current_setting('server_version'), current_user").fetchone()
         return "PostgreSQL {} as {}".format(*(found or ("?", "?")))
+
+    def changeable(self) -> bool:
+        """See Session."""
+        (found,) = self._raw.execute(_CHANGEABLE, (self.database.schema_name,)).fetchone() or (False,)
+        return bool(found)
 
     def commit(self) -> None:
         """See Session."""
@@ -232,16 +255,3 @@ class PostgresSession(Session):
         )
         if names := [name for (name,) in asked.fetchall()]:
             raise StatementError(f"this database has a function {names[0]} of its own, so it cannot be used")
-
-
-def _reason(error: BaseException | None, seconds: float) -> str:
-    """The database's own words, the first line: its DETAIL and our connection string stay away from people."""
-    state = getattr(error, "sqlstate", None)
-    if state == "57014":
-        return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
-    if state == "55P03":
-        return "rows are locked by somebody else; nothing was changed. Trying again later may work"
-    diag = getattr(error, "diag", None)
-    if state and diag is not None and diag.message_primary:
-        return f"the database says: {diag.message_primary[:300]}"
-    return "the database cannot be reached, or ended the connection; nothing was changed"

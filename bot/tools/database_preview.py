@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.tools import Preview, ToolError
-from bot.tools.database_catalog import Catalog, Table
+from bot.tools.database_catalog import Catalog, Table, quoted
 from bot.tools.database_secrets import Checked, check, set_columns, target
 from bot.tools.database_session import HERE, Session
 from bot.tools.database_statement import Statement
@@ -38,10 +38,11 @@ def preview_change(session: Session, statement: Statement) -> Preview:
     """Try the change out. Raises ToolError where it is refused or fails; the session is left to be rolled back."""
     checked = check(statement, session.catalog)
     table = target(statement, session.catalog)
-    told = obstacles(session, table, statement)
+    hidden = session.hidden(table, statement)
+    told = obstacles(session, table, statement) + hidden
     shape = _shape(table, session.catalog)
     if told:
-        count = _count(session, statement, table, checked)
+        count = None if hidden else _count(session, statement, table, checked)
         known = "How many rows it touches is not known." if count is None else _touches(statement, table, count)
         lines = [known, "Not tried out beforehand, because:", *(f"- {each}" for each in told)]
         return Preview("\n".join(lines), "" if count is None else f"{EXPECTS}{count}")
@@ -66,11 +67,6 @@ def too_many(session: Session, count: int) -> None:
     if count > session.database.max_changes:
         most = session.database.max_changes
         raise ToolError(f"it touches {count:,} rows, and at most {most:,} may change at once")
-
-
-def quoted(name: str) -> str:
-    """A name in double quotes."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _shape(table: Table, catalog: Catalog) -> Shape:
@@ -114,7 +110,9 @@ def _try(session: Session, statement: Statement, shape: Shape, checked: Checked)
 
 def _try_insert(session: Session, statement: Statement, shape: Shape, checked: Checked) -> tuple[int, list[str]]:
     added = session.insert(statement, checked.secrets, shape.listed())
-    return len(added), [*_rows(shape, added[:MAX_ROWS]), *_rest(len(added) - MAX_ROWS)]
+    given = {each.name.lower() for each in set_columns(statement)}
+    guessed = [f"({each} may be another when it runs)" for each in shape.table.key if each.lower() not in given]
+    return len(added), [*_rows(shape, added[:MAX_ROWS]), *_rest(len(added) - MAX_ROWS), *guessed]
 
 
 def _again(session: Session, shape: Shape, key: list[str], row: Row) -> Row | None:

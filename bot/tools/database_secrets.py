@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp, parse_one
 
 from bot.tools.database_catalog import Catalog, Table
-from bot.tools.database_config import Database
+from bot.tools.database_config import Database, Dialect
 from bot.tools.database_flow import Flow
 from bot.tools.database_statement import Statement, StatementError
 
@@ -57,11 +59,29 @@ def set_columns(statement: Statement) -> list[exp.Identifier]:
 
 def mark(catalog: Catalog, database: Database) -> Catalog:
     """The catalog with the columns marked that the settings call secret, and those of views that show them."""
-    named = {
-        key: [catalog.column_key(each) for each in table.columns if database.is_secret(table.name, each.name)]
-        for key, table in catalog.tables.items()
-    }
+    return _marked(catalog.dialect, catalog.schema, tuple(catalog.tables.items()), database)
+
+
+@lru_cache(maxsize=64)  # following views takes a while, and a database rarely changes between two visits
+def _marked(dialect: Dialect, schema: str, tables: tuple[tuple[str, Table], ...], database: Database) -> Catalog:
+    catalog = Catalog(dialect, schema, dict(tables))
+    named = {}
+    for key, table in tables:
+        secret = {catalog.column_key(each) for each in table.columns if database.is_secret(table.name, each.name)}
+        named[key] = _generated(table, catalog, secret)
     return mark_views(catalog.with_secrets(named))
+
+
+def _generated(table: Table, catalog: Catalog, secret: set[str]) -> set[str]:
+    """The secret columns with those that the database computes from them."""
+    known = -1
+    while secret and known != len(secret):
+        known = len(secret)
+        names = "|".join(map(re.escape, secret))
+        for each in table.columns:
+            if each.computed == "" or re.search(rf"(?<!\w)(?:{names})(?!\w)", each.computed or "", re.IGNORECASE):
+                secret = secret | {catalog.column_key(each)}
+    return secret
 
 
 def mark_views(catalog: Catalog) -> Catalog:

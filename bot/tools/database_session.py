@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,13 +23,18 @@ from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.types import NullType
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import Catalog, Column, Table
+from bot.tools.database_catalog import OWN_TABLES, Catalog, Column, Table
 from bot.tools.database_config import Database
 from bot.tools.database_secrets import mark
 from bot.tools.database_statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
+MAX_SIZE = 5_000_000  # characters of all values of a result: after the row that goes beyond, no more are read
 HERE = "\0"  # where a value goes in SQL of our own: no name and no text of a statement can hold it
+_CONSTANT = re.compile(  # a default that is the same each time, as SQLite and PostgreSQL write it
+    r"""(?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|x?'(?:[^']|'')*'|true|false|null)(?:::[\w\s".]+(?:\([\d,\s]+\))?(?:\[\])*)?""",
+    re.IGNORECASE,
+)
 Secrets = frozenset[tuple[str, str]]
 
 log = logging.getLogger("countersign.databases")
@@ -59,9 +65,13 @@ class Session(ABC):
     def catalog(self) -> Catalog:
         """What is there, as far as the role sees it, with the secret columns marked; read once."""
         found = self._reflected()
-        if found.own():
+        if self._is_own(found):
             raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
         return mark(found, self.database)
+
+    def _is_own(self, found: Catalog) -> bool:
+        """Whether these are Countersign's own tables."""
+        return set(found.tables) >= OWN_TABLES
 
     @abstractmethod
     def _reflected(self) -> Catalog:
@@ -88,8 +98,16 @@ class Session(ABC):
         """Why a change of this table cannot be tried out without effects that a preview would not show."""
 
     @abstractmethod
+    def hidden(self, table: Table, statement: Statement) -> list[str]:
+        """What else it would run that no text of the statement shows, so that not even its rows can be counted."""
+
+    @abstractmethod
     def version(self) -> str:
         """What answers, for the operator: "PostgreSQL 15.4 as agent"."""
+
+    @abstractmethod
+    def changeable(self) -> bool:
+        """Whether there is any table that may be changed, for the operator."""
 
     @abstractmethod
     def commit(self) -> None:
@@ -107,6 +125,23 @@ class Source(Protocol):
         """A transaction that is rolled back at the end unless it was committed; seconds, else as configured."""
 
 
+def bounded(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    """The first `limit` rows, fewer where they are very long, and whether there are more."""
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        if len(found) == limit or size > MAX_SIZE:
+            return tuple(found), True
+        found.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+    return tuple(found), False
+
+
+def hide(message: str) -> str:
+    """A database's message without the values that it quotes: they may be secret."""
+    return re.sub(r"""(["']).*\1""", "“…”", message, flags=re.DOTALL)
+
+
 def close(connection: Connection) -> None:
     """End a session; whatever went wrong or right before is not covered up by an error in closing."""
     try:
@@ -118,8 +153,9 @@ def close(connection: Connection) -> None:
 def reflect(connection: Connection, schema: str | None, kinds: dict[str, str], **facts: dict[str, Any]) -> list[Table]:
     """The tables named in `kinds` (name -> kind) with their columns and keys; `facts` has more fields of Table."""
     inspector = inspect(connection)
-    columns = inspector.get_multi_columns(schema=schema, kind=ObjectKind.ANY)
-    keys = inspector.get_multi_pk_constraint(schema=schema, kind=ObjectKind.ANY)
+    chosen: Any = {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(kinds)}
+    columns = inspector.get_multi_columns(**chosen)
+    keys = inspector.get_multi_pk_constraint(**chosen)
     tables = []
     for (_, name), found in columns.items():
         if name in kinds:
@@ -131,13 +167,14 @@ def reflect(connection: Connection, schema: str | None, kinds: dict[str, str], *
 
 
 def _column(found: Any) -> Column:
-    default = str(found.get("default") or "").lower()
-    made = "(" in default or "current_" in default or bool(found.get("identity"))
+    default = found.get("default")
+    made = bool(found.get("identity")) or not (default is None or _CONSTANT.fullmatch(str(default)))
+    computed = found["computed"]["sqltext"] if found.get("computed") else None
     try:
         written = "?" if isinstance(found["type"], NullType) else str(found["type"])
     except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
         written = "?"
-    return Column(found["name"], written, bool(found.get("nullable", True)), made)
+    return Column(found["name"], written, bool(found.get("nullable", True)), made, computed)
 
 
 def refuse_own(path: Path, own: Path | None) -> None:

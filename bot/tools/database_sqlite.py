@@ -18,10 +18,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import Catalog, Table
+from bot.tools.database_catalog import Catalog, Table, quoted
 from bot.tools.database_config import Database
+from bot.tools.database_hidden import in_sqlite
 from bot.tools.database_secrets import set_columns
-from bot.tools.database_session import HERE, Rows, Secrets, Session, close, reflect, refuse_own
+from bot.tools.database_session import HERE, Rows, Secrets, Session, bounded, close, hide, reflect, refuse_own
 from bot.tools.database_statement import Statement
 from bot.tools.database_words import FUNCTIONS
 
@@ -35,6 +36,7 @@ _LIMITS = {
 _PRAGMAS = ("trusted_schema=OFF", "foreign_keys=ON", "recursive_triggers=ON", "cell_size_check=ON", "temp_store=MEMORY")
 _STEPS = 1_000  # instructions between two looks at the clock
 _OPERATORS = {"like", "glob", "->", "->>", "is", "match"}  # what the authorizer calls these operators
+_NEVER = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"}  # in views and triggers neither
 _CHANGES = {
     sqlite3.SQLITE_INSERT: "insert",
     sqlite3.SQLITE_UPDATE: "update",
@@ -80,9 +82,9 @@ class SqliteSource:
             finally:
                 close(connection)
         except sqlite3.Error as error:
-            raise ToolError(_reason(error, seconds)) from None
+            raise ToolError(_reason(error, seconds, careful=bool(self.database.secret))) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds)) from None
+            raise ToolError(_reason(error.orig, seconds, careful=bool(self.database.secret))) from None
 
 
 def _prepare(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
@@ -110,20 +112,28 @@ class SqliteSession(Session):
         kinds = {
             name: {"table": "table", "view": "view"}.get(kind, "virtual")
             for _, name, kind, *_ in listed
-            if not name.lower().startswith("sqlite_")
+            if not name.lower().startswith("sqlite_") and self._opens(name)
         }
         views = dict(self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'"))
         tables = reflect(self.connection, None, kinds, definition=views)
         return Catalog("sqlite", "main", {each.name.lower(): each for each in tables})
 
+    def _opens(self, name: str) -> bool:
+        """Whether SQLite itself can tell its columns; not those of a view whose tables are gone, for example."""
+        try:
+            self._raw.execute(f"PRAGMA main.table_xinfo({quoted(name)})").close()
+        except sqlite3.OperationalError:
+            return False
+        return True
+
     def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
         """See Session."""
         with self._guarded("select", "", secrets):
             cursor = self._raw.execute(statement.text)
-            found = cursor.fetchmany(limit + 1)
+            found, more = bounded(cursor, limit)
             columns = tuple(str(each[0]) for each in cursor.description or ())
             cursor.close()
-        return Rows(columns, tuple(found[:limit]), len(found) > limit)
+        return Rows(columns, found, more)
 
     def change(self, statement: Statement, secrets: Secrets) -> int:
         """See Session."""
@@ -157,9 +167,17 @@ class SqliteSession(Session):
                 told.append(f"rows of {child} change with it (foreign key, {action})")
         return sorted(set(told))
 
+    def hidden(self, table: Table, statement: Statement) -> list[str]:
+        """See Session."""
+        return in_sqlite(self.catalog, statement)
+
     def version(self) -> str:
         """See Session."""
         return f"SQLite {sqlite3.sqlite_version}"
+
+    def changeable(self) -> bool:
+        """See Session."""
+        return True  # or BEGIN IMMEDIATE would have failed
 
     def commit(self) -> None:
         """See Session."""
@@ -218,17 +236,20 @@ class Guard:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ and self._may_read(str(first), str(second), inner):
             return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and (inner is not None or str(second).lower() in self._functions):
+        if action == sqlite3.SQLITE_FUNCTION and self._may_call(str(second).lower(), inner):
             return sqlite3.SQLITE_OK
         if action in _CHANGES and self._may_change(_CHANGES[action], str(first).lower(), place, inner):
             return sqlite3.SQLITE_OK
         self.refused = f"do what this statement may not (action {action}: {first} {second})"
         return sqlite3.SQLITE_DENY
 
+    def _may_call(self, function: str, inner: Any) -> bool:
+        return function not in _NEVER if inner is not None else function in self._functions
+
     def _may_read(self, table: str, column: str, inner: Any) -> bool:
         found = self._catalog.tables.get(table.lower())
-        if found is None:  # a WITH, a subquery, a view's own result
-            return not table.lower().startswith("sqlite_") and "." not in table
+        if found is None:  # that a WITH is read at all is told, not which of its columns
+            return not column and not table.lower().startswith("sqlite_")
         key = (table.lower(), column.lower())
         return inner is not None or key[1] not in found.secret or key in self._secrets
 
@@ -239,10 +260,14 @@ class Guard:
         return inner is not None or table in self._reached or (table == self._target and verb == self._verb)
 
 
-def _reason(error: Any, seconds: float) -> str:
+def _reason(error: Any, seconds: float, *, careful: bool) -> str:
+    """SQLite's own words; `careful`: without those a trigger or a value may have put in, for they could be secret."""
     text = next(iter(str(error).splitlines()), "") or type(error).__name__
     if text == "interrupted":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
     if "locked" in text:
         return "another program holds the database; nothing was changed. Trying again later may work"
-    return f"the database says: {text[:300]}"
+    name = getattr(error, "sqlite_errorname", "")
+    if careful and name == "SQLITE_CONSTRAINT_TRIGGER":
+        return "a trigger of the database refused it; its words could tell a secret, so they are not shown"
+    return f"the database says: {(hide(text) if careful and name == 'SQLITE_ERROR' else text)[:300]}"

@@ -11,6 +11,7 @@ import logging
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
@@ -18,7 +19,9 @@ from sqlglot.errors import SqlglotError
 
 from bot.tools import ToolError
 from bot.tools.database_config import Dialect
+from bot.tools.database_reasons import called, why_not
 from bot.tools.database_words import (
+    BARE,
     CHANGES,
     FUNCTIONS,
     READS,
@@ -86,24 +89,21 @@ class Statement:
     def target(self) -> exp.Table | None:
         """The table a change is about; None for a query."""
         this = self.tree.this if self.verb != "select" else None
-        return this.this if isinstance(this, exp.Schema) else this
+        named = this.this if isinstance(this, exp.Schema) else this
+        return named if isinstance(named, exp.Table) else None
 
     @cached_property
     def volatile(self) -> tuple[str, ...]:
         """The functions in it that give another value each time."""
-        called = {each.word for each in self.tokens} & VOLATILE & self._called()
-        texts = {each.text for each in self.tokens if each.text[1:-1].strip().lower() in VOLATILE_TEXTS}
+        called = {each.word for each in self.tokens} & VOLATILE & (self.names | BARE)
+        texts = {each.text for each in self.tokens if each.kind == "string" and _names_now(each.text[1:-1].lower())}
         return tuple(sorted(called | (texts if self.dialect == "postgres" else set())))
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The functions it calls, by the names written before a parenthesis."""
-        pairs = zip(self.tokens, self.tokens[1:], strict=False)
+        pairs = pairwise(self.tokens)
         return frozenset(here.word for here, after in pairs if here.word and after.text == "(") - SYNTAX - TYPE_WORDS
-
-    def _called(self) -> set[str]:
-        bare = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
-        return set(self.names) | bare
 
     def _outer(self, *words: str, after: int = -1) -> Token | None:
         """The first of these words outside all parentheses."""
@@ -121,10 +121,18 @@ class Statement:
         first = self._outer("set" if self.verb == "update" else "from", after=verb.start)
         where = self._outer("where", after=verb.start)
         tail = self.text[where.start :] if where else ""
-        assert first is not None
+        if first is None:
+            raise StatementError("it is not complete")
         if self.verb == "update":
             return ahead, self.text[verb.start + len("update") : first.start], tail
         return ahead, self.text[first.start + len("from") : where.start if where else len(self.text)], tail
+
+
+def _names_now(text: str) -> bool:
+    """Whether PostgreSQL could read the text as a time that depends on today: 'now', 'tomorrow 08:00'."""
+    words = text.split()
+    rest = " ".join(each for each in words if each not in VOLATILE_TEXTS)
+    return rest != " ".join(words) and (not re.search("[a-z]", rest) or bool(re.search("[0-9]", rest)) or rest == "utc")
 
 
 def lex(text: str) -> tuple[Token, ...]:
@@ -138,10 +146,10 @@ def lex(text: str) -> tuple[Token, ...]:
     while position < len(text):
         found = _TOKEN.match(text, position)
         if found is None:
-            raise StatementError(_why_not(text[position:]))
+            raise StatementError(why_not(text[position:]))
         kind, piece = str(found.lastgroup), found[0]
         if kind == "operator" and piece not in _OPERATORS | _THEN_MINUS:
-            raise StatementError(_why_not(piece))
+            raise StatementError(why_not(piece))
         depth -= piece == ")"
         if kind != "space":
             tokens.append(Token(kind, piece, position, depth))
@@ -189,8 +197,12 @@ def _agree(text: str, dialect: Dialect, tokens: tuple[Token, ...]) -> None:
             ours.append(each.start + len(each.text) - 1)
     merged = set(ours) - set(theirs)  # sqlglot makes one token of GROUP BY, ORDER BY and the like
     known = {each.start for each in tokens if each.kind == "word"}
-    if set(theirs) - set(ours) or not merged <= known or not tokens:
+    beside = any(here.kind == after.kind == "string" for here, after in pairwise(tokens))
+    if set(theirs) - set(ours) or not merged <= known or beside or not tokens:
         raise StatementError("it is empty, or spelled in a way that could be read in two ways")
+    for word, instead in (("table", "write SELECT * FROM …"), ("default", "leave the column out")):
+        if any(each.word == word for each in tokens):
+            raise StatementError(f"{word.upper()} is not allowed; {instead}, and quote it where it is a name")
 
 
 def _verb(tree: exp.Expr, tokens: tuple[Token, ...], changes: bool) -> str:
@@ -211,7 +223,7 @@ def _nodes(statement: Statement) -> None:
         if isinstance(node, exp.Schema) and node.parent is statement.tree:
             continue
         if not isinstance(node, (*READS, exp.Func)) or isinstance(node, exp.Command):
-            raise StatementError(f"{_called(node)} is not allowed here")
+            raise StatementError(f"{called(node)} is not allowed here")
         if isinstance(node, exp.Select) and not node.expressions:
             raise StatementError("it selects nothing")
         if isinstance(node, exp.Join) and node.args.get("method"):
@@ -231,7 +243,7 @@ def _functions(statement: Statement) -> None:
     declared = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE, exp.TableAlias)}
     if statement.target is not None:
         declared.add(statement.target.name.lower())
-    for here, after in zip(statement.tokens, statement.tokens[1:], strict=False):
+    for here, after in pairwise(statement.tokens):
         if after.text == "(" and here.kind in ("word", "quoted"):
             name = here.word or here.text[1:-1].replace('""', '"').lower()
             known = name in allowed | SYNTAX | TYPE_WORDS if here.word else False
@@ -254,7 +266,7 @@ def _change(statement: Statement) -> None:
             f"{word} is not allowed in {statement.verb.upper()}; for rows chosen by another table write "
             "WHERE id IN (SELECT …)"
         )
-    if not isinstance(target, exp.Table):
+    if target is None:
         raise StatementError("it names no table")
     if statement.verb == "update":
         for each in tree.expressions:
@@ -265,29 +277,3 @@ def _change(statement: Statement) -> None:
     _, where, what = statement.pieces
     if not (what if statement.verb == "insert" else where).strip():
         raise StatementError("it is not complete")
-
-
-def _called(node: exp.Expr) -> str:
-    names = {
-        "Lock": "FOR UPDATE",
-        "Into": "SELECT INTO",
-        "Dot": "a function or value named by a schema",
-        "Insert": "INSERT inside a query",
-        "Command": "this command",
-    }
-    return names.get(type(node).__name__) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
-
-
-def _why_not(rest: str) -> str:
-    for start, why in (
-        ("--", "comments are not allowed"), ("/*", "comments are not allowed"), (";", "only one statement, without ;"),
-        ("$", "$ is not allowed: no $$ strings, no parameters"), ("?", "parameters are not allowed; write the values"),
-        (":", "parameters are not allowed; write the values"), ("`", "quote names with double quotes"),
-        ("[", "arrays and [names] are not allowed; quote names with double quotes"), ("\\", "\\ stands in no string"),
-        ("'", "a string does not end"), ('"', "a quoted name does not end, or is empty"),
-    ):  # fmt: skip
-        if rest.startswith(start):
-            return why
-    if re.match(r"[A-Za-z_]\w*['\"]", rest):
-        return "strings with a letter before the quote (E'…', U&'…', X'…') are not allowed"
-    return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes, operators a blank"

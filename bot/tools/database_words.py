@@ -41,10 +41,11 @@ FUNCTIONS = {
         "strpos to_char to_date to_number to_timestamp transaction_timestamp trunc variance width_bucket"
     ),
 }
+BARE = _words("current_date current_time current_timestamp localtime localtimestamp")  # called without parentheses
 # These give another value each time, or with time: what a preview shows is not what a later run does.
-VOLATILE = _words(
+VOLATILE = BARE | _words(
     "random gen_random_uuid now clock_timestamp statement_timestamp transaction_timestamp age date datetime julianday "
-    "strftime time unixepoch current_date current_time current_timestamp localtime localtimestamp"
+    "strftime time unixepoch"
 )
 VOLATILE_TEXTS = _words("now today tomorrow yesterday")  # PostgreSQL reads these strings as times
 # Words that are functions without parentheses in PostgreSQL, and tell about the session.

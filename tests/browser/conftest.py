@@ -15,6 +15,7 @@ from bot.sandbox.server import Sandbox, load_manifest
 
 from .desk import Desk
 from .gallery import Gallery
+from .office import Office
 from .page import Page
 
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
@@ -43,7 +44,8 @@ def driver() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # the browser may still be writing when it ends
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a profile is many small writes
+    with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as profile:  # it may still be written when it ends
         for flag in [*FLAGS, f"--user-data-dir={profile}"]:
             options.add_argument(flag)
         browser = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
@@ -93,3 +95,17 @@ def gallery(driver: webdriver.Chrome) -> Iterator[Gallery]:
         yield Gallery(running, desk, page)
         driver.get("about:blank")
         desk.stop()
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[Office]:
+    """A workspace that a module's tests share; each says things of its own."""
+    office = Office()
+    yield office
+    office.close()
+
+
+@pytest.fixture
+def at(page: Page, office: Office) -> Page:
+    """Ben, in #support of that workspace."""
+    return page.open(office.sandbox.url)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from axe_core_python.selenium import Axe  # type: ignore[import-untyped]  # the package has no types
-
 from bot.sandbox.server import Sandbox
 
 from . import samples
@@ -98,9 +96,3 @@ class Gallery:
 
     def _clicks(self) -> list[Json]:
         return [p for p in self.desk.seen if p["type"] != "block_suggestion"]
-
-
-def findings(page: Page, within: str = "body") -> list[str]:
-    """What axe has to say against what is displayed: "rule: selector of the node" each."""
-    found = Axe().run(page.driver, context=within)["violations"]
-    return [f"{v['id']}: {node['target']} {node.get('failureSummary', '')}" for v in found for node in v["nodes"]]

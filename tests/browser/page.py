@@ -31,6 +31,10 @@ _PASSING = (
     ElementNotInteractableException,
 )
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
+_SHOWN = """const [css, text] = arguments;
+const seen = (node) =>
+  node.checkVisibility({opacityProperty: true, visibilityProperty: true}) && node.getClientRects().length;
+return [...document.querySelectorAll(css)].filter((node) => seen(node) && (node.innerText ?? "").includes(text));"""
 _SET = """const [field, value] = arguments; field.value = value;
 for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, {bubbles: true}));"""
 
@@ -52,9 +56,10 @@ class Page:
         waiter = WebDriverWait(self.driver, seconds, poll_frequency=0.05, ignored_exceptions=_PASSING)
         return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
 
-    def all(self, css: str) -> list[WebElement]:
-        """Every element for that selector that is displayed now."""
-        return [e for e in self.driver.find_elements(By.CSS_SELECTOR, css) if e.is_displayed()]
+    def all(self, css: str, text: str = "") -> list[WebElement]:
+        """Every element for that selector that is displayed now and holds `text`, asked for in one go."""
+        found: list[WebElement] = self.driver.execute_script(_SHOWN, css, text)
+        return found
 
     def one(self, css: str) -> WebElement:
         """The last displayed element for that selector, waited for."""
@@ -68,12 +73,11 @@ class Page:
         """Scroll the last displayed element for that selector into view and click it."""
 
         def clicked() -> bool:
-            element = self.all(css)[-1:]
-            if not element:
-                return False
-            self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element[0])
-            element[0].click()
-            return True
+            element = _last(self.all(css))
+            if element is not None:
+                self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+                element.click()
+            return element is not None
 
         self.wait(clicked, f"could not click {css}")
 
@@ -83,10 +87,12 @@ class Page:
 
     # getting around
 
-    def open(self, url: str, person: str = "ben", channel: str = "C0SUPPORT", theme: str = "light") -> Page:
-        """Load the page as that person (short name) in that channel (id), and wait until it is drawn."""
+    def open(
+        self, url: str, person: str = "ben", channel: str = "C0SUPPORT", theme: str = "light", thread: str = ""
+    ) -> Page:
+        """Load the page as that person (short name) in that channel (id) and thread, and wait until it is drawn."""
         self.driver.get("about:blank")  # so that a second open of one address loads it again
-        self.driver.get(f"{url}/?as={person}&theme={theme}#/{channel}")
+        self.driver.get(f"{url}/?as={person}&theme={theme}#/{channel}/{thread}")
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
         self.wait(
             lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{channel}"]'), f"not in {channel}"
@@ -147,7 +153,7 @@ class Page:
     def message(self, text: str, thread: bool = False) -> WebElement:
         """The newest message that holds `text`, waited for."""
         css = f"{THREAD if thread else MAIN} [data-testid=message]"
-        return self.wait(lambda: _last([m for m in self.all(css) if text in m.text]), f"no message with {text!r}")
+        return self.wait(lambda: _last(self.all(css, text)), f"no message with {text!r}")
 
     def ts(self, text: str, thread: bool = False) -> str:
         """The ts of the newest message that holds `text`, waited for."""
@@ -252,6 +258,14 @@ class Page:
         """Wait until the element that has the focus fits that selector."""
         self.wait(lambda: self.driver.execute_script("return document.activeElement.matches(arguments[0])", css), css)
 
+    def tab_to(self, css: str, back: bool = False) -> None:
+        """Press Tab (Shift+Tab for `back`) until the focus fits that selector; AssertionError where it never does."""
+        for _ in range(60):
+            self.keys(*([Keys.SHIFT] if back else []), Keys.TAB)
+            if self.driver.execute_script("return document.activeElement.matches(arguments[0])", css):
+                return
+        raise AssertionError(f"Tab does not lead to {css}")
+
     def menu(self, ts: str, item: str, thread: bool = False) -> None:
         """Choose from the menu of the message: link, inspect, edit, delete, or a shortcut's callback_id."""
         message = f'{THREAD if thread else MAIN} [data-ts="{ts}"]'
@@ -264,7 +278,7 @@ class Page:
     def toast(self, text: str = "") -> str:
         """The newest notice that holds `text`, waited for."""
         css = "[data-testid=toast]"
-        return self.wait(lambda: _last([t.text for t in self.all(css) if text in t.text]), f"no notice {text!r}")
+        return self.wait(lambda: _last(self.all(css, text)), f"no notice {text!r}").text
 
     def size(self, width: int, height: int) -> None:
         """Give the page that many CSS pixels; below 500 wide it is a phone."""

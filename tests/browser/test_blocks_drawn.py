@@ -13,7 +13,8 @@ from tests.block_gallery import ELEMENTS
 from tests.block_gallery import gallery as all_samples
 
 from . import samples
-from .gallery import Gallery, findings
+from .axe import findings
+from .gallery import Gallery
 from .page import MAIN
 
 pytestmark = pytest.mark.browser
@@ -51,10 +52,10 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
     assert gallery.page.complaints() == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str) -> None:
-    """The gallery of all messages passes an accessibility checker in both themes."""
-    gallery.look(theme)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str, width: int) -> None:
+    """The gallery of all messages passes an accessibility checker in both themes, wide and on a phone."""
+    gallery.look(theme, width)
     gallery.page.one(f"{MAIN} [data-ts]")
     assert findings(gallery.page, MAIN) == []
 

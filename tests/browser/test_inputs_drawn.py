@@ -14,7 +14,8 @@ from tests.block_gallery import INPUTS, asking
 from tests.block_gallery import gallery as all_samples
 
 from . import samples
-from .gallery import Gallery, findings
+from .axe import findings
+from .gallery import Gallery
 from .page import MODAL
 
 pytestmark = pytest.mark.browser

@@ -184,6 +184,7 @@ def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
     sandbox.person("dan").say("#general", "a reply", root)
     page.size(390, 844)
     page.open(sandbox.url)
+    page.one("[data-testid=menu-button][aria-label$=unread]")
     page.press("[data-testid=menu-button]")
     page.one('[data-channel-name="general"].unread .count-badge')
     page.go("general")

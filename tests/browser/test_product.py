@@ -3,94 +3,149 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
+from bot.sandbox.guide import first_steps
 from storage.states import CallStatus
 from tests.stories.world import SUPPORT, World
 
-from .page import Page
+from .page import THREAD, Page
 
-REFUND = "@countersign refund 40 EUR of order 1042, it arrived broken"
+pytestmark = pytest.mark.browser
+HINT = "[data-testid=next-hint]"
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """The whole product, its own."""
-    world = World(tmp_path)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The whole product with the demo's guide; each test asks for an order of its own."""
+    world = World(tmp_path_factory.mktemp("product"))
+    world.slack.world.guide = first_steps
     yield world
     world.close()
 
 
-@pytest.fixture
-def asked(world: World, page: Page) -> Page:
-    """Ben asked for a refund in #support; Ana has the thread with the card open."""
+def asked(page: Page, world: World, order: int) -> str:
+    """Ben asks for a refund in #support, and Ana opens the thread with the card; returns the thread."""
     page.open(world.slack.url, "ben", SUPPORT)
-    page.say(REFUND)
-    root = page.ts("refund 40 EUR")
-    page.message("Refund 40.00 EUR of order 1042", thread=True)
+    page.say(f"@countersign refund 40 EUR of order {order}, it arrived broken")
+    root = page.ts(f"refund 40 EUR of order {order}")
+    page.message(f"Refund 40.00 EUR of order {order}", thread=True)
     page.be("ana")
     page.open_thread(root)
-    page.message("Refund 40.00 EUR of order 1042", thread=True)
-    return page
+    page.message(f"Refund 40.00 EUR of order {order}", thread=True)
+    return root
 
 
-def test_chat_and_approve(asked: Page, world: World) -> None:
-    """Ask, approve, read the answer: the card then says who approved and what came of it, without buttons."""
-    asked.click("approve")
-    asked.message("is done", thread=True)
+def test_a_first_visitor_is_led_to_an_answer(page: Page, world: World) -> None:
+    """From the first load by the page's own hints alone: a prompt, whom to act as, the card, the answer, the phone."""
+    page.open(world.slack.url, "ben", SUPPORT)
+    assert len(page.all("[data-testid=example]")) == 3
+    page.press("[data-testid=example]:first-child")
+    assert "Only visible to you" in page.message("an AI assistant", thread=True).text
+    page.message("Refund 15.00 EUR of order 1042", thread=True)
+    assert page.text(f"{THREAD} {HINT} span") == "Ana Ruiz or Cleo Martin can decide this."
+    page.press("[data-testid=next-act]")
+    page.one("[data-testid=person-switch][data-me=ana]")
+    page.message("Refund 15.00 EUR of order 1042", thread=True)
+    page.gone(HINT)
+    assert "an AI assistant" not in page.driver.page_source
+    page.click("approve")
+    page.message("is done", thread=True)
     world.settle()
-    asked.gone('[data-testid="thread"] [data-action-id="approve"]')
-    assert world.shop.order(1042).refunded == 40
-    assert "Ana Ruiz approved" in asked.message("approved: Refund", thread=True).text
-    assert asked.complaints() == []
+    page.gone(f"{THREAD} [data-action-id=approve]")
+    assert world.shop.order(1042).refunded == 15
+    assert "Ana Ruiz approved" in page.message("approved: Refund", thread=True).text
+    page.be("ben")
+    assert not page.all("[data-testid=hint]")
+    page.press("[data-testid=bell]")
+    assert "asks to refund 15.00 EUR of order 1042" in page.text("[data-testid=note]")
+    assert page.complaints() == []
 
 
-def test_edit_with_an_error_then_approve_by_another(asked: Page, world: World) -> None:
+def test_asked_edited_and_approved_without_a_mouse(page: Page, world: World) -> None:
+    """By keyboard alone: ask, become Ana, open Edit and leave it, approve; the focus is never lost on the way."""
+    page.open(world.slack.url, "ben", SUPPORT)
+    page.tab_to("[data-testid=composer]")
+    page.keys("@countersign refund 20 EUR of order 1033, it came late", Keys.ENTER)
+    page.message("Refund 20.00 EUR of order 1033", thread=True)
+    page.keys(Keys.ALT, "p")
+    page.keys("a", Keys.ENTER)
+    page.one("[data-testid=person-switch][data-me=ana]")
+    page.message("Refund 20.00 EUR of order 1033", thread=True)
+    page.tab_to(f"{THREAD} [data-action-id=edit]")
+    page.keys(Keys.ENTER)
+    page.modal("Refund an order")
+    page.has_focus("[data-testid=modal] *")
+    page.keys(Keys.ESCAPE)
+    page.gone("[data-testid=modal]")
+    page.has_focus(f"{THREAD} [data-action-id=edit]")
+    page.tab_to(f"{THREAD} [data-action-id=approve]", back=True)
+    page.keys(Keys.ENTER)
+    page.message("is done", thread=True)
+    page.has_focus(f"{THREAD} *")
+    assert world.shop.order(1033).refunded == 20
+
+
+def test_who_is_elsewhere_is_shown_the_card(page: Page, world: World) -> None:
+    """Ana reads #general while a card waits for her: the hint there brings her to it."""
+    page.open(world.slack.url, "ana", "C0GENERAL")
+    root = world.person("ben").say(SUPPORT, "@countersign refund 12 EUR of order 1037, one packet was open")
+    world.card(SUPPORT, root)
+    assert "waits for your decision" in page.text(HINT)
+    page.press("[data-testid=next-act]")
+    page.click("approve", within=f'{THREAD}[data-thread="{root}"]')
+    page.gone(HINT)
+    page.message("is done", thread=True)
+    assert world.shop.order(1037).refunded == 12
+
+
+def test_edit_with_an_error_then_approve_by_another(page: Page, world: World) -> None:
     """An impossible amount is said at its field; the corrected one makes a new revision that somebody else approves."""
-    asked.click("edit")
-    asked.modal("Refund an order")
-    asked.fill("f:amount", "12.345")
-    asked.submit()
-    assert "f:amount" in asked.wait_errors()
-    asked.fill("f:amount", "25.50")
-    asked.submit()
-    asked.message("edited: Refund 25.50 EUR", thread=True)
-    assert "40.00" in asked.message("Amount (EUR)", thread=True).text
-    asked.click("approve")
-    asked.message("You edited this, so somebody else has to approve it", thread=True)
-    asked.be("cleo")
-    asked.click("approve")
-    asked.message("is done", thread=True)
-    assert world.shop.order(1042).refunded == pytest.approx(25.5)
+    asked(page, world, 1036)
+    page.click("edit")
+    page.modal("Refund an order")
+    page.fill("f:amount", "12.345")
+    page.submit()
+    assert "f:amount" in page.wait_errors()
+    page.fill("f:amount", "25.50")
+    page.submit()
+    page.message("edited: Refund 25.50 EUR", thread=True)
+    assert "40.00" in page.message("Amount (EUR)", thread=True).text
+    page.click("approve")
+    page.message("You edited this, so somebody else has to approve it", thread=True)
+    page.be("cleo")
+    page.click("approve")
+    page.message("is done", thread=True)
+    assert world.shop.order(1036).refunded == pytest.approx(25.5)
 
 
-def test_reject_with_a_reason(asked: Page, world: World) -> None:
+def test_reject_with_a_reason(page: Page, world: World) -> None:
     """The dialog asks why; the reason stands in the thread and reaches the agent; nothing is refunded."""
-    asked.click("reject")
-    asked.modal("Reject")
-    asked.fill("reason", "value")
-    asked.fill("words", "Only the mug broke")
-    asked.submit()
-    asked.message("rejected: Refund 40.00 EUR of order 1042", thread=True)
+    asked(page, world, 1039)
+    page.click("reject")
+    page.modal("Reject")
+    page.fill("reason", "value")
+    page.fill("words", "Only the mug broke")
+    page.submit()
+    page.message("rejected: Refund 40.00 EUR of order 1039", thread=True)
     world.settle()
     assert "Only the mug broke" in str(world.planner.requests[-1]["input"])
-    assert world.shop.order(1042).refunded == 0
+    assert world.shop.order(1039).refunded == 0
 
 
-def test_watch_a_deadline_pass(asked: Page, world: World) -> None:
+def test_watch_a_deadline_pass(page: Page, world: World) -> None:
     """Move the clock: the card loses its buttons and says that nobody answered."""
-    asked.advance(3600)
-    asked.message("Nobody answered by", thread=True)
-    asked.gone('[data-testid="thread"] [data-action-id="approve"]')
+    root = asked(page, world, 1041)
+    page.advance(3600)
+    page.message("Nobody answered by", thread=True)
+    page.gone(f"{THREAD} [data-action-id=approve]")
     world.settle()
-    assert [call.status for call in world.calls_in(world.slack.person("ben").messages(SUPPORT)[0]["ts"])] == [
-        CallStatus.EXPIRED
-    ]
+    assert [call.status for call in world.calls_in(root)] == [CallStatus.EXPIRED]
 
 
-def test_destructive_asks_twice_and_the_narrow_dark_page_works(world: World, page: Page) -> None:
+def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world: World) -> None:
     """On a phone's width, in the dark: a cancellation asks for confirmation before it is approved."""
     page.size(390, 844)
     page.open(world.slack.url, "ben", SUPPORT, theme="dark")

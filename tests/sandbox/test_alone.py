@@ -18,6 +18,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.__main__ import main
+from bot.sandbox.alone import environment
+from bot.sandbox.server import Sandbox
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30  # seconds
@@ -142,3 +144,14 @@ def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
         "the sandbox has no use for the scope tea:make",
         "the sandbox never sends the event tea_ready",
     ]
+
+
+@pytest.mark.parametrize(("socket_mode", "mark"), [(True, "# "), (False, "")])
+def test_who_is_given_a_client_id(socket_mode: bool, mark: str) -> None:
+    """Only an app that OAuth installs over HTTP has its client id without a #: Bolt ignores the token beside one."""
+    url = "http://127.0.0.1:9/"
+    settings = {"socket_mode_enabled": socket_mode, "event_subscriptions": {"request_url": url}}
+    manifest = {"oauth_config": {"redirect_urls": [url]}, "settings": settings}
+    sandbox = Sandbox(manifest)
+    lines = environment(sandbox, sandbox.world.app)
+    assert f"{mark}SLACK_CLIENT_ID={sandbox.world.app.client_id}" in lines

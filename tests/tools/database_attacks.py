@@ -269,25 +269,3 @@ WITH
 (SELECT 1)
 1
 """.strip("\n").split("\n")
-
-DISGUISED = {
-    "sqlite": (
-        "ATTACH DATABASE 'other.db' AS other", "DETACH DATABASE main", "PRAGMA query_only = OFF",
-        "PRAGMA writable_schema = ON", "PRAGMA user_version = 7", "SAVEPOINT a", "COMMIT", "ROLLBACK", "VACUUM",
-        "VACUUM INTO 'stolen.db'", "DROP TABLE line", "CREATE TABLE stolen (id INTEGER)", "CREATE TEMP TABLE t (id)",
-        "ALTER TABLE orders RENAME TO gone", "REINDEX", "ANALYZE", "SELECT load_extension('x.so')",
-        "SELECT card_number FROM orders", "SELECT id FROM orders WHERE card_number = '4111-0001'",
-        "SELECT * FROM sqlite_schema", "SELECT * FROM pragma_user_version", "SELECT sqlite_version()",
-        "SELECT 1; SELECT 2",
-        "DELETE FROM line", "INSERT INTO log VALUES ('x')", "UPDATE orders SET card_number = 'x'",
-        "CREATE TRIGGER t AFTER UPDATE ON orders BEGIN SELECT 1; END", "UPDATE sqlite_schema SET sql = ''",
-    ),
-    "postgres": (
-        "DELETE FROM line", "UPDATE orders SET note = 'x'", "INSERT INTO log VALUES ('x')", "DROP TABLE line",
-        "CREATE TABLE stolen (id INTEGER)", "SELECT 1; DELETE FROM line", "SELECT 1; SELECT 2",
-        "WITH gone AS (DELETE FROM line RETURNING sku) SELECT * FROM gone", "SELECT nextval('counter')",
-        "SELECT pg_read_file('/etc/passwd')", "SELECT 1 FROM orders FOR UPDATE", "COPY orders TO '/tmp/cs-stolen'",
-        "COPY orders TO PROGRAM 'cat'", "TRUNCATE log", "SELECT setval('counter', 99)",
-        "ALTER ROLE agent SUPERUSER", "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE", "SELECT * INTO stolen FROM orders",
-    ),
-}  # fmt: skip

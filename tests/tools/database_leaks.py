@@ -105,6 +105,35 @@ SELECT x.id FROM (SELECT id, card_number AS c FROM orders) AS x WHERE x.c = 'y'
 WITH x AS (SELECT card_number AS c FROM orders) SELECT 1 FROM x WHERE c = 'y'
 WITH RECURSIVE x(c) AS (SELECT card_number FROM orders UNION ALL SELECT c FROM x WHERE 1 = 0) SELECT c FROM x
 SELECT id FROM account WHERE password = 'hunter2'
+SELECT id FROM orders WHERE card_number ILIKE '4%'
+SELECT id FROM orders WHERE card_number BETWEEN '4' AND '5'
+SELECT id FROM orders WHERE card_number IS DISTINCT FROM '4'
+SELECT id FROM orders WHERE card_number IS NOT '4'
+SELECT id FROM orders WHERE card_number IS TRUE
+SELECT id FROM orders WHERE card_number IN (SELECT note FROM orders)
+SELECT id FROM orders WHERE (id, card_number) IN ((1, '4'))
+SELECT id FROM orders WHERE coalesce(card_number, 'x') = 'x'
+SELECT id FROM orders WHERE length(card_number) > 3
+SELECT id FROM orders ORDER BY card_number IS NULL, card_number
+SELECT id FROM orders ORDER BY (card_number)
+SELECT first_value(id) OVER (ORDER BY card_number) FROM orders
+SELECT ntile(2) OVER (PARTITION BY card_number ORDER BY id) FROM orders
+SELECT sum(id) OVER (PARTITION BY card_number) FROM orders
+SELECT row_number() OVER w FROM orders WINDOW w AS (ORDER BY card_number)
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY card_number) FROM orders
+SELECT count(*) FROM orders HAVING max(card_number) = '4'
+SELECT id FROM orders GROUP BY GROUPING SETS ((card_number))
+SELECT id FROM orders GROUP BY ROLLUP (card_number)
+SELECT id FROM orders OFFSET (SELECT length(max(card_number)) FROM orders)
+SELECT id, (SELECT count(*) FROM orders AS b WHERE b.card_number <= a.card_number) FROM orders AS a
+SELECT id FROM orders AS a WHERE EXISTS (SELECT 1 FROM orders AS b WHERE b.card_number = a.card_number AND b.id <> a.id)
+SELECT a FROM (SELECT (SELECT max(password) FROM account) AS a) AS t WHERE a = 'hunter2'
+SELECT card_number ->> 'a' FROM orders
+SELECT json_extract(card_number, 'x') FROM orders
+SELECT json_extract('{}', card_number) FROM orders
+SELECT to_char(1, card_number) FROM orders
+SELECT split_part('a', card_number, 1) FROM orders
+SELECT extract(year FROM card_number) FROM orders
 """.strip().split("\n")
 LEAKING_CHANGES = """
 UPDATE orders SET note = card_number
@@ -121,5 +150,8 @@ WITH x AS (SELECT password AS p FROM account) INSERT INTO log (text) SELECT p FR
 WITH x AS (SELECT password AS p FROM account) UPDATE orders SET note = (SELECT max(p) FROM x)
 DELETE FROM orders WHERE card_number LIKE '4%'
 DELETE FROM log WHERE text IN (SELECT password FROM account)
+UPDATE account SET login = password
+UPDATE account SET password = password || 'x'
+INSERT INTO account (id, login, password) SELECT id + 10, password, login FROM account
 """.strip().split("\n")
 # What the database itself must refuse should a parser ever let it through: text, and what it was taken for.

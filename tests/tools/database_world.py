@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 from bot.tools import Preview
 from bot.tools.database import database_tools, sources_of
 from bot.tools.database_config import Database, Dialect
+from bot.tools.database_secrets import check
 from bot.tools.database_session import Session
-from bot.tools.database_statement import Statement, parse
+from bot.tools.database_statement import Statement, StatementError, parse
 from tests.tools import Tools, context, use
 from tests.tools.postgres_server import Server
 
@@ -51,6 +52,14 @@ CREATE FUNCTION name(orders) RETURNS TEXT LANGUAGE sql AS 'SELECT $1.card_number
 INSERT INTO log VALUES ('kept');
 """,
 }
+
+FACTS = (  # what else a PostgreSQL server holds
+    "SELECT relname, relkind, relowner FROM pg_class WHERE relnamespace NOT IN "
+    "(SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg_t%') ORDER BY 1, 2",
+    "SELECT sequencename, last_value FROM pg_sequences ORDER BY 1",
+    "SELECT rolname, rolsuper, rolpassword FROM pg_roles ORDER BY 1",
+    "SELECT count(*) FROM pg_largeobject_metadata",
+)
 
 
 @dataclass
@@ -93,6 +102,16 @@ class World:
         with sources_of([self.database], self.own)["shop"].open(writes=writes, **limits) as session:
             yield session
 
+    def unchecked(self, texts: list[str]) -> list[str]:
+        """Those of these queries that are not refused by what is known of the catalog, before anything runs."""
+        left = []
+        with self.session(writes=False) as session:
+            for text in texts:
+                with suppress(StatementError):
+                    check(parse(text, self.dialect, changes=False), session.catalog)
+                    left.append(text)
+        return left
+
     def disguised(self, text: str, honest: str, *, changes: bool) -> Statement:
         """The statement `text`, as if the parser had taken it for `honest`: what the database itself must refuse."""
         passed = parse(honest, self.dialect, changes=changes)
@@ -128,16 +147,15 @@ def postgres_world(server: Server, name: str = "shop") -> World:
             return list(cursor.fetchall()) if cursor.description else []
 
     def dump() -> Any:
-        tables = [each for (each,) in raw("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")]
-        rows = {each: sorted(map(repr, raw(f'SELECT * FROM public."{each}"'))) for each in tables}
-        facts = raw(
-            "SELECT relname, relkind, relowner FROM pg_class WHERE relnamespace NOT IN "
-            "(SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg_t%') ORDER BY 1, 2"
-        )
-        sequences = raw("SELECT sequencename, last_value FROM pg_sequences ORDER BY 1")
-        roles = raw("SELECT rolname, rolsuper, rolpassword FROM pg_roles ORDER BY 1")
-        large = raw("SELECT count(*) FROM pg_largeobject_metadata")
-        return rows, facts, sequences, roles, large, sorted(str(each) for each in server.folder.iterdir())
+        with server.connect(name) as owner:
+
+            def ask(text: str) -> list[Any]:
+                return owner.execute(text.encode()).fetchall()
+
+            tables = [each for (each,) in ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")]
+            rows = {each: sorted(map(repr, ask(f'SELECT * FROM public."{each}"'))) for each in tables}
+            facts = [ask(text) for text in FACTS]
+        return rows, facts, sorted(str(each) for each in server.folder.iterdir())
 
     return World("postgres", described(server.url(name)), raw, dump)
 

@@ -143,6 +143,20 @@ def test_the_doctor_and_a_role(pg: World) -> None:
     assert " as agent, " in found.text
 
 
+def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
+    """Columns whose names sound secret and are not, and a role that may change nothing, are pointed at."""
+    if world.dialect == "postgres":
+        world.raw("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM agent")
+        world.raw("GRANT SELECT ON ALL TABLES IN SCHEMA public TO agent")
+    database = world.with_options(secret=("orders.card_number",)).database
+    found = list(check_databases(Settings.model_construct(databases=(database,), database_url="sqlite:///c.db")))
+    assert found[-1].text == "by their names these could be secret, and are shown: account.password"
+    if world.dialect == "postgres":
+        assert found[0].text.endswith("it can be read")
+        assert (found[1].level, found[1].text) == ("warn", "the role may change nothing there")
+    assert len(found) == (3 if world.dialect == "postgres" else 2)
+
+
 WHO = '[defaults]\napprovers = ["U0123"]\n'
 
 

@@ -98,10 +98,20 @@ def test_the_session_is_ours(pg: World) -> None:
     for setting in ("standard_conforming_strings = off", "search_path = nowhere", "statement_timeout = 0"):
         pg.raw(f"ALTER ROLE agent IN DATABASE shop SET {setting}")
     with pg.session(writes=False) as session:
-        names = ("standard_conforming_strings", "search_path", "statement_timeout", "transaction_read_only")
+        names = (
+            "standard_conforming_strings", "search_path", "statement_timeout", "transaction_read_only", "lock_timeout",
+            "idle_in_transaction_session_timeout",
+        )  # fmt: skip
         found = [session.rows(f"SELECT current_setting('{name}')", frozenset())[0][0] for name in names]
-    assert found == ["on", 'pg_catalog, "public", pg_temp', "10s", "on"]
+    assert found == ["on", 'pg_catalog, "public", pg_temp', "10s", "on", "2s", "15s"]
     assert pg.query("SELECT 'a\\b' AS c").rows == (("a\\b",),)
+
+
+def test_where_columns_come_from(pg: World) -> None:
+    """The server itself says which column of which table a result shows, under whatever name."""
+    statement = pg.disguised("SELECT card_number AS a, id + 1 AS b FROM orders", "SELECT id FROM orders", changes=False)
+    with pg.session(writes=False) as session:
+        assert session.query(statement, 1, frozenset()).origins == (("orders", "card_number"), None)
 
 
 def test_a_table_of_a_system_name(pg: World) -> None:
@@ -137,6 +147,29 @@ def test_a_database_that_is_not_there(pg: World) -> None:
         world.query("SELECT 1")
     assert "s3cret" not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("agent@", "nobody@", "its server has no such role"),
+        ("/shop?", "/elsewhere?", "its server has no such database"),
+        ("agent@", "locked@", "the role may not connect to it"),
+        ("host=/tmp", "host=/nowhere", "nothing answers at its address"),
+        ("@/shop?host=/tmp", "@nowhere.invalid/shop?host=nowhere.invalid&sslrootcert=", "its host is not known"),
+    ],
+)
+def test_why_it_cannot_be_reached(pg: World, old: str, new: str, words: str) -> None:
+    """Whoever sets it up is told what is wrong, again without an address."""
+    pg.raw("DO $$ BEGIN CREATE ROLE locked LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    pg.raw("REVOKE CONNECT ON DATABASE shop FROM public")
+    pg.raw("GRANT CONNECT ON DATABASE shop TO agent")
+    url = pg.database.url.get_secret_value()
+    assert old in url
+    with pytest.raises(ToolError) as caught:
+        pg.with_options(url=described(url.replace(old, new)).url).query("SELECT 1")
+    assert words in str(caught.value)
+    assert "/tmp" not in str(caught.value)
 
 
 @pytest.mark.parametrize("arrives", [True, False])

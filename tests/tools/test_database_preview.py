@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
+from bot.tools.database import database_tools
 from bot.tools.run import Changed, run_tool
 from tests.tools import context
 from tests.tools.database_world import World
@@ -104,6 +105,8 @@ def test_more_that_cannot_be_tried_out(pg: World) -> None:
     pg.raw("CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1)")
     pg.raw("GRANT ALL ON part, part_1 TO agent")
     assert "part is a partitioned table" in pg.preview("INSERT INTO part (id, word) VALUES (1, 'x')").text
+    pg.raw("CREATE TABLE child () INHERITS (log)")
+    assert "- other tables inherit from it" in pg.preview("DELETE FROM log").text
     counted = pg.preview("INSERT INTO numbered (word) SELECT word FROM heap")
     assert counted.text.startswith("Adds 2 rows of numbered.\nNot tried out")
 
@@ -165,10 +168,14 @@ def test_a_change_that_fails(world: World) -> None:
 
 def test_read_only(world: World) -> None:
     """A read-only database has no tool change, and beside others that have one, a change there is refused."""
-    assert set(world.with_options(read_only=True).tools) == {"tables", "query"}
     locked = world.with_options(read_only=True)
-    locked.tools = world.with_options(read_only=False).tools
+    assert set(locked.tools) == {"tables", "query"}
     assert isinstance(locked.query("SELECT 1"), Table)
+    beside = world.database.model_copy(update={"name": "open"})
+    both = {tool.name: tool for tool in database_tools([locked.database, beside], None)}
+    with pytest.raises(ValidationError, match="the database shop is read-only"):
+        both["change"].arguments.model_validate({"database": "shop", "sql": "DELETE FROM heap"})
+    both["change"].arguments.model_validate({"database": "open", "sql": "DELETE FROM heap"})
 
 
 def test_the_preview_of_a_query(world: World) -> None:
@@ -188,6 +195,17 @@ def test_results(world: World) -> None:
     assert world.query("SELECT 9007199254740993 AS n, NULL AS empty").rows == (("9007199254740993", None),)
     with pytest.raises(ValidationError, match="there is no database crm; there are: shop"):
         world.tools["query"].arguments.model_validate({"database": "crm", "sql": "SELECT 1"})
+
+
+def test_a_result_of_long_values(world: World) -> None:
+    """However long the values are, no more is read than a result may hold, and it is told that there is more."""
+    doubled = (
+        "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE s END FROM n WHERE i < 60"
+    )
+    found = world.query(f"WITH RECURSIVE n(i, s) AS ({doubled}) SELECT i, s FROM n")
+    assert (len(found.rows), found.more) == (19, True)
+    assert max(len(row[1]) for row in found.rows) < 2_100
+    assert found.rows[-1][1].endswith("(2,619,440 more characters)")
 
 
 def test_a_last_semicolon(world: World) -> None:

@@ -6,10 +6,13 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.tools import ToolError
+from bot.tools.database_session import Session
+from bot.tools.database_sqlite import Guard
 from storage.store import Store
 from tests.tools.database_world import World, described, sqlite_world
 
@@ -102,6 +105,60 @@ def test_a_change_takes_the_lock_at_once(lite: World) -> None:
     with lite.session(writes=False), closing(sqlite3.connect(lite.database.path, timeout=0)) as other:
         other.execute("DELETE FROM heap")
         other.rollback()
+
+
+def line(session: Session) -> Any:
+    """The driver's own connection of a session."""
+    return session.connection.connection.driver_connection
+
+
+def test_the_session_is_ours(lite: World) -> None:
+    """Each guard stands by itself: the file is opened for reading, and what a schema may do is limited."""
+    pragmas = ("query_only", "trusted_schema", "foreign_keys", "recursive_triggers", "cell_size_check", "temp_store")
+    with lite.session(writes=False) as session:
+        raw = line(session)
+        assert [raw.execute(f"PRAGMA {each}").fetchone()[0] for each in pragmas] == [1, 0, 1, 1, 1, 2]
+        assert raw.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED) == 0
+        assert raw.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == 10_000_000
+        raw.execute("PRAGMA query_only = OFF")
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            raw.execute("DELETE FROM heap")
+    with lite.session(writes=True) as session:
+        assert line(session).execute("PRAGMA query_only").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("step", "allowed"),
+    [
+        ((sqlite3.SQLITE_FUNCTION, None, "lower", "main", None), True),
+        ((sqlite3.SQLITE_FUNCTION, None, "randomblob", "main", None), False),
+        ((sqlite3.SQLITE_FUNCTION, None, "randomblob", "main", "a trigger"), True),
+        ((sqlite3.SQLITE_FUNCTION, None, "LOAD_EXTENSION", "main", "a trigger"), False),
+        ((sqlite3.SQLITE_READ, "orders", "note", "main", None), True),
+        ((sqlite3.SQLITE_READ, "orders", "card_number", "main", None), False),
+        ((sqlite3.SQLITE_READ, "orders", "card_number", "main", "cards"), True),
+        ((sqlite3.SQLITE_READ, "dbstat", "name", "main", None), False),
+        ((sqlite3.SQLITE_READ, "a_with", "", "main", None), True),
+        ((sqlite3.SQLITE_READ, "sqlite_master", "", "main", None), False),
+        ((sqlite3.SQLITE_DELETE, "heap", None, "main", None), True),
+        ((sqlite3.SQLITE_DELETE, "heap", None, "temp", None), False),
+        ((sqlite3.SQLITE_DELETE, "line", None, "main", None), False),
+        ((sqlite3.SQLITE_DELETE, "log", None, "main", "a trigger"), True),
+        ((sqlite3.SQLITE_UPDATE, "heap", "word", "main", None), False),
+        ((sqlite3.SQLITE_DELETE, "sqlite_master", None, "main", "a trigger"), False),
+        ((sqlite3.SQLITE_ATTACH, "x", None, None, "a trigger"), False),
+        ((sqlite3.SQLITE_PRAGMA, "x", None, None, "a trigger"), False),
+        ((sqlite3.SQLITE_TRANSACTION, "COMMIT", None, None, None), False),
+        ((sqlite3.SQLITE_SAVEPOINT, "BEGIN", "a", None, None), False),
+        ((sqlite3.SQLITE_CREATE_TEMP_TABLE, "t", None, "temp", None), False),
+    ],
+)
+def test_the_authorizer(lite: World, step: tuple[int, Any, Any, Any, Any], allowed: bool) -> None:
+    """What a DELETE of heap may do, step by step, alone and inside the owner's triggers and views."""
+    with lite.session(writes=False) as session:
+        guard = Guard("delete", "heap", session.catalog, frozenset(), set())
+    assert guard(*step) == (sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY)
+    assert bool(guard.refused) is not allowed
 
 
 def test_what_the_owner_made_still_works(lite: World) -> None:

@@ -13,6 +13,7 @@ import { drawMessages, messageKeys } from "./messages.js";
 import { plainNote } from "./notes.js";
 import { inspect } from "./panel.js";
 import { address, route, setAddress } from "./route.js";
+import { stickToEnd } from "./stick.js";
 import { awaitAnswer } from "./thread.js";
 import { appOf, authorOf, botDm, channelName, findMessage, isBotDm, isDirect, isReply, messagesOf, otherSide, statusOf, statusText, topLevel, userName, world } from "./world.js";
 
@@ -20,6 +21,7 @@ const $ = (id) => document.querySelector(`[data-testid=${id}]`);
 let drawn = null; // the conversation shown last: decides when to jump to the end
 let visit = { view: null, fresh: null }; // the first unread message as this visit began
 let openThread = () => {};
+let stick = null; // keeps the list at its end
 
 const mainComposer = composer("composer", (where, answer) => {
   if (answer.ts) awaitAnswer(where.channel, answer.ts);
@@ -31,6 +33,7 @@ const mainComposer = composer("composer", (where, answer) => {
 export function startConversation(open) {
   openThread = open;
   $("messages").addEventListener("keydown", messageKeys);
+  stick = stickToEnd(document.getElementById("messages"), $("messages"));
 }
 
 /** The conversation on screen, also one that this person is not in or that was never opened. */
@@ -61,9 +64,8 @@ export function drawConversation() {
 }
 
 function drawMessagesOf(channel) {
-  const scroller = document.getElementById("messages");
   const view = `${world.me}/${channel.id}`;
-  const atEnd = drawn !== view || scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
+  const atEnd = drawn !== view || stick.atEnd();
   const list = topLevel(channel.id);
   const replies = (m) => messagesOf(channel.id).filter((r) => isReply(r) && r.thread_ts === m.ts && !r.is_ephemeral);
   if (visit.view !== view && (list.length || !channel.unread)) visit = { view, fresh: firstUnread(channel, list) };
@@ -73,7 +75,7 @@ function drawMessagesOf(channel) {
   drawBelow(channel);
   const direct = isDirect(channel);
   mainComposer.point({ channel: channel.id, thread: null, me: world.me, label: `Message ${direct ? "" : "#"}${label(channel)}`, direct });
-  if (atEnd) scroller.scrollTop = scroller.scrollHeight;
+  if (atEnd) stick.toEnd();
   drawn = view;
 }
 

@@ -1,6 +1,7 @@
 // The question a button asks before it acts.
 
-import { h } from "./dom.js";
+import { focusAgain, h, icon, ICONS } from "./dom.js";
+import { jsonView } from "./json.js";
 import { plainText, textObject } from "./mrkdwn.js";
 
 /** Ask what a Block Kit confirm object asks; resolves to true only for its confirm button. */
@@ -11,6 +12,7 @@ export function confirmDialog(confirm) {
       answer = yes;
       dialog.close();
     };
+    const opener = document.activeElement;
     const tone = confirm.style === "danger" ? "danger" : "primary";
     const dialog = h(
       "dialog",
@@ -26,6 +28,7 @@ export function confirmDialog(confirm) {
     );
     dialog.addEventListener("close", () => {
       dialog.remove();
+      if (opener.isConnected) focusAgain(opener);
       resolve(answer);
     });
     document.body.append(dialog);
@@ -56,6 +59,21 @@ export function formDialog(title, fields) {
     dialog.showModal();
     (inputs.find((input) => !input.value) ?? inputs[0]).focus();
   });
+}
+
+/** Show a value as JSON above everything else. */
+export function jsonDialog(title, value) {
+  const opener = document.activeElement;
+  const dialog = h("dialog", { class: "dialog json-dialog", "data-testid": "json-dialog", "aria-labelledby": "json-title" },
+    h("div", { class: "modal-head" }, h("h2", { id: "json-title" }, title),
+      h("button", { type: "button", class: "quiet", "data-testid": "json-close", "aria-label": "Close the JSON", onclick: () => dialog.close() }, icon(ICONS.close))),
+    h("div", { class: "modal-body", tabindex: 0, role: "group", "aria-label": "JSON" }, jsonView(value)));
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (opener.isConnected) focusAgain(opener);
+  });
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 export { openMenu } from "./menu.js"; // where it was before

@@ -46,7 +46,7 @@ export const ICONS = {
   down: "M6 8l4 4 4-4",
   eye: "M2.5 10S5 5 10 5s7.5 5 7.5 5-2.5 5-7.5 5-7.5-5-7.5-5zM10 8a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
   stop: "M6.5 6.5h7v7h-7z",
-  dots: "M5 10h.01M10 10h.01M15 10h.01",
+  dots: "M5 9.6a.4.4 0 1 0 0 .8.4.4 0 0 0 0-.8zM10 9.6a.4.4 0 1 0 0 .8.4.4 0 0 0 0-.8zM15 9.6a.4.4 0 1 0 0 .8.4.4 0 0 0 0-.8z",
   lock: "M6 9V7a4 4 0 0 1 8 0v2M5 9h10v7H5z",
   sun: "M10 6.5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7zM10 2v2M10 16v2M2 10h2M16 10h2M4.3 4.3l1.4 1.4M14.3 14.3l1.4 1.4M15.7 4.3l-1.4 1.4M5.7 14.3l-1.4 1.4",
   bell: "M5 14V9a5 5 0 0 1 10 0v5l1.5 1.5h-13zM8.5 17.5h3",
@@ -79,7 +79,7 @@ export const ICONS = {
 /** Bring `container`'s children into line with `items` ({key, sig, build}); a node is replaced only when its sig changed. */
 export function reconcile(container, items) {
   const wanted = new Set(items.map((item) => item.key));
-  for (const child of [...container.children]) if (!wanted.has(child.dataset.key)) child.remove(); // first: what stays must not move, or it loses the focus
+  for (const child of [...container.children]) if (!wanted.has(child.dataset.key)) drop(child); // first: what stays must not move, or it loses the focus
   const old = new Map([...container.children].map((child) => [child.dataset.key, child]));
   let cursor = container.firstElementChild;
   for (const { key, sig, build } of items) {
@@ -99,6 +99,13 @@ export function reconcile(container, items) {
   }
 }
 
+/** Remove a child; where it held the focus of a keyboard, its neighbour has it then. */
+function drop(child) {
+  const near = child.querySelector(":focus-visible") || child.matches(":focus-visible") ? child.nextElementSibling ?? child.previousElementSibling : null;
+  child.remove();
+  near?.focus({ preventScroll: true });
+}
+
 function make(key, sig, build) {
   const node = build();
   node.dataset.key = key;
@@ -111,13 +118,23 @@ export function holdFocus(node) {
   const active = document.activeElement;
   if (!active || active === document.body || !node.contains(active)) return () => {};
   const selector = identify(active);
+  const byKeyboard = active.matches(":focus-visible");
   const [from, to] = selection(active);
   return (fresh) => {
     const again = selector && fresh.querySelector(selector);
-    if (!again) return;
+    if (!again) return byKeyboard ? fresh.focus({ preventScroll: true }) : undefined; // the control is gone: stay with what held it
     again.focus({ preventScroll: true });
     if (from !== null) again.setSelectionRange?.(from, to);
+    return undefined;
   };
+}
+
+/** Give the focus back to `node`, also where it shows only while its message has the focus. */
+export function focusAgain(node) {
+  node.focus();
+  if (document.activeElement === node) return;
+  node.closest("article")?.focus();
+  node.focus();
 }
 
 function identify(element) {

@@ -64,7 +64,7 @@ function hint(card, mine, here) {
   };
   const names = card.deciders.map(userName);
   const who = names.length > 2 ? `${names[0]} and ${names.length - 1} others` : names.join(" or ");
-  const words = mine ? "A card elsewhere waits for your decision." : `${who} can decide ${here ? "this" : "the card that waits"}.`;
+  const words = mine ? "A card waits for your decision." : `${who} can decide ${here ? "this" : "the card that waits"}.`;
   return h("div", { class: "next-hint", "data-testid": "next-hint", role: "note", "aria-label": "What next" },
     h("span", {}, words),
     h("button", { type: "button", class: "link-button", "data-testid": "next-act", onclick: lead }, mine ? "Show it" : `Act as ${short}`),

@@ -12,8 +12,7 @@ export function drawHome(container, view) {
   if (container.dataset.drawn === sig) return;
   const back = holdFocus(container);
   container.dataset.drawn = sig;
-  container.classList.add("home");
   const nothing = h("p", { class: "start" }, "This app has not put anything here yet.");
-  container.replaceChildren(h("div", { class: "content home-content", "data-testid": "home-view" }, view ? blocks(view.blocks, viewPlace(view, () => container.homeView ?? view)) : nothing));
+  container.replaceChildren(h("div", { class: "content home-content" }, view ? blocks(view.blocks, viewPlace(view, () => container.homeView ?? view)) : nothing));
   back(container);
 }

@@ -133,11 +133,14 @@ function deliveryRow(d) {
 const joined = (parts) => parts.filter(Boolean).join(" · ");
 const seconds = (at) => formatDate(at, "{time_secs}");
 
+const CHANGES = { message_changed: "changed", message_deleted: "deleted", message_replied: "replied to" };
+
 /** What a payload is about, in a few words. */
 function about(payload) {
   const { event, actions, view, text, callback_id } = payload ?? {};
-  const words = actions?.[0]?.action_id ?? view?.callback_id ?? callback_id ?? event?.text ?? event?.tab ?? text ?? "";
-  return plainNote(words).slice(0, 60);
+  const { subtype, message, previous_message: before } = event ?? {};
+  const words = actions?.[0]?.action_id ?? view?.callback_id ?? callback_id ?? event?.text ?? message?.text ?? before?.text ?? event?.tab ?? text ?? "";
+  return joined([CHANGES[subtype], plainNote(words).slice(0, 60)]);
 }
 
 function callRow(c) {

@@ -1,6 +1,6 @@
 // Menus below a button: arrow keys, Home and End, first letters, Escape and Tab work; the focus returns to the button.
 
-import { h } from "./dom.js";
+import { focusAgain, h } from "./dom.js";
 
 /**
  * Open a menu at `anchor`. Items are {label, note?, lead?, attributes?, disabled?, danger?, selected?, pick} or
@@ -12,11 +12,13 @@ export function openMenu(anchor, items, label) {
     menu.remove();
     anchor.setAttribute("aria-expanded", "false");
     document.removeEventListener("pointerdown", outside, true);
-    if (refocus && anchor.isConnected) anchor.focus();
+    window.removeEventListener("resize", again);
+    if (refocus && anchor.isConnected) focusAgain(anchor);
   };
   const outside = (event) => {
     if (!menu.contains(event.target) && !anchor.contains(event.target)) close(false);
   };
+  const again = () => place(menu, anchor);
   const rows = items.map((item) => (item.heading ? h("div", { class: "menu-heading", role: "presentation" }, item.heading) : entry(item, close)));
   const menu = h("div", { class: "menu", role: "menu", "aria-label": label, "data-testid": "menu" }, rows);
   menu.close = close;
@@ -24,7 +26,8 @@ export function openMenu(anchor, items, label) {
   menu.addEventListener("keydown", (event) => steer(event, usable, close));
   (anchor.closest("dialog, main, aside, nav, header.topbar") ?? document.body).append(menu); // inside a landmark
   anchor.setAttribute("aria-expanded", "true");
-  place(menu, anchor);
+  again();
+  window.addEventListener("resize", again);
   document.addEventListener("pointerdown", outside, true);
   (usable.find((row) => row.getAttribute("aria-checked") === "true") ?? usable[0])?.focus();
 }

@@ -45,7 +45,7 @@ const replyLine = (count) => ({ key: "replies", sig: String(count), build: () =>
 const plural = (count, one, many) => `${count} ${count === 1 ? one : many}`;
 
 function compact(before, message, replies) {
-  if (!before || message.blocks?.length > 1 || message.subtype || message.files) return false; // a card names its author
+  if (!before || message.blocks?.length > 1 || message.subtype || message.files || message.pinned_to) return false; // a card names its author
   if (before.subtype || message.is_ephemeral || before.is_ephemeral || authorOf(before) !== authorOf(message)) return false;
   return Number(message.ts) - Number(before.ts) < GROUPED && !replies(before).length;
 }

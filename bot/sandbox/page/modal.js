@@ -2,6 +2,7 @@
 
 import { call, send, toast } from "./api.js";
 import { blocks } from "./blocks.js";
+import { jsonDialog } from "./dialog.js";
 import { h, holdFocus, icon, ICONS, sign } from "./dom.js";
 import { plainText } from "./mrkdwn.js";
 import { forgetViews, viewPlace } from "./place.js";
@@ -82,6 +83,7 @@ function form(view, place) {
     h("div", { class: "modal-head" },
       h("span", { class: "avatar app small", "aria-hidden": "true" }, sign()),
       h("h2", { id: "modal-title", "data-testid": "modal-title" }, plainText(view.title)),
+      h("button", { type: "button", class: "quiet", "data-testid": "modal-json", "aria-label": "Show its JSON", title: "Show its JSON", onclick: () => showJson(view) }, icon(ICONS.braces, 18)),
       h("button", { type: "button", class: "quiet", "data-testid": "modal-close", "aria-label": deeper ? "Close all" : "Close", onclick: () => close(true) }, icon(ICONS.close))),
     h("div", { class: "modal-body" },
       h("div", { class: "modal-alert", "data-testid": "modal-alert", role: "alert", hidden: true }),
@@ -90,6 +92,11 @@ function form(view, place) {
       h("button", { type: "button", class: "button", "data-testid": "modal-cancel", onclick: () => close(false) }, leave),
       view.submit ? h("button", { type: "submit", class: "button primary", "data-testid": "modal-submit" }, plainText(view.submit)) : null),
   );
+}
+
+async function showJson(view) {
+  const raw = await call(`/sandbox/view?${new URLSearchParams({ id: view.id })}`).catch(() => view);
+  jsonDialog(`View ${view.id}`, raw);
 }
 
 /** Put the errors at their fields; with `jump` the first one gets the focus. */

@@ -6,7 +6,7 @@ import { channelName, groupName, isBot, person, userName } from "./world.js";
 
 const written = (text, read) => String(text ?? "").replace(/<([^<>]+)>/g, (_, inner) => read(inner)).replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
-const MARKED = /(^|[\s(])([*_~`])(\S|\S.*?\S)\2(?=$|[\s.,;:!?)])/g;
+const MARKED = /(^|[\s(])(\*\*|[*_~`])(\S|\S.*?\S)\2(?=$|[\s.,;:!?)])/g;
 
 /** A message's text on the wire as plain words, without marks for bold and the like. */
 export const plainNote = (text) => withEmoji(written(String(text ?? "").replace(MARKED, "$1$3"), control));

@@ -1,7 +1,7 @@
 // The panel at the right: the notifications as a phone shows them, or the inspector. One at a time; it is no dialog.
 
 import { draw } from "./app.js";
-import { h, icon, ICONS } from "./dom.js";
+import { focusAgain, h, icon, ICONS } from "./dom.js";
 import { drawInspector, pointInspector } from "./inspector.js";
 import { drawPhone, freshNotes } from "./phone.js";
 
@@ -49,7 +49,7 @@ export function closePanel(refocus = true) {
   const button = $(KINDS[open].button);
   open = null;
   draw();
-  if (refocus) (opener?.isConnected ? opener : button).focus();
+  if (refocus) focusAgain(opener?.isConnected ? opener : button);
 }
 
 /** Draw the open panel and the state of the buttons. */

@@ -1,7 +1,7 @@
 // Reactions below a message, and the small picker that adds one.
 
 import { send } from "./api.js";
-import { h, icon, ICONS } from "./dom.js";
+import { focusAgain, h, icon, ICONS } from "./dom.js";
 import { emoji } from "./emoji.js";
 import { place } from "./menu.js";
 import { userName, world } from "./world.js";
@@ -33,7 +33,7 @@ export function openPicker(anchor, channel, message) {
     box.remove();
     anchor.setAttribute("aria-expanded", "false");
     document.removeEventListener("pointerdown", outside, true);
-    if (refocus && anchor.isConnected) anchor.focus();
+    if (refocus && anchor.isConnected) focusAgain(anchor);
   };
   const outside = (event) => box.contains(event.target) || anchor.contains(event.target) || close(false);
   const pick = (name) => {

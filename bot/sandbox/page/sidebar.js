@@ -66,6 +66,9 @@ export function drawSidebar() {
   const sections = [["Channels", rooms], ["Direct messages", direct], ["Apps", apps], ["Not joined", world.joinable.filter((c) => !c.is_archived)]];
   const rows = sections.filter(([, list]) => list.length).flatMap(([title, list]) => [heading(title), ...list.map(row)]);
   reconcile($("sidebar"), rows);
+  const news = sections.some(([, list]) => list.some((channel) => unread(channel).some));
+  $("menu-button").classList.toggle("news", news);
+  $("menu-button").setAttribute("aria-label", news ? "Channels, some unread" : "Channels");
 }
 
 const heading = (text) => ({ key: `h-${text}`, sig: "", build: () => h("h2", { class: "side-heading" }, text) });

@@ -7,11 +7,13 @@ import { h, icon, ICONS, reconcile } from "./dom.js";
 import { nextHint } from "./guide.js";
 import { drawMessages, messageKeys } from "./messages.js";
 import { address, route, setAddress, wide } from "./route.js";
+import { stickToEnd } from "./stick.js";
 import { authorOf, channelTitle, isBot, isDirect, statusOf, threadOf, world } from "./world.js";
 
 const $ = (id) => document.querySelector(`[data-testid=${id}]`);
 const awaiting = new Set(); // "channel/ts" of own messages whose thread opens once an app begins to answer
 let drawn = null; // the thread shown last: decides when to jump to the end
+let stick = null; // keeps the list at its end
 
 const threadComposer = composer("thread-composer", () => {
   drawn = null;
@@ -28,9 +30,8 @@ export function drawThread() {
   if (!pane.firstChild) build(pane);
   pane.dataset.thread = route.thread;
   pane.querySelector(".thread-of").textContent = channelTitle(route.channel);
-  const scroller = pane.querySelector(".scroller");
   const view = `${world.me}/${route.channel}/${route.thread}`;
-  const atEnd = drawn !== view || scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+  const atEnd = drawn !== view || stick.atEnd();
   const list = threadOf(route.channel, route.thread);
   drawMessages($("thread-messages"), route.channel, list, { thread: true });
   if (!list.length) reconcile($("thread-messages"), [{ key: "none", sig: "", build: () => h("p", { class: "start" }, "This thread is not visible to you.") }]);
@@ -40,7 +41,7 @@ export function drawThread() {
   if (next) items.unshift(next);
   reconcile(pane.querySelector(".below"), [...items, { key: "composer", sig: "", build: () => threadComposer.node }]);
   threadComposer.point({ channel: route.channel, thread: route.thread, me: world.me, label: "Reply…", direct: isDirect(channel) });
-  if (atEnd) scroller.scrollTop = scroller.scrollHeight;
+  if (atEnd) stick.toEnd();
   drawn = view;
   return undefined;
 }
@@ -71,6 +72,7 @@ function build(pane) {
     h("div", { class: "scroller" }, list),
     h("div", { class: "below" }),
   );
+  stick = stickToEnd(pane.querySelector(".scroller"), list);
 }
 
 /** Remember that the thread of this message opens once an app answers in it. */

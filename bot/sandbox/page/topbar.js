@@ -61,7 +61,7 @@ function homeTeam() {
 
 function startClock() {
   const face = h("span", { class: "clock-face", "data-testid": "clock-time" });
-  const says = { title: "The sandbox’s time. Move it forward to see deadlines pass", "aria-haspopup": "menu", "aria-expanded": "false" };
+  const says = { "aria-haspopup": "menu", "aria-expanded": "false" };
   const open = h("button", { type: "button", class: "bar-button", "data-testid": "clock-menu", ...says, onclick: () => openMenu(open, clockItems(), "Move the clock") }, icon(ICONS.clock, 18), face);
   $("clock").append(open);
   tick();
@@ -70,6 +70,7 @@ function startClock() {
 
 function tick() {
   const face = $("clock-time");
+  face.parentElement.title = `The sandbox’s time, in ${userName(world.me).split(" ")[0]}’s time zone. Move it forward to see deadlines pass`;
   const text = `${dayName(now(), { weekday: "short", day: "numeric", month: "short" })} ${clockTime(now())}`;
   if (face.textContent !== text) face.textContent = text;
 }

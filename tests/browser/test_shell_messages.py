@@ -1,34 +1,17 @@
-"""What surrounds the messages: commands, shortcuts, reactions, Home, notifications, the inspector, the keyboard."""
+"""What one does with messages: commands, names, editing, files, reactions, pins, shortcuts, streams."""
 
 from __future__ import annotations
-
-import json
-from collections.abc import Iterator
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
 from . import samples
 from .office import SUPPORT, Office
-from .page import MAIN, MODAL, THREAD, Page
+from .page import MAIN, Page
 
 pytestmark = pytest.mark.browser
 COMPOSER = "[data-testid=composer]"
 LIVE = "[data-testid=live]"
-
-
-@pytest.fixture(scope="module")
-def office() -> Iterator[Office]:
-    """One workspace for all tests of this file; each says things of its own."""
-    office = Office()
-    yield office
-    office.close()
-
-
-@pytest.fixture
-def at(page: Page, office: Office) -> Page:
-    """Ben, in #support."""
-    return page.open(office.sandbox.url)
 
 
 def _payloads(office: Office, kind: str) -> list[samples.Json]:
@@ -96,8 +79,10 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
     assert "Delete" not in at.text("[data-testid=menu]")
     at.keys(Keys.ESCAPE)
     at.menu(mine, "delete")
-    at.confirm()
+    at.one("[data-testid=confirm]")
+    at.keys(Keys.TAB, Keys.ENTER)
     at.gone(f'{MAIN} [data-ts="{mine}"]')
+    at.has_focus(f'article[data-ts="{theirs}"]')
 
 
 def test_files_are_shown(at: Page, office: Office) -> None:
@@ -195,166 +180,19 @@ def test_unread_messages_have_a_line(page: Page, office: Office) -> None:
     assert page.all("[data-testid=fresh]") == []
 
 
-# apps and places
-
-
-def test_home_is_beside_the_messages(at: Page, office: Office) -> None:
-    """Each app's DM has a Home tab: opened it tells the app, shows what it published, and its buttons work."""
-    office.client.views_publish(
-        user_id="UBEN00001", view={"type": "home", "blocks": [samples.actions(samples.button("Refresh", "refresh"))]}
-    )
-    at.go("Countersign")
-    at.press("[data-testid=tab-home]")
-    at.click("refresh", within="[data-testid=home]")
-    assert office.desk.wait("block_actions")["view"]["type"] == "home"
-    opened = [e for d in office.sandbox.deliveries if (e := d.event).get("type") == "app_home_opened"]
-    assert [opened[-1]["tab"], opened[-1]["user"]] == ["home", "UBEN00001"]
-    at.one("[data-testid=tab-home]").send_keys(Keys.ARROW_RIGHT)
-    at.has_focus("[data-testid=tab-messages][aria-selected=true]")
-    at.one(COMPOSER)
-    at.go("Weather")
-    at.press("[data-testid=tab-home]")
-    assert "Refresh" not in at.text("[data-testid=home]")
-
-
-def test_joining(page: Page, office: Office) -> None:
-    """A public channel one is not in is listed apart and offers to join instead of a composer."""
-    page.open(office.sandbox.url, "gus", SUPPORT)
-    assert not page.all('[data-channel-name="general"]')
-    office.client.conversations_create(name="newcomers")
-    page.open(office.sandbox.url, "dan", SUPPORT)
-    page.go("newcomers")
-    assert not page.all(COMPOSER)
-    page.press("[data-testid=join]")
-    page.say("here I am")
-    page.message("here I am")
-
-
-def test_notifications_as_a_phone_shows_them(page: Page, office: Office) -> None:
-    """The phone lists the fallback text with names, newest first, counts what was not on screen, and leads there."""
-    page.open(office.sandbox.url, "cleo", SUPPORT)
-    root = office.sandbox.person("ana").say("#general", "a place")
-    text = "<@UBEN00001> asks *Cleo* &amp; <!subteam^S0LEADS>: <https://example.com/|look> :eyes:"
-    office.client.chat_postMessage(
-        channel="C0GENERAL", thread_ts=root, text=f"{text} <@UCLEO0001>", blocks=samples.CARD
-    )
-    page.one("[data-testid=bell] .bell-count")
-    page.press("[data-testid=bell]")
-    note = page.text("[data-testid=note]")
-    assert "Countersign in #general" in note
-    assert "@Ben Okafor asks Cleo & @shop-leads: look 👀 @Cleo Martin" in note
-    page.gone("[data-testid=bell] .bell-count")
-    page.press("[data-testid=note]")
-    page.one(f'{THREAD}[data-thread="{root}"]')
-    office.client.chat_postMessage(channel="C0GENERAL", thread_ts=root, text="again <@UCLEO0001>")
-    page.message("again", thread=True)
-    assert not page.all("[data-testid=bell] .bell-count")
-
-
-# looking behind it
-
-
-def test_inspector(at: Page, office: Office) -> None:
-    """It shows a message's JSON with metadata, deliveries with acknowledgement times, and calls without tokens."""
-    data = {"event_type": "card", "event_payload": {"key": "value"}}
-    ts = str(office.client.chat_postMessage(channel=SUPPORT, text="look inside", metadata=data)["ts"])
-    at.message("look inside")
-    at.menu(ts, "inspect")
-    shown = json.loads(at.wait(lambda: at.text("[data-testid=json]")))
-    assert [shown["text"], shown["metadata"]] == ["look inside", data]
-    at.press("[data-testid=inspector-deliveries]")
-    office.sandbox.person("ben").say("#support", "an event for the log")
-    row = at.wait(lambda: [r.text for r in at.all("[data-testid=log-row]") if "an event for the log" in r.text])[0]
-    assert row.startswith("message")
-    at.wait(lambda: [r for r in at.all("[data-testid=log-row].good") if " ms" in r.text.split("\n")[-1]])
-    at.press("[data-testid=inspector-calls]")
-    at.type("[data-testid=inspector-filter]", "connections.open")
-    assert [r.text.split("\n")[0] for r in at.all("[data-testid=log-row]")] == ["apps.connections.open"]
-    at.press("[data-testid=log-row] summary")
-    assert "xapp-" not in at.text("[data-testid=panel]")
-    assert "ticket=…" in at.text("[data-testid=panel]")
-    at.keys(Keys.ESCAPE)
-    at.gone("[data-testid=panel]")
-
-
-def test_clock_to_the_next_deadline(at: Page, office: Office) -> None:
-    """The clock's menu offers the next time that a card with buttons names, and moves there."""
-    due = int(office.sandbox.clock.now().timestamp()) + 5000
-    until = samples.mrkdwn(f"Decide by <!date^{due}^{{time}}|soon>")
-    office.client.chat_postMessage(
-        channel=SUPPORT,
-        text="due",
-        blocks=[{"type": "context", "elements": [until]}, samples.actions(samples.button("Go", "go"))],
-    )
-    at.message("Decide by")
-    at.press("[data-testid=clock-menu]")
-    at.press("[data-advance=deadline]")
-    office.sandbox.wait(lambda: 0 <= office.sandbox.clock.now().timestamp() - due < 30)
-
-
-# the keyboard
-
-
-def test_keyboard_from_end_to_end(at: Page, office: Office) -> None:
-    """Skip link, arrow keys in the channels and messages, a message's own buttons, and where Escape leads back to."""
-    ts = office.sandbox.person("ana").say("#support", "the newest one")
-    at.message("the newest one")
-    at.keys(Keys.TAB)
-    at.has_focus(".skip")
-    at.keys(Keys.ENTER)
-    at.has_focus("#messages")
-    at.one('[data-channel-name="support"]').send_keys(Keys.ARROW_UP)
-    at.has_focus('[data-channel-name="random"]')
-    at.keys(Keys.ENTER)
-    at.one(f'{MAIN}[data-of="C0RANDOM"]')
-    at.go("support")
-    at.driver.execute_script("document.querySelector('main article[tabindex=\"0\"]').focus()")
-    at.has_focus(f'article[data-ts="{ts}"]')
-    at.keys(Keys.ARROW_UP)
-    assert at.focused().get_attribute("data-ts") < ts
-    at.keys(Keys.END)
-    at.keys(Keys.TAB)
-    at.has_focus("[data-testid=react]")
-    at.keys(Keys.TAB, Keys.TAB)
-    at.has_focus("[data-testid=message-menu]")
-    at.keys(Keys.ENTER)
-    at.keys("s")
-    assert at.focused().text == "Show its JSON"
-    at.keys(Keys.ENTER)
-    at.has_focus("[data-testid=panel-close]")
-    at.keys(Keys.ESCAPE)
-    at.has_focus("[data-testid=message-menu]")
-
-
-def test_whom_one_acts_as_by_keyboard(at: Page) -> None:
-    """Alt+P opens the list of people, a letter finds one, Enter acts as them; Escape leaves things as they are."""
-    at.keys(Keys.chord(Keys.ALT, "p"))
-    at.has_focus("[data-person=ben]")
-    at.keys("c", Keys.ENTER)
-    at.one("[data-testid=person-switch][data-me=cleo]")
-    at.keys(Keys.chord(Keys.ALT, "p"))
-    at.keys(Keys.HOME, Keys.ESCAPE)
-    at.has_focus("[data-testid=person-switch][data-me=cleo]")
-    at.keys(Keys.chord(Keys.ALT, "n"))
-    assert "Cleo Martin’s phone" in at.text("[data-testid=panel]")
-    at.keys(Keys.chord(Keys.ALT, "i"))
-    assert "Deliveries" in at.text("[data-testid=panel]")
-    at.keys(Keys.ESCAPE)
-    at.has_focus("[data-testid=inspect]")
-
-
-def test_nothing_is_claimed_about_an_unknown_app(at: Page) -> None:
-    """A sandbox without a guide suggests nothing: no first steps, no ideas, no hint whom to act as."""
-    assert not at.all("[data-testid=hint], [data-testid=ideas], [data-testid=next-hint]")
-
-
-def test_modal_closes_with_escape(at: Page, office: Office) -> None:
-    """Escape closes a modal and the focus returns to the button that opened it."""
-    office.client.chat_postMessage(
-        channel=SUPPORT, text="card", blocks=[samples.actions(samples.button("Open it", "open-it"))]
-    )
-    at.click("open-it")
-    at.modal("A request")
-    at.keys(Keys.ESCAPE)
-    at.gone(MODAL)
-    at.has_focus("[data-action-id=open-it]")
+def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, office: Office) -> None:
+    """A file's late preview or a lower window keeps the newest message in sight; who reads further up is left alone."""
+    for n in range(8):
+        office.sandbox.person("ana").say("#support", f"line {n}\n" * 6)
+    rows = "".join(f"{n},Lindqvist\n" for n in range(12))
+    office.client.files_upload_v2(channel=SUPPORT, filename="rows.csv", content=f"order,name\n{rows}", title="Rows")
+    at.open(office.sandbox.url)
+    at.one(f"{MAIN} [data-testid=file] td")
+    left = "const s = document.getElementById('messages'); return s.scrollHeight - s.scrollTop - s.clientHeight"
+    at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end")
+    at.size(1280, 500)
+    at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end of a lower window")
+    at.driver.execute_script("document.getElementById('messages').scrollTop -= 300")
+    office.sandbox.person("ana").say("#support", "news below")
+    at.message("news below")
+    assert at.driver.execute_script(left) > 250

@@ -1,0 +1,24 @@
+"""What may be remembered, in the words of a menu. Pure: plain text out, hidden characters made visible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.gates import Offer
+from bot.slack.visible import visible
+
+
+def offer(what: Offer, titles: Mapping[str, str]) -> str:
+    """An offer to remember, as plain text for a menu: "the same amount and account, in this thread, 1 d, 10 times"."""
+    same = "exactly this" if what.fields is None else "anything"
+    if what.fields:
+        same = "the same " + " and ".join(visible(titles.get(name, name)) for name in what.fields)
+    where = "in this thread" if what.where == "thread" else "everywhere"
+    return f"{same}, {where}, for {_length(what.lasts)}, {what.uses} times"
+
+
+def _length(seconds: int) -> str:
+    for size, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size} {word}{'s' if seconds > size else ''}"
+    return f"{seconds} seconds"

@@ -1,0 +1,96 @@
+"""The commands in the documentation: each is there, none is left out, and those that can run do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import bot.__main__ as cli
+from bot.policy import parse
+from storage.store import Store
+from tests.pages import PAGES, ROOT, blocks, section
+
+README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Each command of the command line with each of its options; "" for none."""
+    for action in cli._parser()._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, parser in action.choices.items():
+                yield f"countersign {name}", ""
+                options = (each.option_strings[-1] for each in parser._actions if each.option_strings)
+                yield from ((f"countersign {name}", option) for option in options if option != "--help")
+        elif action.option_strings[-1] != "--help":
+            yield "countersign", action.option_strings[-1]
+
+
+def test_commands() -> None:
+    """Each command and option of the command line is documented, and none that is not there."""
+    text = section(OPERATING, "Commands")
+    known = set(commands())
+    missing = [pair for pair in known if not re.search(rf"{pair[0]}\b.*{pair[1]}", text)]
+    assert missing == []
+    everywhere = "\n".join(page.read_text("utf-8") for page in PAGES)
+    used = re.findall(r"(?<![@\w-])countersign( [a-z]+)?([^\n`|]*)[`\n]", everywhere)
+    assert len(used) > 5
+    for command, rest in used:
+        options = re.findall(r"--[a-z-]+", rest) or [""] * bool(command)
+        assert [each for each in options if (f"countersign{command}", each) not in known] == []
+
+
+def shell(page: Path) -> list[str]:
+    """The commands of a page's shell blocks, without their comments; one that goes over several lines is one."""
+    lines = "\n".join(blocks(page, "sh")).replace('-c "\n', '-c "').splitlines()
+    return [re.sub(r"\s+#.*", "", line).replace(".venv/bin/", "") for line in lines if line]
+
+
+def test_the_first_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the README says to type is there: make knows each target, doctor writes the policy that it then reads."""
+    monkeypatch.chdir(tmp_path)
+    made = [line.split()[-1] for line in shell(README) if re.match(r"(\w+=\S+ )?make ", line)]
+    assert {"demo", "test", "run"} <= set(made)
+    for target in made:
+        command = ["make", "-n", "PYTHON=python3", target]
+        assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True).stdout
+    doctor = [line.split()[1:] for line in shell(README) if line.startswith("countersign doctor")]
+    assert cli.main(doctor[0]) == 0
+    assert parse((tmp_path / "policy.toml").read_text("utf-8")).default is not None
+    assert cli.main(doctor[1]) == 1  # there are no tokens here
+    assert "SLACK_BOT_TOKEN" in capsys.readouterr().out
+
+
+def test_the_commands_on_the_record(tmp_path: Path) -> None:
+    """The audit of a sound database is sound, as the page checks it; the page's backup is one."""
+    Store(f"sqlite:///{tmp_path / 'countersign.db'}").open().close()
+    [lines] = [code for code in blocks(OPERATING, "sh") if "storage.audit" in code]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = lines.replace(".venv/bin/python", sys.executable)
+    ended = subprocess.run(command, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "None\n", ended.stderr
+    [backup] = re.findall(r'`sqlite3 countersign.db "([^"]+)"`', OPERATING.read_text("utf-8"))
+    with closing(sqlite3.connect(tmp_path / "countersign.db")) as db:
+        db.execute(backup.replace("backup.db", str(tmp_path / "backup.db")))
+    with closing(sqlite3.connect(tmp_path / "backup.db")) as db:
+        assert db.execute("SELECT count(*) FROM audit").fetchone() == (0,)
+
+
+def test_make_targets() -> None:
+    """Each target of the Makefile is documented, and each one that a page names is there."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z./]+):(?!=)", makefile, re.M)) - {".PHONY"}
+    text = section(OPERATING, "Commands")
+    assert [each for each in sorted(targets) if f"`make {each}`" not in text] == []
+    pages = "\n".join(page.read_text("utf-8") for page in PAGES)
+    assert set(re.findall(r"(?:^\s*|`|=\S+ )make ([a-z./]+)\b", pages, re.M)) <= targets

@@ -1,0 +1,270 @@
+"""docs/sandbox.md against the sandbox: its app runs, every route and fault in it works, and none is left out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, get_args
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from aiohttp import web
+
+from bot.sandbox import control_faults
+from bot.sandbox.control import Control
+from bot.sandbox.files_http import FilesHttp
+from bot.sandbox.methods import FACTS
+from bot.sandbox.server import Sandbox
+from tests.pages import ROOT, blocks, section, table
+
+PAGE = ROOT / "docs" / "sandbox.md"
+PATIENCE = 30  # seconds
+Json = dict[str, Any]
+SHIM, APP, CONFTEST, TESTS = range(4)  # which of the page's Python blocks is which
+
+
+class Local:
+    """`countersign sandbox` with the page's app, as two processes, and a person's view of it over HTTP."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self.url, self._log = url, log
+
+    def ask(self, route: str, body: bytes | None = None, method: str = "") -> Any:
+        """The answer of a route; its JSON also where it refuses."""
+        request = Request(f"{self.url}/sandbox/{route}", body, method=method or ("GET" if body is None else "POST"))
+        try:
+            with urlopen(request, timeout=PATIENCE) as answer:
+                return json.load(answer)
+        except HTTPError as error:
+            return json.load(error)
+
+    def filled(self, text: str) -> str:
+        """The example with what TS, CARD and VIEW stand for just now; LookupError when it is not there yet."""
+        seen = self.ask("state?as=ana")
+        theirs = {"TS": False, "CARD": True}
+        for word, app in theirs.items():
+            if re.search(rf"\b{word}\b", text):
+                ts = [m["ts"] for m in seen["messages"]["C0SUPPORT"] if ("app_id" in m) is app]
+                text = re.sub(rf"\b{word}\b", ts[0], text)
+        return re.sub(r"\bVIEW\b", seen["views"][-1]["id"], text) if "VIEW" in text else text
+
+    def until(self, route: str, example: str | None = None, method: str = "") -> Any:
+        """The answer once the example works; asked again whenever ana's workspace changes."""
+        with urlopen(f"{self.url}/sandbox/events?as=ana", timeout=PATIENCE / 3) as changes:
+            answer: Any = None
+            for line in changes:
+                if line.strip():
+                    try:
+                        body = None if example is None else self.filled(example).encode()
+                        answer = self.ask(self.filled(route), body, method)
+                    except LookupError as error:
+                        answer = {"ok": False, "message": repr(error)}
+                    if not isinstance(answer, dict) or answer.get("ok", True):
+                        return answer
+        raise AssertionError(f"{route}: {answer}; {self._log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """The page's two commands, running."""
+    folder = tmp_path_factory.mktemp("coffee")
+    (folder / "coffee.yml").write_text(blocks(PAGE, "yaml")[0])
+    (folder / "coffee.py").write_text(blocks(PAGE, "python")[APP])
+    [command] = [line for line in blocks(PAGE, "sh")[0].splitlines() if line]
+    options = command.replace("8765", "0").split()[1:]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    with ExitStack() as stack:
+        out = folder / "app.log"
+
+        def started(argv: list[str], env: dict[str, str], errors: Path) -> subprocess.Popen[str]:
+            log = stack.enter_context(errors.open("w"))
+            process = subprocess.Popen(argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
+            watchdog = threading.Timer(2 * PATIENCE, process.kill)
+            watchdog.start()
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            stack.callback(watchdog.cancel)
+            return process
+
+        sandbox = started([sys.executable, "-m", "bot", *options], environ, folder / "sandbox.log")
+        assert sandbox.stdout is not None
+        lines = list(iter(lambda: sandbox.stdout.readline().rstrip(), "Ctrl-C ends it; nothing is kept."))
+        given = [line for line in lines if line and not line.startswith(("#", "Local Slack"))]
+        shown = [line for line in blocks(PAGE, "text")[0].splitlines() if line]
+        url = lines[0].rsplit(" ", 1)[1]
+        assert [line.replace(url, "http://127.0.0.1:8765") for line in lines if line] == shown
+        app = started([sys.executable, "coffee.py"], environ | dict(line.split("=", 1) for line in given), out)
+        assert app.stdout is not None
+        assert "running" in app.stdout.readline(), out.read_text()
+        yield Local(url, out)
+
+
+def rows(title: str, header: str) -> list[tuple[str, str]]:
+    """First and second cell of the table whose header begins so."""
+    text = section(PAGE, title)
+    body = text[text.index(f"| {header}") :].partition("\n\n")[0]
+    return [(name, cells[0].strip("`")) for name, cells in table(body).items()][1:]  # the first is the header
+
+
+def test_what_people_do(local: Local) -> None:
+    """Every POST of the table works as it stands, in its order, and has the effect that it names."""
+    for name, example in rows("The control interface", "`POST"):
+        local.until(name, json.dumps({"as": "ana", **json.loads(example)}))
+    local.ask("clock", b'{"advance": 3600}')
+    upload = re.findall(r"`POST /sandbox/(upload\S*)`", section(PAGE, "The control interface"))
+    assert local.ask(upload[0], b"Espresso 2.40")["file"]["name"] == "menu.txt"
+    seen = local.ask("state?as=ana")
+    texts = [message["text"] for message in seen["messages"]["C0SUPPORT"]]
+    assert "Espresso, black." in texts
+    assert "It comes." in texts
+    assert not any("please" in text for text in texts)
+    kinds = {(each["kind"], each["type"]) for each in local.ask("deliveries?after=0")["deliveries"]}
+    wanted = {"block_actions", "block_suggestion", "view_submission", "shortcut", "message_action"}
+    assert {("interactive", each) for each in wanted} | {("slash_commands", "/coffee")} <= kinds
+    assert ("events_api", "agent_session_stopped") in kinds
+
+
+def test_what_is_seen(local: Local) -> None:
+    """Every GET of the table answers, for the message and the modal that it names."""
+    local.until("say", '{"as": "ana", "channel": "C0SUPPORT", "text": "coffee"}')
+    local.until("shortcut", '{"as": "ana", "callback_id": "order"}')
+    for path, _ in rows("The control interface", "`GET"):
+        if not path.startswith("events"):  # `until` reads those
+            assert local.until(path)
+
+
+def test_the_command_with_curl(local: Local) -> None:
+    """The example for curl is the first row of the table."""
+    command = blocks(PAGE, "sh")[2]
+    sent = json.loads(command.partition("--json '")[2].strip().rstrip("'"))
+    name, example = rows("The control interface", "`POST")[0]
+    assert f"/sandbox/{name} " in command
+    assert sent == {"as": "ana", **json.loads(example)}
+
+
+def test_faults(local: Local) -> None:
+    """Every kind of fault is taken as it stands and listed, none is left out, and DELETE forgets them."""
+    examples = dict(rows("Faults and rates", "`kind`"))
+    kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(control_faults._Any)}
+    assert set(examples) == kinds
+    for kind, example in examples.items():
+        assert json.loads(example)["kind"] == kind
+        assert local.ask("faults", example.encode()) == {"ok": True}
+    listed = [fault["kind"] for fault in local.ask("faults")["faults"]]
+    assert listed == [kind for kind in examples if kind not in ("disconnect", "refresh", "cut")]
+    assert local.ask("faults", method="DELETE") == {"ok": True}
+    assert local.ask("faults")["faults"] == []
+    assert local.ask("rates", b'{"enabled": true}') == {"ok": True}
+
+
+def test_no_route_is_left_out() -> None:
+    """The tables and sentences name every route of the control interface, and no other."""
+
+    async def routes() -> set[str]:
+        sandbox, router = Sandbox(), web.UrlDispatcher()
+        for part in (Control(sandbox.world), FilesHttp(sandbox.world)):
+            part.add_routes(router)
+        control_faults.ControlFaults(sandbox.world, sandbox.faults, sandbox.rates).add_routes(router)
+        return {f"{each.method} {each.resource.canonical}" for each in router.routes() if each.resource is not None}
+
+    there = {each for each in asyncio.run(routes()) if " /sandbox/" in each and not each.startswith("HEAD")}
+    text = section(PAGE, "The control interface") + section(PAGE, "Faults and rates")
+    named = set(re.findall(r"`((?:POST|DELETE) /sandbox/[a-z/]+)", text))
+    named |= {f"POST /sandbox/{name}" for name, _ in rows("The control interface", "`POST")}
+    named |= {f"GET /sandbox/{path.partition('?')[0]}" for path, _ in rows("The control interface", "`GET")}
+    assert {each for each in named if not each.endswith("/")} == there
+
+
+def test_methods() -> None:
+    """The families of methods that the page says are there are those that are, and what is not there is not."""
+    text = re.sub(r"\n *(?=[^\s-])", " ", section(PAGE, "What is not there"))
+    there = set(re.findall(r"`([a-zA-Z0-9.]+)`", text.partition("There are:")[2].partition("\n\n")[0]))
+    assert {name for name in FACTS if not any(name.startswith(f"{each}.") or name == each for each in there)} == set()
+    assert {each for each in there if not any(f"{name}.".startswith(f"{each}.") for name in FACTS)} == set()
+    missing = re.findall(r"`([\w.]+?)(?:\.\*)?`", text.partition("**Methods:**")[2].partition("and what was")[0])
+    assert len(missing) > 10
+    assert [each for each in missing if any(f"{name}.".startswith(f"{each}.") for name in FACTS)] == []
+
+
+def test_the_seed_file(tmp_path: Path) -> None:
+    """The command with the example's seed file starts, with the people and the app that it names."""
+    options = blocks(PAGE, "sh")[1].split()[1:]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "bot", *options, "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            with urlopen(f"{address}/sandbox/people") as answer:
+                names = {person["name"] for person in json.load(answer)}
+        finally:
+            process.kill()
+    seed = tomllib.loads((ROOT / "docs" / "sandbox-seed.toml").read_text("utf-8"))
+    assert {person["name"] for person in seed["people"]} < names
+
+
+def test_the_workspace() -> None:
+    """The people, channels and groups that the page names are the default workspace's, all of them."""
+    text = section(PAGE, "Workspace and manifests").partition("\n\n")[0]
+    world = Sandbox().world
+    ids = {each.id for each in world.channels.values()}
+    groups = {f"@{each.handle}" for each in world.groups.values()}
+    assert set(re.findall(r"`([^`]+)`", text)) == set(world.people) | ids | groups
+
+
+def test_the_pytest_example(tmp_path: Path) -> None:
+    """The page's conftest.py, tests and app are a project of their own whose tests pass."""
+    python = blocks(PAGE, "python")
+    for name, code in {
+        "coffee.py": python[APP],
+        "conftest.py": python[CONFTEST],
+        "test_coffee.py": python[TESTS],
+    }.items():
+        (tmp_path / name).write_text(code)
+    (tmp_path / "manifest.yml").write_text(blocks(PAGE, "yaml")[0])
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_pointing_python_from_outside(tmp_path: Path) -> None:
+    """With the page's sitecustomize.py both clients call the local Slack unless they are told another address."""
+    (tmp_path / "sitecustomize.py").write_text(blocks(PAGE, "python")[SHIM])
+    lines = "from slack_sdk import WebClient as C\nfrom slack_sdk.web.async_client import AsyncWebClient as A\n"
+    lines += "print(C('x').base_url, A(token='x').base_url, C(base_url='http://other/').base_url)"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "SLACK_API_URL": "http://local/api/"}
+    ended = subprocess.run([sys.executable, "-c", lines], env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.stdout.split() == ["http://local/api/", "http://local/api/", "http://other/"], ended.stderr
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_pointing_node_from_outside(tmp_path: Path) -> None:
+    """With the page's local-slack.cjs a client that is told no address takes the local one."""
+    package = tmp_path / "node_modules" / "@slack" / "web-api"
+    package.mkdir(parents=True)
+    client = "class WebClient { constructor(token, { slackApiUrl = 'slack' } = {}) { this.url = slackApiUrl } }"
+    (package / "index.js").write_text(
+        client + "\nObject.defineProperty(exports, 'WebClient', { get: () => WebClient })"
+    )
+    (tmp_path / "local-slack.cjs").write_text(blocks(PAGE, "js")[0])
+    (tmp_path / "app.js").write_text(
+        "const { WebClient: C } = require('@slack/web-api')\n"
+        "console.log(new C('x').url, new C('x', { slackApiUrl: 'other' }).url)"
+    )
+    environ = {"PATH": os.environ["PATH"], "SLACK_API_URL": "local", "NODE_OPTIONS": "--require ./local-slack.cjs"}
+    ended = subprocess.run(
+        ["node", "app.js"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ended.stdout.split() == ["local", "other"], ended.stderr

@@ -1,0 +1,279 @@
+"""What the text of a statement does not show: functions in views, checks, operators and defaults, and told secrets."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bot.tools import ToolError
+from bot.tools.database_catalog import OWN_TABLES
+from bot.tools.database_session import OwnDatabaseError
+from storage.store import Store
+from tests.tools import context
+from tests.tools.database_world import World, described
+
+NOT_TRIED = "Not tried out beforehand, because:\n- "
+GIVEN = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"
+
+
+def owned(pg: World, *texts: str) -> World:
+    """The database after its owner has run these."""
+    for text in (*texts, GIVEN):
+        pg.raw(text)
+    return pg
+
+
+def counted(pg: World) -> bool:
+    """Whether anybody has taken a number from the sequence `counter`."""
+    return pg.raw("SELECT is_called FROM counter") == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "sql", "words"),
+    [
+        (
+            ["CREATE VIEW ticking AS SELECT nextval('counter') AS n"],
+            "UPDATE heap SET number = (SELECT max(n) FROM ticking)",
+            "the view ticking calls nextval",
+        ),
+        (
+            ["CREATE VIEW ticking AS SELECT nextval('counter') AS n", "CREATE VIEW outside AS SELECT n FROM ticking"],
+            "DELETE FROM heap WHERE number IN (SELECT n FROM outside)",
+            "the view ticking calls nextval",
+        ),
+        (
+            [
+                "CREATE FUNCTION odd(int) RETURNS bool LANGUAGE sql AS 'SELECT nextval(''counter'') > $1'",
+                "ALTER TABLE heap ADD CHECK (odd(-number))",
+                "ALTER SEQUENCE counter RESTART",
+            ],
+            "UPDATE heap SET number = 5",
+            "the check heap_number_check calls odd",
+        ),
+        (
+            [
+                "CREATE FUNCTION odd(int) RETURNS bool LANGUAGE sql AS 'SELECT nextval(''counter'') > $1'",
+                "ALTER TABLE heap ENABLE ROW LEVEL SECURITY",
+                "CREATE POLICY p ON heap USING (odd(-number))",
+            ],
+            "UPDATE heap SET number = 5",
+            "the row security of heap calls odd",
+        ),
+        (
+            [
+                "CREATE FUNCTION same(text, int) RETURNS bool LANGUAGE sql AS 'SELECT nextval(''counter'') > $2'",
+                "CREATE OPERATOR = (leftarg = text, rightarg = int, function = same)",
+            ],
+            "DELETE FROM heap WHERE word = 1",
+            "the operator = of this database calls same",
+        ),
+        (
+            [
+                "CREATE TYPE pair AS (a int)",
+                "CREATE FUNCTION bare(pair) RETURNS int LANGUAGE sql AS 'SELECT nextval(''counter'')::int'",
+                "CREATE CAST (pair AS int) WITH FUNCTION bare(pair) AS IMPLICIT",
+                "CREATE TABLE pairs (p pair)",
+            ],
+            "UPDATE heap SET number = (SELECT min(p::int) FROM pairs)",
+            "a cast of this database calls bare",
+        ),
+        (
+            [
+                "CREATE DOMAIN number AS int CHECK (nextval('counter') > VALUE - 10)",
+                "CREATE TABLE numbers (n number, w text)",
+            ],
+            "INSERT INTO numbers (n, w) VALUES (1, 'x')",
+            "the check number_check calls nextval",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Did not recognize type 'pair'")
+def test_what_hides_behind_a_change(pg: World, texts: list[str], sql: str, words: str) -> None:
+    """What else would run is named on the card, and a preview, which could not undo all of it, does not run it."""
+    shown = owned(pg, *texts).preview(sql)
+    assert shown.text.startswith(f"How many rows it touches is not known.\n{NOT_TRIED}{words}")
+    assert shown.expects == ""
+    assert not counted(pg)
+
+
+def test_what_hides_in_a_view_of_sqlite(lite: World) -> None:
+    """There a view may call what gives another value each time; views of views are followed."""
+    lite.raw("CREATE VIEW inner_view AS SELECT abs(random()) AS n")
+    lite.raw("CREATE VIEW outer_view AS SELECT n FROM inner_view")
+    shown = lite.preview("DELETE FROM heap WHERE number IN (SELECT n FROM outer_view)")
+    assert f"{NOT_TRIED}the view inner_view calls random, which" in shown.text
+    assert shown.expects == ""
+
+
+def test_what_hides_in_a_query(pg: World) -> None:
+    """A query that takes numbers through a view is stopped by the server, for its transaction only reads."""
+    owned(pg, "CREATE VIEW ticking AS SELECT nextval('counter') AS n", "GRANT ALL ON SEQUENCE counter TO agent")
+    with pytest.raises(ToolError, match="in a read-only transaction"):
+        pg.query("SELECT n FROM ticking")
+    assert not counted(pg)
+
+
+def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
+    """A schema of the owner's cannot put its function or table before the system's: pg_catalog is searched first."""
+    owned(pg, "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT nextval(''counter'')::text'")
+    with pytest.raises(ToolError, match="has a function lower of its own"):
+        pg.query("SELECT lower(word) FROM heap")
+    pg.raw("ALTER ROLE agent IN DATABASE shop SET search_path = public, pg_catalog")
+    statement = pg.disguised("SELECT lower(word) FROM heap ORDER BY 1", "SELECT word FROM heap", changes=False)
+    with pg.session(writes=False) as session:
+        assert session.query(statement, 9, frozenset()).rows == (("a",), ("b",))
+    assert not counted(pg)
+
+
+@pytest.mark.parametrize(
+    ("default", "made"),
+    [
+        ("localtimestamp", True), ("session_user", True), ("nextval('counter')", True), ("gen_random_uuid()", True),
+        ("CURRENT_DATE", True), ("'x'", False), ("'a (b)'", False), ("12.50", False), ("NULL", False), ("-1", False),
+    ],
+)  # fmt: skip
+def test_defaults_of_postgres(pg: World, default: str, made: bool) -> None:
+    """A default that is made when a row is inserted is named; one that is always the same is shown."""
+    owned(pg, f"CREATE TABLE fresh (word text, other varchar(40) DEFAULT {default})")
+    shown = pg.preview("INSERT INTO fresh (word) VALUES ('w')").text
+    assert (f"{NOT_TRIED}other gets its value only when it runs" in shown) is made
+    assert not counted(pg)
+
+
+@pytest.mark.parametrize(
+    ("default", "made"), [("CURRENT_TIMESTAMP", True), ("(random())", True), ("'x (y)'", False), ("-1", False)]
+)
+def test_defaults_of_sqlite(lite: World, default: str, made: bool) -> None:
+    """The same on SQLite."""
+    lite.raw(f"CREATE TABLE fresh (word text, other text DEFAULT {default})")
+    shown = lite.preview("INSERT INTO fresh (word) VALUES ('w')").text
+    assert (f"{NOT_TRIED}other gets its value only when it runs" in shown) is made
+
+
+def test_a_default_of_a_domain(pg: World) -> None:
+    """A type can have the default that the column has not."""
+    owned(pg, "CREATE DOMAIN ticket AS int DEFAULT nextval('counter')", "CREATE TABLE tickets (id ticket, word text)")
+    assert "id gets its value only when it runs" in pg.preview("INSERT INTO tickets (word) VALUES ('x')").text
+    assert not counted(pg)
+
+
+def test_the_number_of_a_new_row(lite: World) -> None:
+    """SQLite gives the next number: shown, and said to be no promise."""
+    lines = lite.preview("INSERT INTO customer (name) VALUES ('Ada')").text.splitlines()
+    assert lines[2:] == ["3   Ada   NULL", "(id may be another when it runs)"]
+
+
+def test_a_foreign_table(pg: World) -> None:
+    """A table of another server is never written to for a preview: that server would not know of the trial."""
+    owned(
+        pg,
+        "CREATE FOREIGN DATA WRAPPER nothing",
+        "CREATE SERVER far FOREIGN DATA WRAPPER nothing",
+        "CREATE FOREIGN TABLE away (id int, word text) SERVER far",
+    )
+    shown = pg.preview("DELETE FROM away")
+    assert shown.text == f"How many rows it touches is not known.\n{NOT_TRIED}away is a foreign table"
+    assert shown.expects == ""
+
+
+def test_columns_made_of_secret_ones(world: World) -> None:
+    """A column that the database computes from a secret one is as secret, and so is one that is made of that."""
+    kind = "TEXT GENERATED ALWAYS AS (substr(card_number, 6)) STORED"
+    world.raw(f"CREATE TABLE paid (id INTEGER PRIMARY KEY, card_number TEXT, last4 {kind})")
+    world.raw("INSERT INTO paid (id, card_number) VALUES (1, '4111-7777')")
+    if world.dialect == "postgres":
+        world.raw(GIVEN)
+    hidden = world.with_options(secret=("*.card_number",))
+    assert hidden.query("SELECT last4 FROM paid").rows == (("••••••••",),)
+    with pytest.raises(ToolError, match="last4 is secret"):
+        hidden.query("SELECT id FROM paid WHERE last4 = '7777'")
+    assert "7777" not in hidden.preview("DELETE FROM paid").text
+    assert "7777" not in hidden.preview("UPDATE paid SET card_number = '4111-8888'").text
+    assert world.with_options(secret=()).query("SELECT last4 FROM paid").rows == (("7777",),)
+
+
+def test_errors_tell_no_secret(pg: World) -> None:
+    """A value that a view cannot convert, or that a trigger complains of, stands in the server's words, not in ours."""
+    owned(
+        pg,
+        "CREATE VIEW broken AS SELECT id, card_number::int AS n FROM orders",
+        "CREATE FUNCTION complain() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'bad card %', OLD.card_number; END $$",
+        "CREATE TRIGGER complain BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION complain()",
+    )
+    for act in (
+        lambda: pg.query("SELECT n FROM broken"),
+        lambda: pg.query("SELECT max(n) FROM broken"),
+        lambda: pg.change("UPDATE orders SET note = 'x' WHERE id = 1"),
+    ):
+        with pytest.raises(ToolError, match=r"invalid input syntax|a function of the database refused it") as caught:
+            act()
+        assert "4111" not in str(caught.value)
+    with pytest.raises(ToolError, match="bad card 4111"):
+        pg.with_options(secret=()).change("UPDATE orders SET note = 'x' WHERE id = 1")
+
+
+def test_errors_of_triggers_in_sqlite(lite: World) -> None:
+    """Newer versions of SQLite let a trigger's complaint hold values: where there are secrets, it is not told."""
+    lite.raw("CREATE TRIGGER no BEFORE DELETE ON heap BEGIN SELECT RAISE(ABORT, 'not today'); END")
+    with pytest.raises(ToolError, match="a trigger of the database refused it"):
+        lite.change("DELETE FROM heap")
+    with pytest.raises(ToolError, match="the database says: not today"):
+        lite.with_options(secret=()).change("DELETE FROM heap")
+
+
+def test_logs_tell_no_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever is logged on the way, of statements that run, are refused or fail, holds no value."""
+    caplog.set_level(0)
+    world.query("SELECT card_number FROM orders")
+    world.preview("UPDATE orders SET card_number = NULL, note = 'x'")
+    for sql in ("SELECT id FROM orders WHERE card_number > ''", "SELECT card_number FROM orders WHERE"):
+        with pytest.raises(ValueError, match=r"secret|parsed|complete"):
+            world.query(sql)
+    with pytest.raises(ToolError):
+        world.change("UPDATE orders SET status = NULL")
+    assert not any(value in caplog.text for value in ("4111", "hunter2"))
+
+
+def test_a_view_whose_table_is_gone(lite: World) -> None:
+    """One broken view, or one that would load code, hides itself and nothing else."""
+    lite.raw("CREATE VIEW stale AS SELECT a FROM nowhere")
+    lite.raw("CREATE VIEW evil AS SELECT load_extension('x.so') AS a, 1 AS b")
+    listed = lite.tools["tables"].function(lite.tools["tables"].arguments(), context())
+    assert "heap: word" in listed
+    assert "stale" not in listed
+    assert lite.query("SELECT count(*) FROM heap").rows == ((2,),)
+    with pytest.raises(ToolError, match="there is no table evil"):
+        lite.query("SELECT b FROM evil")
+
+
+def test_what_even_a_trigger_may_not(lite: World) -> None:
+    """The authorizer lets a trigger do its work, and stops one that would load code."""
+    with closing(sqlite3.connect(lite.database.path)) as owner:
+        owner.execute("CREATE TRIGGER evil AFTER DELETE ON heap BEGIN SELECT fts3_tokenizer('simple'); END")
+    with pytest.raises(ToolError, match=r"SQLite was about to|unsafe use of"):
+        lite.change("DELETE FROM heap")
+    assert lite.raw("SELECT count(*) FROM heap") == [(2,)]
+
+
+def test_countersigns_tables_in_postgres(pg: World) -> None:
+    """By whatever URL: where Countersign's tables are, in any schema, readable or not, no tool goes."""
+    pg.raw("CREATE SCHEMA elsewhere")
+    for name in sorted(OWN_TABLES):
+        assert pg.query("SELECT 1").rows == ((1,),)
+        pg.raw(f"CREATE TABLE elsewhere.{name} (id int)")
+    other = pg.with_options(url=described(pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")).url)
+    for world in (pg, other):
+        with pytest.raises(OwnDatabaseError, match="it holds the tables of a Countersign"):
+            world.query("SELECT 1")
+
+
+def test_the_tables_that_tell_a_countersign(tmp_path: Path) -> None:
+    """Those it is told by are tables that its database really has."""
+    Store(f"sqlite:///{tmp_path / 'c.db'}").open().close()
+    with closing(sqlite3.connect(tmp_path / "c.db")) as made:
+        names = {name for (name,) in made.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    assert names >= OWN_TABLES

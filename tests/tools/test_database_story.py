@@ -1,0 +1,144 @@
+"""The database tools from a sentence in Slack to rows in the thread: what people see, decide, and are asked again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.request import urlopen
+
+import pytest
+
+from bot.tools import REASON_FIELD
+from storage.states import CallStatus
+from tests.stories.world import SUPPORT, World, action_ids, all_sent, ask, now_at, words
+from tests.tools import database_world
+from tests.tools.database_world import SECRET, VALUES
+from tests.tools.postgres_server import binaries
+
+MANY = "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, heap AS e"
+
+
+@dataclass
+class Story:
+    """The product with both kinds of database, one of which this story is about."""
+
+    world: World
+    name: str
+    data: database_world.World
+
+    def asked(self, tool: str, sql: str, answer: str) -> str:
+        """Ben asks, and the model calls the tool with this SQL; the thread."""
+        call = (tool, {"database": self.name, "sql": sql, REASON_FIELD: "Ben wants it"})
+        return ask(self.world, call, answer=answer)
+
+
+@pytest.fixture(scope="module")
+def product(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[World, dict[str, database_world.World]]]:
+    """A bot with a databases file, an SQLite database, and a PostgreSQL one where that is installed."""
+    folder = tmp_path_factory.mktemp("story")
+    (folder / "data").mkdir()
+    there = {"lite": database_world.sqlite_world(folder / "data")}
+    if binaries():
+        there["pg"] = database_world.postgres_world(request.getfixturevalue("postgres_server"), "story")
+    tables = [
+        f'[[database]]\nname = "{name}"\nurl = "{each.database.url.get_secret_value()}"\nabout = "The shop"\n'
+        f"secret = {list(SECRET)}\n"
+        for name, each in there.items()
+    ]
+    (folder / "databases.toml").write_text("\n".join(tables))
+    world = World(folder, COUNTERSIGN_DATABASES=str(folder / "databases.toml"))
+    yield world, there
+    world.close()
+
+
+@pytest.fixture(params=["lite", "pg"])
+def story(request: pytest.FixtureRequest, product: tuple[World, dict[str, database_world.World]]) -> Iterator[Story]:
+    """The product at rest."""
+    world, there = product
+    if request.param not in there:
+        pytest.skip("PostgreSQL is not installed: what concerns it is not tested here")
+    yield Story(world, request.param, there[request.param])
+    world.reset()
+
+
+def test_other_rows_than_shown(story: Story) -> None:
+    """B01: more rows match than were shown: nothing is changed, a new card shows them all, and that one runs."""
+    world = story.world
+    thread = story.asked(
+        "change", "UPDATE orders SET status = 'paid', card_number = NULL WHERE status = 'pending'", "Paid."
+    )
+    old = world.card(SUPPORT, thread)
+    assert "Update orders in the database" in words(old)
+    assert "Changes 2 rows of orders." in words(old)
+    assert "pending → paid" in words(old)
+    assert "•••••••• → ••••••••" in words(old)
+    story.data.raw("INSERT INTO orders VALUES (4, 2, 'pending', 5, '4111-0004', 'late')")
+    world.person("ana").click(SUPPORT, old["ts"], "approve")
+    new = world.slack.wait(
+        lambda: next((m for m in world.thread(SUPPORT, thread) if "Changes 3 rows of orders." in words(m)), None)
+    )
+    assert story.data.raw("SELECT count(*) FROM orders WHERE status = 'paid'") == [(0,)]
+    assert story.data.raw("SELECT count(*) FROM orders WHERE card_number IS NULL") == [(1,)]
+    [call] = world.calls_in(thread)
+    assert (call.status, call.revision) == (CallStatus.PENDING, 2)
+    all_sent(world)
+    assert "approve" not in action_ids(now_at(world, SUPPORT, old["ts"]))
+    assert "It would touch 3 rows of orders now, and 2 were shown." in words(now_at(world, SUPPORT, new["ts"]))
+    world.person("ana").click(SUPPORT, new["ts"], "approve")
+    world.said(SUPPORT, thread, "Paid.")
+    assert story.data.raw("SELECT count(*) FROM orders WHERE status = 'paid'") == [(3,)]
+    assert '"rows":3' in world.outputs()[0]["output"]
+    assert not any(value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES)
+
+
+def test_a_query_asks_and_masks(story: Story) -> None:
+    """A query waits for a person; its rows come as a table, secrets masked, for people as for the model."""
+    world = story.world
+    thread = story.asked("query", "SELECT login, password AS harmless FROM account ORDER BY id", "There they are.")
+    card = world.card(SUPPORT, thread)
+    assert "Reads at most 200 rows and changes nothing; 1 secret column masked." in words(card)
+    world.person("ana").click(SUPPORT, card["ts"], "approve")
+    world.said(SUPPORT, thread, "There they are.")
+    all_sent(world)
+    shown = world.said(SUPPORT, thread, f"Rows from {story.name}")
+    [table] = [block for block in shown["blocks"] if block["type"] == "table"]
+    assert [[cell["text"] for cell in row] for row in table["rows"]] == [
+        ["login", "harmless"],
+        ["root", "••••••••"],
+        ["guest", "—"],
+    ]
+    assert '["root","••••••••"]' in world.outputs()[0]["output"]
+    assert not any(value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES)
+
+
+def test_many_rows_come_as_a_file(story: Story, caplog: pytest.LogCaptureFixture) -> None:
+    """Rows that a table does not hold come as a CSV file as well; no secret is in it, nor in any log."""
+    caplog.set_level(0)
+    world = story.world
+    if story.data.raw("SELECT count(*) FROM heap") == [(2,)]:
+        story.data.raw(MANY)
+    thread = story.asked(
+        "query", "SELECT heap.word, account.password AS p FROM heap CROSS JOIN account", "All of it is in the file."
+    )
+    world.person("ana").click(SUPPORT, world.card(SUPPORT, thread)["ts"], "approve")
+    world.said(SUPPORT, thread, "All of it is in the file.")
+    all_sent(world)
+    [file] = [each for message in world.thread(SUPPORT, thread) for each in message.get("files", [])]
+    with urlopen(f"{file['url_private']}?as=UANA00001", timeout=10) as answer:
+        text = answer.read().decode()
+    assert text.splitlines()[0] == "word,p"
+    assert text.count("••••••••") == 34
+    assert not any(value in each for value in VALUES for each in (text, caplog.text))
+
+
+def test_a_refused_statement_asks_nobody(story: Story) -> None:
+    """What is no single SELECT never becomes a card: the model is told why, and may write another."""
+    world = story.world
+    thread = story.asked("query", "SELECT 1; DROP TABLE orders", "I cannot do that.")
+    world.said(SUPPORT, thread, "I cannot do that.")
+    assert "only one statement, without ;" in re.sub(r"\s+", " ", world.outputs()[0]["output"])
+    assert not [each for each in world.thread(SUPPORT, thread) if "approve" in action_ids(each)]
+    assert story.data.raw("SELECT count(*) FROM orders")[0][0] >= 3
