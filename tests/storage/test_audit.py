@@ -117,3 +117,14 @@ def test_a_row_put_in_by_hand_is_found(decided: Seeded, raw: sqlite3.Connection)
         "SELECT at, run_id, call_id, 'UEVE00001', event, data, hash, 'made up' FROM audit WHERE seq = 3"
     )
     assert broken_at(decided.store) == 4
+
+
+def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
+    """S15: a token in what is recorded is masked before it is hashed and kept, so the chain holds."""
+    seeded = seed(store)
+    with store.write() as tx:
+        why = {"why": "the model said xoxb-123456789012-abc", "of": ["password=hunter2"]}
+        audit.record(tx, "note", at=AT, actor="system", run_id=seeded.run_id, data=why)
+    [*_, row] = seeded.audit()
+    assert row.data == '{"of": ["password=••••••••"], "why": "the model said xoxb-••••••••"}'
+    assert broken_at(store) is None

@@ -91,6 +91,11 @@ class Kit:
             self._effect("lose", args.text, context)
             raise ConnectionResetError("the line went dead")
 
+        @tool(title="Set a value and lose the answer", effect="Set “{text}”", does=write, idempotent=True)
+        def lose_put(args: Note, context: ToolContext) -> str:
+            self._effect("lose_put", args.text, context)
+            raise ConnectionResetError("the line went dead")
+
         @tool(title="Take long", effect="Take long over “{text}”", does=write, timeout=20)
         def slow(args: Note, context: ToolContext) -> str:
             self.entered.set()
@@ -98,7 +103,7 @@ class Kit:
             self._effect("slow", args.text, context)
             return f"slowly {args.text}"
 
-        return [refuse, explode, lose, slow]
+        return [refuse, explode, lose, lose_put, slow]
 
     def _careful(self) -> list[Tool[Any]]:
         """Tools that look before they act: what they saw is shown, and must still hold."""

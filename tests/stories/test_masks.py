@@ -83,3 +83,10 @@ def test_words_of_people_and_logs(world: World, kit: Kit, caplog: pytest.LogCapt
     logging.getLogger("countersign").error("what the log holds of %s", TOKEN)
     assert f"what the log holds of xoxb-{MASK}" in caplog.text
     assert TOKEN not in caplog.text
+
+
+def test_what_a_tool_says_beforehand(world: World) -> None:
+    """S15: a preview that repeats an argument is masked as well."""
+    card = world.card(SUPPORT, ask(world, ("empty", {"text": TEXT})))
+    assert f"3 books stand on {MASKED}" in words(card)
+    assert TOKEN not in words(card)

@@ -121,3 +121,15 @@ def test_what_became_of_the_first(world: World, tool: str, approved: bool, statu
         world.clock.advance(3601)  # nobody answers, and nobody says what became of it
     assert f"🔁 Asked again: the same {said}" in words(asked(world, thread, 1))
     assert [call.status for call in world.calls_in(thread)] == [status, C.PENDING]
+
+
+def test_what_nobody_knows_stays_said(world: World) -> None:
+    """What is unknown is no result, though it could be done twice; and what came after it does not hide it."""
+    thread = turns(world, *[("lose_put", "who knows")] * 3)
+    approve(world, thread, 0)
+    world.slack.wait(lambda: world.calls_in(thread)[0].status is C.UNKNOWN)
+    for number in (1, 2):
+        world.settle()
+        world.clock.advance(3601)
+        assert "nobody knows whether it happened" in words(asked(world, thread, number))
+    assert [call.status for call in world.calls_in(thread)] == [C.UNKNOWN, C.EXPIRED, C.PENDING]
