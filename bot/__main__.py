@@ -1,4 +1,4 @@
-"""The command line: `countersign run`, `demo`, `sandbox` and `doctor`.
+"""The command line: `countersign run`, `demo`, `sandbox`, `doctor`, `explain` and `policy replay`.
 
 It starts and stops things, and prints what people read.
 """
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "doctor" and arguments.approver and not arguments.init:
         parser.error("--approver goes with doctor --init")
     sys.path.append(os.getcwd())  # COUNTERSIGN_TOOLS may name modules that lie in the working directory
-    if arguments.command != "doctor":
+    if arguments.command in ("run", "demo", "sandbox"):
         signal.signal(signal.SIGTERM, _end)
     try:
         if arguments.command == "run":
@@ -45,9 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _demo(arguments)
         if arguments.command == "sandbox":
             return _sandbox(arguments)
+        if arguments.command in ("explain", "policy"):
+            return _look(arguments)
         return _init(arguments.approver) if arguments.init else _doctor()
     except KeyboardInterrupt:  # how run and demo are meant to end, wherever it finds them
-        return 130 if arguments.command == "doctor" else 0
+        return 0 if arguments.command in ("run", "demo", "sandbox") else 130
     except (StartupError, SettingsError, SchemaError) as error:
         print(error, file=sys.stderr)
     except AlreadyRunningError:
@@ -82,7 +84,29 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--init", action="store_true", help=f"write a first {POLICY}; never overwrites")
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
     doctor.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
+    _looks(commands)
     return parser
+
+
+def _looks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands that only look."""
+    policy = "this policy in the place of the one in force"
+    explain = commands.add_parser("explain", help="what would become of a call: which rule, who decides, when")
+    explain.add_argument("call", nargs="+", metavar=("tool", "key=value"), help="the tool, and its arguments")
+    explain.add_argument("--as", dest="person", default="", metavar="U0123", help="who asks for it")
+    explain.add_argument("--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name")
+    explain.add_argument("--policy", type=Path, metavar="FILE", help=policy)
+    replay = commands.add_parser("policy", help="replay: which recorded calls a policy would have decided otherwise")
+    replay.add_argument("what", choices=["replay"])
+    replay.add_argument("--since", default="30d", metavar="30d", help="how far back: 12h, 30d (default: 30d)")
+    replay.add_argument("--policy", type=Path, metavar="FILE", help=policy)
+
+
+def _look(arguments: argparse.Namespace) -> int:
+    from bot import looks
+
+    ask = looks.explain_command if arguments.command == "explain" else looks.replay_command
+    return ask(arguments, os.environ, DOTENV, _say, _complain)
 
 
 def _run() -> int:

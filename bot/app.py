@@ -5,7 +5,6 @@ The only file that imports all the parts. `App.start` connects, `App.stop` ends 
 
 from __future__ import annotations
 
-import importlib
 import logging
 import socket
 import threading
@@ -34,6 +33,8 @@ from bot.deciding import Deciding
 from bot.executor import CallExecutor
 from bot.intake import Intake
 from bot.judging import Judge
+from bot.keys import key_for
+from bot.logs import mask_logs
 from bot.loop import Loop
 from bot.policy import Policy
 from bot.settings import Settings
@@ -46,12 +47,9 @@ from bot.slack.socket import SocketMode
 from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.slack.warming import warm
-from bot.tools import Registry, Tool
-from bot.tools.orders import order_tools
-from bot.tools.shop import Shop
-from bot.tools.slack import slack_tools
+from bot.toolbox import toolbox
+from bot.tools import Tool
 from bot.worker import Worker
-from storage.digest import load_key
 from storage.store import Store
 
 log = logging.getLogger("countersign")
@@ -171,9 +169,10 @@ def build(
 ) -> App:
     """Put everything together. `tools` come beside those the settings name.
 
-    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError, and ValueError for
-    tools that cannot be registered.
+    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError, StartupError for a
+    key that cannot be used, and ValueError for tools that cannot be registered.
     """
+    mask_logs()
     token = settings.slack_bot_token.get_secret_value()
     posting = WebClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
     reading = WebClient(token, base_url=settings.slack_api_url, timeout=5, retry_handlers=[
@@ -183,11 +182,11 @@ def build(
     me = reading.auth_test()
     identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
     directory = SlackDirectory(reading, clock)
-    registry = _registry(settings, posting, directory, tools)
+    registry = toolbox(settings, posting, directory, tools)
     policy = policy.model_copy(update={"asking": frozenset(each.name for each in registry if each.asks)})
     store = Store(settings.database_url).open(exclusive=exclusive)
     try:
-        key = settings.key.get_secret_value().encode() if settings.key else load_key(_key_path(store))
+        key = key_for(settings, store, clock.now())
     except BaseException:
         store.close()
         raise
@@ -234,29 +233,3 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         core=core, bolt=bolt, loop=loop, outbox=Outbox(core, posting), listeners=listeners, presence=presence,
         model=model, tool_pool=tool_pool, portal=portal,
     )  # fmt: skip
-
-
-def _key_path(store: Store) -> Any:
-    return store.path.with_name(f"{store.path.name}.key")
-
-
-def _registry(
-    settings: Settings, posting: WebClient, directory: SlackDirectory, extra: Iterable[Tool[Any]]
-) -> Registry:
-    registry = Registry()
-    if settings.shop_path:
-        registry.add(*order_tools(Shop(settings.shop_path)))
-    if settings.databases:
-        from bot.tools.database import database_tools  # only now: its parser and driver take memory and a moment
-
-        registry.add(*database_tools(settings.databases, settings.database_path))
-    for name in settings.tool_modules:
-        module = importlib.import_module(name)
-        found = [each for each in vars(module).values() if isinstance(each, Tool)]
-        if not found:
-            raise ValueError(f"COUNTERSIGN_TOOLS: the module {name} defines no tool")
-        registry.add(*found)
-    registry.add(*extra)
-    if settings.slack_tools:
-        registry.add(*slack_tools(posting, directory))
-    return registry

@@ -74,11 +74,11 @@ def with_sums(
     sums = {}
     for each in wanted:
         since = now - timedelta(seconds=each.window)
-        sums[each] = _sum(each, [call for call in calls[each.tool] if call.at is None or call.at > since])
+        sums[each] = total(each, [call for call in calls[each.tool] if call.at is None or call.at > since])
     return replace(facts, now=now, spent=sums)
 
 
-def _sum(wanted: Spent, calls: list[Counted]) -> Decimal | None:
+def total(wanted: Spent, calls: list[Counted]) -> Decimal | None:
     """The exact sum of a field over these calls, or their number; None where one of them has no number there."""
     if not wanted.field:
         return Decimal(len(calls))

@@ -24,6 +24,7 @@ from bot.deciding import Deciding
 from bot.drawing import effect_of
 from bot.intake import Intake
 from bot.nudging import Nudging
+from bot.reload import Reload
 from bot.slack import sentences
 from storage import calls, decisions, inbox, moves, outbox, runs
 from storage.models import Call, Delivery
@@ -52,6 +53,7 @@ class Loop:
         self._advance = advance
         self._warm = warm
         self._nudging = Nudging(core)
+        self._reload = Reload(core)
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._going = threading.Event()
@@ -114,6 +116,7 @@ class Loop:
 
     def tick(self) -> None:
         """One pass."""
+        self._read_policy()
         self._expire()  # first, so that a slow look-up below holds up no deadline that no click contests
         self._core.calm()
         self._take_in()
@@ -122,6 +125,15 @@ class Loop:
         self._reclaim()
         self._hand_out()
         self._look_again_at_the_next_deadline()
+
+    def _read_policy(self) -> None:
+        try:
+            again = self._reload.look()
+        except Exception:
+            log.exception("the policy file could not be looked at")
+        else:
+            if again:
+                self._scheduler_wake(again, "policy")
 
     def _take_in(self) -> None:
         with self._core.store.read() as tx:

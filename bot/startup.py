@@ -37,9 +37,13 @@ def read(environ: Mapping[str, str], dotenv_path: Path | None = None) -> tuple[S
 
 def read_policy(path: Path) -> Policy:
     """The policy in the file at `path`. Raises PolicyError, also where it cannot be read."""
+    return parse(policy_text(path), str(path))
+
+
+def policy_text(path: Path) -> str:
+    """What the policy file at `path` says. Raises PolicyError where it cannot be read."""
     try:
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
         raise PolicyError(str(path), [f"{path}: {reason}; make it a readable text file"]) from None
-    return parse(text, str(path))

@@ -85,7 +85,7 @@ def test_scopes_and_events() -> None:
     manifest = yaml.safe_load((ROOT / "manifest.yml").read_text("utf-8"))
     scopes, events = section(OPERATING, "The Slack app").partition("Events: ")[::2]
     expected = set(manifest["oauth_config"]["scopes"]["bot"])
-    assert set(re.findall(r"`([a-z_.]+:[a-z_.]+)`", scopes)) == expected
+    assert set(re.findall(r"`([a-z_.]+:[a-z_.]+|commands)`", scopes)) == expected
     events = events.partition("\n\n")[0]
     assert set(re.findall(r"`([a-z_.]+)`", events)) == set(manifest["settings"]["event_subscriptions"]["bot_events"])
 

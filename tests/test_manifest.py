@@ -40,7 +40,8 @@ HEARD = {
     "subteam_updated": {"usergroups:read"},
     "user_change": {"users:read"},
 }
-BEYOND_METHODS = {"chat:write.public"}  # chat.postMessage in a public channel without joining it
+# chat.postMessage in a public channel without joining it; the slash command
+BEYOND_METHODS = {"chat:write.public", "commands"}
 UPLOAD = {"files.getUploadURLExternal", "files.completeUploadExternal"}  # behind WebClient.files_upload_v2
 STREAM = {"chat.startStream", "chat.appendStream", "chat.stopStream"}  # behind WebClient.chat_stream
 
@@ -94,8 +95,17 @@ def test_shape() -> None:
     assert 1 <= len(features["agent_view"]["suggested_prompts"]) <= 4
     assert settings["socket_mode_enabled"] is True
     assert settings["interactivity"] == {"is_enabled": True}
-    assert "slash_commands" not in features
     assert "shortcuts" not in features
+
+
+def test_commands() -> None:
+    """It registers exactly the command that the code answers, and its hint names what can be asked first of all."""
+    from bot.slack.commands import COMMAND, QUESTIONS
+
+    [command] = manifest()["features"]["slash_commands"]
+    assert command["command"] == COMMAND
+    assert command["should_escape"] is False  # names and quotation marks arrive as they were typed
+    assert {each.strip().split()[0] for each in command["usage_hint"].split("|")} <= set(QUESTIONS)
 
 
 def test_events() -> None:

@@ -1,0 +1,240 @@
+"""What would become of a call, in words: which rule, why, who decides, who is told, when. Reads and looks up only.
+
+The command line and the slash command say the same; only people, groups and channels are written as each place does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from bot.authority import LookupFailedError
+from bot.core import Core
+from bot.facts import Facts
+from bot.gates import Allow, Approvers, Ask, Deny, Offer, Stage
+from bot.gathering import facts_of, needed, with_sums
+from bot.policy import Judged
+from bot.proposals import place_for
+from bot.tools import Tool
+from storage.models import Run
+
+MOST_NAMES = 20  # people named in one line
+_EDITORS = {"approvers": "the approvers", "approvers_and_requester": "the approvers and whoever asked"}
+_REASONS = {"approve": "An approval needs a reason.", "reject": "A rejection needs a reason.",
+            "always": "Approvals and rejections need a reason."}  # fmt: skip
+
+
+class Words(Protocol):
+    """How a place writes what is not our own prose."""
+
+    def person(self, user: str) -> str:
+        """A person by id."""
+        ...
+
+    def group(self, handle: str) -> str:
+        """A user group by handle."""
+        ...
+
+    def channel(self, channel: str) -> str:
+        """A channel by id, or as a policy names it."""
+        ...
+
+    def quoted(self, text: str) -> str:
+        """Somebody else's words."""
+        ...
+
+
+def explain(core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, *, sums: bool = True) -> list[str]:
+    """The explanation of a call that `run` would propose, in lines. `sums`: whether the rows can be read.
+
+    What Slack cannot be asked about is said to be not known; nothing is raised for it.
+    """
+    facts = facts_of(core, run, tool, args)
+    if sums:
+        with core.store.read() as tx:
+            facts = with_sums(tx, core, run, tool, facts)
+    judged = core.policy.judged(facts)
+    who = f"asked by {words.person(run.requester) if run.requester else 'somebody'}"
+    where = f" in {words.channel(run.channel)}" if run.channel else ""
+    lines = [
+        words.quoted(tool.effect_sentence(args)),
+        f"The tool is {tool.name} ({tool.does}, {tool.risk} risk), {who}{where}.",
+        "",
+        _verdict(judged, words),
+        *_trail(judged, words),
+    ]
+    if isinstance(judged.gate, Ask):
+        lines += ["", *_Gate(core, words, run, tool, judged.gate).lines()]
+    return lines + _unknown(facts, core, tool, words)
+
+
+def _verdict(judged: Judged, words: Words) -> str:
+    gate = judged.gate
+    named = any(each.rule == gate.rule for each in judged.tried)
+    by = f"the rule {words.quoted(gate.rule)}" if named else "no rule: [defaults] hold"
+    match gate:
+        case Allow():
+            return f"It runs without asking, by {by if named else 'no rule: what only reads is allowed'}."
+        case Deny(reason=reason):
+            return f"It is refused, by {by if named else 'no rule'}: {words.quoted(reason)}"
+    return f"People are asked, by {by}."
+
+
+def _trail(judged: Judged, words: Words) -> Iterator[str]:
+    """What each rule said, those about other tools together."""
+    answers = {True: "applies", False: "does not apply", None: "cannot be told, so it applies"}
+    others = 0
+    for each in judged.tried:
+        if each.why == "it is about other tools":
+            others += 1
+            continue
+        applied = each.rule == judged.gate.rule
+        answer = answers[each.fits]
+        if each.fits is not False and not applied:
+            answer = "fits, but another rule applies" if each.fits else "cannot be told"
+        yield f"• {words.quoted(each.rule)} {answer}: {words.quoted(each.why)}"
+    if others:
+        yield f"• {others} {'rule is' if others == 1 else 'rules are'} about other tools"
+
+
+def _unknown(facts: Facts, core: Core, tool: Tool[Any], words: Words) -> list[str]:
+    missing = [words.group(handle) for handle, found in (facts.groups or {}).items() if found is None]
+    missing += [words.channel(name) for name, found in (facts.channels or {}).items() if found is None]
+    sums = facts.spent or {}
+    missing += [
+        f"what was spent with {each.tool}" for each in sorted(needed(core, tool).spent) if sums.get(each) is None
+    ]
+    return ["", f"Not known: {', '.join(missing)}. What is not known never allows."] if missing else []
+
+
+class _Gate:
+    """The parts of a gate, in words."""
+
+    def __init__(self, core: Core, words: Words, run: Run, tool: Tool[Any], gate: Ask) -> None:
+        self._core, self._words, self._run, self._tool, self._gate = core, words, run, tool, gate
+
+    def lines(self) -> Iterator[str]:
+        """All of it."""
+        gate, steps = self._gate, len(self._gate.stages)
+        for number, stage in enumerate(gate.stages):
+            step = f"Step {number + 1} of {steps}" if steps > 1 else "Who decides"
+            yield f"{step}: {self._stage(number, stage)}"
+        yield self._terms()
+        yield from self._shortage()
+        yield f"Where: {self._place()}"
+        yield f"When: {self._times()}"
+        yield from self._escalations()
+        yield f"Edits: {self._edits()}"
+        for offer in gate.remember:
+            yield f"May be remembered: {_offer(offer)}."
+        if gate.once:
+            yield f"An approval is remembered by itself: {_offer(gate.once)}."
+
+    def _stage(self, number: int, stage: Stage) -> str:
+        many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
+        return f"{many} of {self._named(stage.approvers)}{self._now(self._gate.approvers_of(number, timedelta()))}"
+
+    def _named(self, who: Approvers) -> str:
+        """The approvers as the policy names them."""
+        words = self._words
+        found = [words.group(each) for each in who.groups] + [words.person(each) for each in who.users]
+        if who.channel:
+            here = words.channel(self._run.channel) if self._run.channel else "the channel where it is asked"
+            found.append(f"the members of {here}")
+        if who.requester:
+            found.append("whoever asked")
+        return ", ".join(found)
+
+    def _now(self, who: Approvers) -> str:
+        """Who of them could approve now, looked up."""
+        run = self._run
+        try:
+            if who.channel and not run.channel:
+                raise LookupFailedError("no channel was named")
+            able = self._core.authority.able(self._gate, who, requester=run.requester, channel=run.channel)
+        except LookupFailedError as error:
+            return f" (who that is now is not known: {error})"
+        return f" (now: {self._people(able)})" if able else " (now: nobody)"
+
+    def _people(self, people: Iterable[str]) -> str:
+        names = [self._words.person(each) for each in sorted(people)]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        return ", ".join(names[:MOST_NAMES]) + more
+
+    def _terms(self) -> str:
+        gate = self._gate
+        no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
+        own = "Whoever asked may approve it." if gate.self_approval else "Nobody approves their own request."
+        if any(stage.approvers.requester for stage in gate.stages):
+            own = "Whoever asked may approve where a step names them."
+        return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
+
+    def _shortage(self) -> Iterator[str]:
+        run, gate = self._run, self._gate
+        if not run.channel and any(stage.approvers.channel for stage in gate.stages):
+            return
+        try:
+            missing = self._core.authority.shortage(gate, requester=run.requester, channel=run.channel)
+            able = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
+        except LookupFailedError:
+            return  # said above
+        if missing > 0 or not able:
+            short = f"{missing} too few can be reached" if able else "nobody can be reached who could begin"
+            yield f"⚠ It would be refused all the same: it takes {gate.people} to approve, and {short}."
+
+    def _place(self) -> str:
+        """Where the card goes, as the place is now; the policy's own word where that cannot be told."""
+        gate, run = self._gate, self._run
+        asked = {"thread": "in the thread where it is asked", "approvers": "in the approvers' direct messages"}
+        wanted = asked.get(gate.post_to) or f"in {self._words.channel(gate.post_to)}"
+        if not run.channel and gate.post_to == "thread":
+            return wanted
+        try:
+            able = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
+            place = place_for(self._core, run, gate, able)
+        except LookupFailedError as error:
+            return f"{wanted} (whether the approvers see it there is not known: {error})"
+        if place.kind != "people":
+            return f"{wanted}; told are {self._people(able)}"
+        instead = "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
+        told = self._people(place.targets)
+        return f"in direct messages to {told}{instead}" if told else f"nowhere, for want of approvers ({wanted})"
+
+    def _times(self) -> str:
+        gate = self._gate
+        found = f"no answer within {lasting(gate.deadline)} is a no."
+        if gate.reminders:
+            found += f" Reminders after {', '.join(map(lasting, gate.reminders))}."
+        return found
+
+    def _escalations(self) -> Iterator[str]:
+        for step in self._gate.escalation:
+            who = f"{self._named(step.approvers)}{self._now(step.approvers)}"
+            yield f"After {lasting(step.after)} without an answer these may decide as well: {who}"
+
+    def _edits(self) -> str:
+        gate, tool = self._gate, self._tool
+        fields = [each for each in tool.arguments.model_fields if tool.editable is None or each in tool.editable]
+        if gate.editable is not None:
+            fields = [each for each in fields if each in gate.editable]
+        if gate.editors == "nobody" or not fields:
+            return "nobody may edit."
+        counts = "may" if gate.editor_counts else "may not"
+        return f"{_EDITORS[gate.editors]} may edit {', '.join(fields)}; who edits {counts} approve what came of it."
+
+
+def _offer(offer: Offer) -> str:
+    same = "the same arguments" if offer.fields is None else f"the same {' and '.join(offer.fields) or 'tool'}"
+    where = "in the same thread" if offer.where == "thread" else "everywhere"
+    return f"{same}, {where}, for {lasting(offer.lasts)}, at most {offer.uses} times"
+
+
+def lasting(seconds: int) -> str:
+    """A duration as a policy writes it, in words: "4 hours"; takes seconds."""
+    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds % size == 0 and seconds >= size:
+            return f"{seconds // size} {unit}{'' if seconds == size else 's'}"
+    return f"{seconds} seconds"

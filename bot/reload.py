@@ -1,0 +1,66 @@
+"""The policy file is read again while the bot works: a good new file takes the old one's place, a bad one does not.
+
+What counts is the file's content, not its time. It is judged only once two looks have found the same, so that a file
+half written, whose beginning may be a looser policy, is never in force.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from bot.core import Core
+from bot.policy import PolicyError, parse
+from bot.startup import policy_text
+from storage import audit
+
+log = logging.getLogger("countersign.reload")
+EVERY = timedelta(seconds=3)  # between two looks
+
+
+class Reload:
+    """One per process; `look` is called by the loop only."""
+
+    def __init__(self, core: Core) -> None:
+        """Takes the place of `core.policy` whenever the file says something else."""
+        self._core = core
+        self._looked = datetime.min.replace(tzinfo=UTC)
+        self._seen = ""  # fingerprint of what the last look found
+        self._judged = ""  # fingerprint of what was last taken or refused
+
+    def look(self) -> timedelta | None:
+        """Look at the file, if it is time to; returns after how long to look again, where it has just changed."""
+        now = self._core.clock.now()
+        if now - self._looked >= EVERY:
+            self._looked = now
+            text, problems = "", tuple[str, ...]()
+            try:
+                text = policy_text(self._core.settings.policy_path)
+            except PolicyError as error:
+                problems = error.problems
+            found = hashlib.sha256("\n".join([text, *problems]).encode()).hexdigest()
+            if found == self._seen != self._judged:
+                self._judge(text, problems)
+                self._judged = found
+            self._seen = found
+        return EVERY if self._seen != self._judged else None
+
+    def _judge(self, text: str, problems: Sequence[str]) -> None:
+        core = self._core
+        try:
+            policy = None if problems else parse(text, str(core.settings.policy_path))
+        except PolicyError as error:
+            policy, problems = None, error.problems
+        if policy is None:
+            log.error("the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems))
+            return
+        was = core.policy.model_copy(update={"asking": policy.asking}).digest
+        if policy.digest == was:
+            return
+        data = {"digest": policy.digest, "was": was, "rules": len(policy.rules)}
+        with core.store.write() as tx:
+            audit.record(tx, "policy.reloaded", at=core.clock.now(), actor="system", data=data)
+        core.policy = policy.model_copy(update={"asking": core.policy.asking})
+        log.info("the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8])

@@ -1,0 +1,209 @@
+"""A policy run over the recorded calls: which of them it would have decided otherwise. Reads and looks up only.
+
+Sums are those of the calls on record at the time of each call. Groups and channels are as they are now, for nobody
+wrote down how they were. What hangs on something that is not known is told as such, never as a difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import Connection
+
+from bot.authority import LookupFailedError
+from bot.core import Core, load_arguments, load_gate
+from bot.explaining import Words
+from bot.facts import Facts
+from bot.gates import Allow, Ask, Deny
+from bot.gathering import facts_of, needed, total
+from bot.gating import standing
+from bot.policy import Judged
+from bot.proposals import RefusedError, parse
+from bot.slack.text import in_utc
+from bot.tools import Tool
+from storage import calls, history, runs
+from storage.models import Call, Run
+from storage.states import CallStatus
+
+_POLICY = "policy: "  # begins the note of a call that a policy refused
+HEADINGS = {
+    "allow": "Would have run without asking",
+    "deny": "Would have been refused",
+    "ask": "Would have been asked",
+    "people": "Would have been asked of other people",
+    "quorum": "Would have taken another quorum or other steps",
+    "terms": "Would have been asked on other terms",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """A clock that stands."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        """That moment."""
+        return self.moment
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """A call that would have been decided otherwise."""
+
+    kind: str  # one of HEADINGS
+    line: str
+
+
+class NotToldError(Exception):
+    """It cannot be said how this call would have been decided; the text says why, without naming the call."""
+
+
+class Replay:
+    """One replay of `core.policy` over the calls since a moment; see `lines`."""
+
+    def __init__(self, core: Core, words: Words) -> None:
+        """`core.store` is only read."""
+        self._core, self._words = core, words
+        self._histories: dict[tuple[str, str, str], list[history.Once]] = {}
+
+    def lines(self, since: datetime) -> Iterator[str]:
+        """The report."""
+        found: list[Otherwise] = []
+        not_told: Counter[str] = Counter()
+        with self._core.store.read() as tx:
+            recorded = history.since(tx, since)
+        for call in recorded:
+            try:
+                found += self._otherwise(call)
+            except NotToldError as error:
+                not_told[str(error)] += 1
+        same = len(recorded) - len(found) - not_told.total()
+        yield f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded since {in_utc(since)}."
+        yield f"{len(found)} would have been decided otherwise, {same} the same; {not_told.total()} cannot be told."
+        for kind, heading in HEADINGS.items():
+            lines = [each.line for each in found if each.kind == kind]
+            if lines:
+                yield from ("", f"{heading} ({len(lines)}):", *(f"• {line}" for line in lines))
+        if not_told:
+            yield from ("", "Cannot be told:", *(f"• {count}: {why}" for why, count in not_told.most_common()))
+
+    def _otherwise(self, call: Call) -> Iterator[Otherwise]:
+        """The difference that the policy makes for one call, if any; raises NotToldError."""
+        tool = self._core.tools.get(call.tool)
+        if tool is None:
+            raise NotToldError(f"there is no tool {call.tool} any more")
+        with self._core.store.read() as tx:
+            run = runs.get(tx, call.run_id)
+            was, args = self._as_decided(tx, call, tool)
+        if run is None:
+            raise NotToldError("its request is not on record")
+        judged = self._core.policy.judged(self._facts(run, call, tool, args))
+        _certain(judged)
+        kind, change = _difference(was, judged.gate)
+        if not kind:
+            return
+        if isinstance(judged.gate, Ask):
+            change += self._enough(was, judged.gate, run, call)
+        effect = self._words.quoted(tool.effect_sentence(args))
+        who = self._words.person(run.requester)
+        yield Otherwise(kind, f"{in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}")
+
+    def _as_decided(self, tx: Connection, call: Call, tool: Tool[Any]) -> tuple[Allow | Ask | Deny, BaseModel]:
+        """The gate on record and the arguments it was about; raises NotToldError."""
+        text = history.arguments(tx, call)
+        try:
+            if text is not None:
+                return load_gate(call.gate), load_arguments(tool, text)
+            if call.status is not CallStatus.REFUSED or not call.note.startswith(_POLICY):
+                raise NotToldError("refused before a policy was asked")
+            words = history.proposed(tx, call)
+            if words is None:
+                raise NotToldError("its arguments are not on record")
+            return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(tool, words)[0]
+        except (ValidationError, RefusedError):
+            raise NotToldError(f"{call.tool} does not take its arguments any more") from None
+
+    def _facts(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> Facts:
+        """What was known then, as far as it still can be."""
+        then = replace(self._core, clock=Then(call.created_at))
+        facts, sums = facts_of(then, run, tool, args), {}
+        for each in needed(then, tool).spent:
+            counted = history.counted_before(self._history(run, each.tool), call)
+            start = call.created_at - timedelta(seconds=each.window)
+            sums[each] = total(each, [one for one in counted if one.at is None or one.at > start])
+        return replace(facts, spent=sums)
+
+    def _history(self, run: Run, tool: str) -> list[history.Once]:
+        key = (run.team, run.requester, tool)
+        if key not in self._histories:
+            with self._core.store.read() as tx:
+                self._histories[key] = history.of_one(tx, *key)
+        return self._histories[key]
+
+    def _enough(self, was: Allow | Ask | Deny, now: Ask, run: Run, call: Call) -> str:
+        """Whether the people who approved it would have been enough, as the groups are now."""
+        with self._core.store.read() as tx:
+            votes = calls.votes(tx, call.id, call.revision)
+            editors = calls.editors(tx, call.id)
+        if not isinstance(was, Ask) or standing(was, votes).outcome != "approved":
+            return ""
+        voters = [each.person for each in votes if each.verb == "approve"]
+        try:
+            met = self._core.authority.met(now, voters, requester=run.requester, editors=editors, channel=run.channel)
+        except LookupFailedError:
+            return ""
+        return "" if met else "; those who approved it would not have been enough"
+
+
+def _certain(judged: Judged) -> None:
+    """Raises NotToldError where the outcome hangs on a rule that could not be told."""
+    if isinstance(judged.gate, Deny) and judged.tried and judged.tried[-1].fits:
+        return
+    for each in judged.tried:
+        if each.fits is None:
+            raise NotToldError(f"whether the rule {each.rule!r} applies: {each.why}")
+        if each.rule == judged.gate.rule:
+            return
+
+
+def _difference(was: Allow | Ask | Deny, now: Allow | Ask | Deny) -> tuple[str, str]:
+    """The kind of difference, "" for none, and what it is in words."""
+    by = f"rule {now.rule!r}"
+    match was, now:
+        case Ask(), Ask():
+            return _between(was, now, by)
+        case (Allow(), Allow()) | (Deny(), Deny()):
+            return "", ""
+        case _, Deny(reason=reason):
+            return "deny", f"was {_past(was)}, now refused by {by}: {reason}"
+    return now.verdict, f"was {_past(was)}, now {_past(now)} by {by}"
+
+
+def _past(gate: Allow | Ask | Deny) -> str:
+    return {"allow": "allowed", "deny": "refused", "ask": "asked"}[gate.verdict]
+
+
+def _between(was: Ask, now: Ask, by: str) -> tuple[str, str]:
+    if _people(was) != _people(now):
+        return "people", f"by {by}"
+    if [(_set(each.approvers), each.quorum) for each in was.stages] != [
+        (_set(each.approvers), each.quorum) for each in now.stages
+    ]:
+        return "quorum", f"was {was.people} in {len(was.stages)}, now {now.people} in {len(now.stages)}, by {by}"
+    before, after = (each.model_dump(exclude={"rule", "stages", "verdict"}) for each in (was, now))
+    changed = [key for key in before if before[key] != after[key]]
+    return ("terms", f"{', '.join(changed)}, by {by}") if changed else ("", "")
+
+
+def _people(gate: Ask) -> object:
+    return _set(gate.approvers)
+
+
+def _set(who: Any) -> object:
+    return frozenset(who.users), frozenset(who.groups), who.channel, who.requester

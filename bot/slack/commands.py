@@ -1,0 +1,165 @@
+"""The slash command `/approvals`: questions about approvals, answered to whoever asks and to nobody else.
+
+It only reads, so nothing is stored in the inbox: an answer that is lost can be asked for again, and no run hangs on
+it. It is acknowledged first; people are looked up after that, on threads of its own, so that a slow Slack holds up no
+other acknowledgement. The answer goes to the response_url, which also reaches channels that the bot is not in.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from slack_bolt import App
+
+from bot.authority import LookupFailedError
+from bot.core import Core
+from bot.explaining import explain
+from bot.slack import sentences
+from bot.slack.answers import notice_blocks
+from bot.slack.text import CHANNEL, channel_mention, escape, group_mention, mention
+from bot.typed import MistypedError, typed_call
+from storage.models import Run
+
+log = logging.getLogger("countersign.commands")
+COMMAND = "/approvals"
+_QUOTES = str.maketrans("“”„‘’", '"""\'\'')  # what keyboards make of quotation marks
+MOST = 11_000  # characters of one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks, where, and the words behind the command's own."""
+
+    person: str
+    channel: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing that can be asked."""
+
+    usage: str  # behind the command
+    says: str
+    answer: Callable[[Core, Asked], str]  # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
+
+
+class SlackWords:
+    """People, groups and places as mentions, all else literal; see `bot.explaining.Words`."""
+
+    def __init__(self, core: Core) -> None:
+        """Groups and channels are looked up by name."""
+        self._directory = core.directory
+
+    def person(self, user: str) -> str:
+        """A mention."""
+        return mention(user)
+
+    def group(self, handle: str) -> str:
+        """A mention, or the handle where it cannot be looked up."""
+        try:
+            found = self._directory.group(handle)
+        except LookupFailedError:
+            found = None
+        return group_mention(found.id) if found else escape(f"@{handle}")
+
+    def channel(self, channel: str) -> str:
+        """A mention, or the name where it cannot be looked up."""
+        try:
+            found = channel if CHANNEL.fullmatch(channel) else self._directory.channel(channel)
+        except LookupFailedError:
+            found = None
+        return channel_mention(found) if found else escape(channel)
+
+    def quoted(self, text: str) -> str:
+        """Made visible, on one line, escaped."""
+        return sentences.said(text, 1200)
+
+
+def _explain(core: Core, asked: Asked) -> str:
+    tool, args = typed_call(core.tools, asked.words)
+    now = core.clock.now()
+    run = Run(
+        team=core.identity.team, channel=asked.channel, thread_ts="", requester=asked.person, created_at=now,
+        updated_at=now,
+    )  # fmt: skip
+    return "\n".join(explain(core, SlackWords(core), run, tool, args))
+
+
+def _help(_core: Core, _asked: Asked) -> str:
+    lines = [f"{COMMAND} {each.usage} — {each.says}" for each in QUESTIONS.values()]
+    return "\n".join(["You can ask me:", *(f"• {escape(line)}" for line in lines)])
+
+
+QUESTIONS: dict[str, Question] = {
+    "explain": Question(
+        "explain <tool> key=value …", "what would become of this call if you asked for it here, and why", _explain
+    ),
+    "help": Question("help", "this list", _help),
+}
+
+
+class Commands:
+    """Answers the slash command."""
+
+    def __init__(self, core: Core, app: App) -> None:
+        """Hangs the command on the Bolt app."""
+        self._core = core
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="command")
+        app.command(COMMAND)(self._asked)
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _asked(self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]) -> None:
+        ack()
+        self._pool.submit(self._respond, body, respond)
+
+    def _respond(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
+        try:
+            text = self._answer(str(body["user_id"]), str(body["channel_id"]), str(body.get("text") or ""))
+        except Exception:
+            log.exception("a question could not be answered")
+            text = sentences.could_not(False)
+        try:
+            text = _short(text)
+            respond(text=sentences.plainly(text), blocks=notice_blocks(text), response_type="ephemeral")
+        except Exception as error:  # noqa: BLE001 - whatever went wrong on the way, the person can ask again
+            log.warning("an answer to %s could not be given: %s", COMMAND, type(error).__name__)
+
+    def _answer(self, person: str, channel: str, text: str) -> str:
+        try:
+            if not self._core.authority.colleague(person):
+                return "I answer full members of this workspace only."
+            name, *words = _split(text) or ["help"]
+            question = QUESTIONS.get(name.lower())
+            if question is None:
+                raise MistypedError(f"I do not know {COMMAND} {name!r}.")
+            return question.answer(self._core, Asked(person, channel, words))
+        except MistypedError as error:
+            return f"{sentences.said(str(error), 1200)} See {COMMAND} help."
+        except LookupFailedError:
+            return "I could not ask Slack about this just now. Please try again in a minute."
+
+
+def _short(text: str) -> str:
+    """As many of its lines as one message takes, and how many there are more."""
+    lines, kept = text.split("\n"), 0
+    while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
+        kept += 1
+    more = len(lines) - kept
+    return "\n".join([*lines[:kept], f"… and {more} more lines: ask on the command line"]) if more else text
+
+
+def _split(text: str) -> list[str]:
+    """The words as a shell would split them; raises MistypedError."""
+    try:
+        return shlex.split(text.translate(_QUOTES))
+    except ValueError:
+        raise MistypedError("A quotation mark is not closed.") from None

@@ -1,0 +1,78 @@
+"""A call as a person types it, `tool key=value …`, checked against the tool's own model. Texts stay exact: a value
+is taken as the words it is, and only where the model does not take them as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bot.core import dump_arguments, load_arguments
+from bot.tools import Registry, Tool
+from storage.digest import OddValueError, parse_object
+
+
+class MistypedError(ValueError):
+    """What was typed is no call; one line says why and what to write."""
+
+
+def typed_call(tools: Registry, words: Sequence[str]) -> tuple[Tool[Any], BaseModel]:
+    """The tool and its validated arguments. Raises MistypedError."""
+    if not words:
+        raise MistypedError("Name a tool, and its arguments as key=value.")
+    tool = tools.get(words[0])
+    if tool is None:
+        names = sorted(each.name for each in tools)
+        close = get_close_matches(words[0], names, 1)
+        hint = f"; is {close[0]} meant?" if close else f". There are: {', '.join(names)}."
+        raise MistypedError(f"There is no tool {words[0]!r}{hint}")
+    try:
+        args = _validated(tool, _values(words[1:]))
+        dump_arguments(args)
+    except OddValueError as error:
+        raise MistypedError(f"{tool.name}: {error}.") from None
+    except ValidationError as error:
+        wrong = (f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()[:20])
+        raise MistypedError(f"{tool.name} does not take this: {'; '.join(wrong)}.") from None
+    return tool, args
+
+
+def _values(words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise MistypedError(f"{word!r} is no argument; write key=value, in quotes where it has blanks.")
+        if key in found:
+            raise MistypedError(f"{key} stands there twice.")
+        found[key] = value
+    return found
+
+
+def _validated(tool: Tool[Any], values: dict[str, str]) -> BaseModel:
+    """The arguments; each value as words where the model takes them, else as JSON. Raises ValidationError."""
+    written = {key: json.dumps(value) for key, value in values.items()}
+    try:
+        return load_arguments(tool, _object(written))
+    except ValidationError as error:
+        refused = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(values)
+        as_json = {key: values[key] for key in refused if _is_json(values[key])}
+        if not as_json:
+            raise
+    return load_arguments(tool, _object(written | as_json))
+
+
+def _object(written: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in written.items()) + "}"
+
+
+def _is_json(text: str) -> bool:
+    """Whether it is one JSON value, and not one with more behind it."""
+    try:
+        return set(parse_object(f'{{"value": {text}}}')) == {"value"}
+    except OddValueError:
+        return False

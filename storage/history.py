@@ -1,0 +1,93 @@
+"""What was proposed, and what counted at a moment that is past, as well as the rows allow. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, select
+from sqlmodel import col
+
+from storage.models import Call, Item, Revision, Run
+from storage.spending import OPEN, Counted
+from storage.states import CallStatus
+from storage.store import rows
+
+C = CallStatus
+_SINCE = select(Call).where(col(Call.created_at) >= bindparam("since_")).order_by(col(Call.created_at), col(Call.id))
+_ARGUMENTS = select(col(Revision.arguments)).where(
+    col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
+)
+_ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
+_OF_ONE: Select[Any, Any, Any] = (
+    select(Call, col(Revision.created_at).label("revised_at"), col(Revision.arguments))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(Revision, col(Revision.call_id) == col(Call.id))
+    .where(
+        col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
+        col(Call.tool) == bindparam("tool_"), col(Call.status) != C.REFUSED,
+    )
+    .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A call of one requester with one tool, and the arguments it had, with the moments from which it had them."""
+
+    id: str
+    plan_id: str
+    position: int
+    status: CallStatus
+    created_at: datetime
+    ended_at: datetime | None
+    arguments: tuple[tuple[datetime, str], ...]
+
+
+def since(tx: Connection, moment: datetime) -> list[Call]:
+    """The calls proposed since then, in order."""
+    return rows(tx, Call, _SINCE, since_=moment)
+
+
+def arguments(tx: Connection, call: Call) -> str | None:
+    """The call's arguments as they stand (canonical JSON); None where it was refused before it had any."""
+    return tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
+
+
+def proposed(tx: Connection, call: Call) -> str | None:
+    """The arguments in the model's own words, from the transcript; None where they are not there."""
+    for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
+        item = json.loads(text)
+        if item.get("type") == "function_call" and item.get("call_id") == call.provider_id:
+            return str(item.get("arguments"))
+    return None
+
+
+def of_one(tx: Connection, team: str, requester: str, tool: str) -> list[Once]:
+    """All that this person's requests ever asked of this tool, but for what was refused, in order."""
+    found: dict[str, Once] = {}
+    for row in tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool}):
+        had = found[row.id].arguments if row.id in found else ()
+        found[row.id] = Once(
+            row.id, row.plan_id, row.position, row.status, row.created_at, row.finished_at or row.decided_at,
+            (*had, (row.revised_at, row.arguments)),
+        )  # fmt: skip
+    return list(found.values())
+
+
+def counted_before(history: Sequence[Once], call: Call) -> Iterator[Counted]:
+    """What counted towards a sum when `call` was proposed, as `storage.spending.counted` would have said then."""
+    now = call.created_at
+    for each in history:
+        sibling = each.plan_id == call.plan_id
+        if each.position >= call.position if sibling else each.created_at >= now:
+            continue
+        had = [text for since, text in each.arguments if since <= now] or [each.arguments[0][1]]
+        over = each.ended_at is not None and each.ended_at <= now and each.status not in OPEN
+        if not over and (each.ended_at is not None or each.status in OPEN):
+            yield Counted(None, had[-1])
+        elif each.status in (C.SUCCEEDED, C.UNKNOWN, C.RUNNING):
+            yield Counted(each.ended_at or each.created_at, had[-1])

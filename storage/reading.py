@@ -1,0 +1,57 @@
+"""A database that is only looked at: it is not locked, not migrated, never made, and may belong to a working bot."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, event, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+from sqlmodel import col
+
+from storage.models import Run
+from storage.store import Store
+
+
+class ReadOnly(Store):
+    """A Store without the means to write."""
+
+    def __init__(self, path: Path) -> None:
+        """The SQLite file at `path`; see `trouble` for whether it can be read."""
+        self.path = path
+        self._lock = None
+        self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        event.listen(self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN DEFERRED"))
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[NoReturn]:
+        """Raises TypeError: nothing is written here."""
+        raise TypeError("this database is only read")
+        yield  # makes it the generator that its kind is
+
+    def trouble(self) -> str:
+        """Why the rows cannot be read, "" where they can."""
+        if not self.path.is_file():
+            return f"there is no database at {self.path}"
+        newest = ScriptDirectory(str(Path(__file__).parent / "migrations")).get_current_head()
+        try:
+            with self.engine.connect() as connection:
+                current = MigrationContext.configure(connection).get_current_revision()
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            return f"{self.path} cannot be read ({type(error).__name__})"
+        return "" if current == newest else f"{self.path} was written by another version of Countersign"
+
+
+def teams(tx: Connection) -> list[str]:
+    """The workspaces whose requests are on record."""
+    return list(tx.scalars(select(col(Run.team)).distinct()))
