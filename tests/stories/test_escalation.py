@@ -10,7 +10,19 @@ import pytest
 from storage.models import Delivery
 from storage.states import CallStatus
 from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, World, action_ids, arrived, ask, now_at, showing, told, words
+from tests.stories.world import (
+    SUPPORT,
+    World,
+    action_ids,
+    arrived,
+    ask,
+    now_at,
+    open_modal,
+    showing,
+    told,
+    typed,
+    words,
+)
 
 C = CallStatus
 REMINDED, ESCALATED = "this still waits for a decision", "now you may as well"
@@ -219,6 +231,28 @@ def test_nothing_is_said_after_the_decision(world: World, kit: Kit) -> None:
     world.slack.wait(lambda: statuses(world, thread) == [C.CANCELLED])
     later(world, 3000)
     assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (0, 0)
+
+
+def test_an_edit_repeats_nothing(world: World, kit: Kit) -> None:
+    """What was said before an edit is not said again after it; what is due later is, about what it has become (T08)."""
+    thread = ask(world, ("async_note", {"text": "plain"}))
+    card = world.card(SUPPORT, thread)
+    later(world, 660)
+    assert said(world, thread, REMINDED) == 1
+    open_modal(world, "ben", SUPPORT, card, "edit")
+    world.person("ben").submit(typed(text="fancy"))
+    arrived(world)
+    later(world, 60)
+    assert said(world, thread, REMINDED) == 1
+    later(world, 540)
+    assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (2, 0)
+    later(world, 600)
+    assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (2, 1)
+    assert "Write “fancy”" in words(world.said(SUPPORT, thread, ESCALATED))
+    for who in ("dan", "cleo"):
+        vote(world, who, card)
+    world.said(SUPPORT, thread, "That is all.")
+    assert (kit.did("async_note", "plain"), kit.did("async_note", "fancy")) == (0, 1)
 
 
 def test_the_deadline_comes_first(world: World, kit: Kit) -> None:
