@@ -38,6 +38,16 @@ verdict = "ask"
 post_to = "approvers"
 
 [[rule]]
+tool = "slow"
+verdict = "ask"
+quorum = 2
+
+[[rule]]
+tool = "lose"
+verdict = "ask"
+approvers = ["@nobody"]
+
+[[rule]]
 tool = "async_note"
 verdict = "ask"
 approvers = ["UANA00001", "UCLEO0001"]
@@ -162,6 +172,31 @@ def test_in_direct_messages(world: World, kit: Kit) -> None:
     world.settle()
     assert kit.did("put", "in private") == 1
     assert not cards_of(world, "dan", "in private")
+
+
+def test_a_quorum_that_takes_the_escalation(world: World, kit: Kit) -> None:
+    """It needs two people and has one until Dan comes in: asked all the same, and run with both (A08)."""
+    kit.go_on.set()
+    thread = ask(world, ("slow", {"text": "both"}))
+    card = world.card(SUPPORT, thread)
+    vote(world, "ana", card)
+    vote(world, "dan", card)
+    told(world, "dan", SUPPORT, thread, "You cannot decide this one")
+    later(world, 1801)
+    vote(world, "dan", card)
+    world.said(SUPPORT, thread, "That is all.")
+    assert (statuses(world, thread), kit.did("slow", "both")) == ([C.SUCCEEDED], 1)
+
+
+def test_nobody_until_the_escalation(world: World, kit: Kit) -> None:
+    """The list is empty at first: nobody sees a card until somebody can decide, and then they do (S05)."""
+    thread = ask(world, ("lose", {"text": "empty"}))
+    world.slack.wait(lambda: statuses(world, thread) == [C.PENDING])
+    world.settle()
+    assert said(world, thread, "I have asked") == 0
+    later(world, 1801)
+    vote(world, "dan", world.card(SUPPORT, thread, "dan"))
+    world.slack.wait(lambda: kit.did("lose", "empty") == 1)
 
 
 def test_down_over_the_escalation(world: World, kit: Kit) -> None:
