@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from bot.core import Core, load_arguments, load_gate, readable_arguments
+from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
 from bot.gates import Ask
 from bot.gating import standing, waited
 from bot.slack.fields import values
@@ -71,7 +71,7 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
         decided_at=call.decided_at,
         note="" if over else masked(call.note),
         result=masked(call.note) if over else "",
-        editable=tool is not None and (tool.editable is None or bool(tool.editable)),
+        editable=tool is not None and _is_editable(tool, call),
         progress=_progress(call, votes),
         **_choices(tool, call),
     )
@@ -90,6 +90,12 @@ def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
     except ValidationError:  # the tool has changed since; as they were stored, then
         stored: dict[str, Any] = json.loads(revision.arguments)
         return stored
+
+
+def _is_editable(tool: Tool[Any], call: Call) -> bool:
+    gate = load_gate(call.gate)
+    fields = as_editable(tool, gate).editable
+    return (fields is None or bool(fields)) and not (isinstance(gate, Ask) and gate.editors == "nobody")
 
 
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:

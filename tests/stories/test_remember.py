@@ -32,6 +32,12 @@ remember = [{fields = ["account"], where = "everywhere", lasts = "2h", uses = 2}
 [[rule]]
 tool = "put"
 verdict = "once"
+editable = []
+
+[[rule]]
+tool = "refund_order"
+verdict = "ask"
+editable = ["amount"]
 
 [[rule]]
 tool = "async_note"
@@ -281,3 +287,18 @@ def test_who_may_send_back(world: World, kit: Kit) -> None:
     assert "cannot decide" in outcome["errors"]["words"]
     world.settle()
     assert [call.status for call in world.calls_in(thread)] == [C.PENDING]
+
+
+def test_which_fields_may_be_edited(made: tuple[World, Kit]) -> None:
+    """The policy narrows what the tool leaves: one field has an input, the others are shown; none, then no Edit."""
+    world, _ = made
+    thread = ask(world, ("refund_order", {"order_id": 1042, "amount": "40.00", "reason": "damaged"}))
+    view = open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread), "edit")
+    inputs = [block["block_id"] for block in view["blocks"] if block["type"] == "input"]
+    assert inputs == ["f:amount"]
+    forged = {"f:amount": {"v": {"value": "30"}}, "f:order_id": {"v": {"value": "7"}}}
+    with pytest.raises(ValueError, match="order_id"):
+        world.person("ana").submit(forged)
+    world.planner.clear()
+    other = ask(world, ("put", {"text": "fixed"}))
+    assert "edit" not in action_ids(world.card(SUPPORT, other))
