@@ -109,8 +109,8 @@ def said(world: World, thread: str, what: str) -> int:
 
 def cards_of(world: World, who: str, text: str) -> list[dict[str, Any]]:
     """The cards about `text` among this person's direct messages."""
-    dm = world.person(who).dm_channel
-    return [m for m in world.person(who).messages(dm) if text in words(m) and "approve" in action_ids(m)]
+    mine = world.person(who)
+    return [m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)]
 
 
 def test_more_people_after_a_time(world: World, kit: Kit) -> None:
@@ -294,7 +294,6 @@ def test_the_deadline_comes_first(world: World, kit: Kit) -> None:
     """The process slept over reminder, escalation and deadline: only the deadline is told (T02)."""
     thread = ask(world, ("async_note", {"text": "slept"}))
     world.card(SUPPORT, thread)
-    world.settle()
     later(world, 4000)
     world.said(SUPPORT, thread, "That is all.")
     assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (0, 0)
