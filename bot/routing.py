@@ -40,7 +40,7 @@ def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) ->
             for target in part[0].place.targets:
                 outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
         place = group[0].place
-        if place.kind != "thread":
+        if place.kind != "thread" and place.targets:  # without any, people come in by an escalation
             where = place.targets[0] if place.kind == "channel" else ""
             key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
             outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})

@@ -113,9 +113,10 @@ def edit(
         tx,
         Revision(call_id=call.id, number=number, arguments=arguments, digest=digest, author=person, created_at=at),
     )
+    told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}  # the same people are not told twice
     _renumber(
         tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview, expects=expects,
-        next_at=next_at, told_stage=0, told_moments=0,
+        told_stage=0, **told,
     )  # fmt: skip
     details = {"revision": number, "digest": digest, "tool": call.tool}
     audit.record(tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details)

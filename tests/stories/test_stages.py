@@ -202,3 +202,19 @@ def test_the_deadline_falls_in_the_second_step(world: World, kit: Kit) -> None:
     world.clock.advance(700)
     world.said(SUPPORT, thread, "That is all.")
     assert (statuses(world, thread), kit.did("note", "late")) == ([C.EXPIRED], 0)
+
+
+def test_approve_all_counts_where_it_may(world: World, kit: Kit) -> None:
+    """One click on two calls, one in each step: it counts for the one, and of the other it is told why not (P06)."""
+    thread = ask(world, ("note", {"text": "ahead"}), ("note", {"text": "behind"}))
+    card = vote(world, "ana", world.card(SUPPORT, thread))
+    assert "Step 2 of 2" in words(card)
+    assert "Step 1 of 2" in words(card)
+    for who, button in (("dan", "approve_all"), ("cleo", "approve")):
+        world.person(who).click(SUPPORT, card["ts"], button)
+        arrived(world)
+        assert statuses(world, thread) == [C.APPROVED, C.PENDING]
+    told(world, "dan", SUPPORT, thread, "It is not your turn yet")
+    vote(world, "dan", card)
+    world.said(SUPPORT, thread, "That is all.")
+    assert (kit.did("note", "ahead"), kit.did("note", "behind")) == (1, 1)
