@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, update
 from sqlmodel import col
@@ -278,7 +279,8 @@ def resolve(tx: Connection, call_id: str, revision: int, person: str, verb: str,
         "not_done": f"FAILED: <@{person}> looked and says that it did NOT happen.",
         "again": "",
     }[verb]
-    moves.call(tx, call, targets[verb], at=at, actor=person, data={"said": verb}, output=said, deadline=None)
+    ended: dict[str, Any] = {"finished_at": at} if verb != "again" else {}
+    moves.call(tx, call, targets[verb], at=at, actor=person, data={"said": verb}, output=said, deadline=None, **ended)
     if verb == "again":
         audit.record(tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id)
     runs.free(tx, call.run_id, at=at, actor=person)
