@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Item, Revision, Run
@@ -34,6 +34,14 @@ _OF_ONE = (
 )  # fmt: skip
 
 
+_ASKED = (
+    select(col(Call.gate), col(Run.requester), func.count())
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.created_at) >= bindparam("since_"), col(Call.status) != C.REFUSED)
+    .group_by(col(Call.gate), col(Run.requester))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Once:
     """A call of one requester with one tool, and the arguments it had, with the moments from which it had them."""
@@ -50,6 +58,11 @@ class Once:
 def since(tx: Connection, moment: datetime) -> list[Call]:
     """The calls proposed since then, in order."""
     return rows(tx, Call, _SINCE, since_=moment)
+
+
+def asked(tx: Connection, moment: datetime) -> list[tuple[str, str, int]]:
+    """Gates (JSON) of the calls proposed since then, with who asked and how often."""
+    return [(gate, requester, count) for gate, requester, count in tx.execute(_ASKED, {"since_": moment})]
 
 
 def arguments(tx: Connection, call: Call) -> str | None:
