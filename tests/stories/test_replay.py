@@ -35,6 +35,7 @@ def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world = World(tmp_path_factory.mktemp("replay"), Kit().tools, OLD)
 
     def wanted(tool: str, arguments: dict[str, object]) -> str:
+        world.settle()
         world.planner.clear()
         return ask(world, (tool, arguments))
 
@@ -44,7 +45,7 @@ def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     expired = wanted("refund_order", refund("30.00"))
     world.card(SUPPORT, expired)
     world.clock.advance(3700)
-    world.said(SUPPORT, expired, "Nobody answered")
+    world.said(SUPPORT, expired, "That is all.")
     approved = wanted("refund_order", refund("10.00"))
     world.person("ana").click(SUPPORT, world.card(SUPPORT, approved)["ts"], "approve")
     world.said(SUPPORT, approved, "That is all.")
