@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--update-docs", action="store_true", help="also write the table into docs/performance.md")
     arguments = parser.parse_args(argv)
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    about = report.machine(arguments.folder)
+    others = report.Others()
     figures: list[Figure] = []
     with TemporaryDirectory(prefix="bench-", dir=arguments.folder) as folder:
         for name in arguments.only or MEASUREMENTS:
@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             figures += found
             how = f"{len(found)} figures" if found else "left out: Chromium and chromedriver are not installed"
             sys.stderr.write(f"{name}: {how}, {time.monotonic() - began:.0f} s\n")
+    about = report.machine(arguments.folder, others)
     sys.stdout.write(report.text(about, figures) + "\n")
     if arguments.json:
         arguments.json.write_text(report.as_json(about, figures) + "\n", "utf-8")

@@ -1,22 +1,33 @@
-"""Counts and times the commits of writers: each is one wait for the disk."""
+"""Counts and times the commits of writers, and tells which of them waited for the disk."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, event
 
-from storage.sqlite import WRITE
+from storage.sqlite import SOFT, WRITE
+
+OUTBOX = "outbox"  # how the names of the threads that tell Slack begin
+
+
+class Span(NamedTuple):
+    """One commit; moments in `time.monotonic()` seconds."""
+
+    began: float
+    ended: float
+    durable: bool  # it waited for the disk
+    thread: str
 
 
 class Commits:
-    """Watches one engine from now on; `spans` are (begin, end) in `time.monotonic()` seconds."""
+    """Watches one engine from now on."""
 
     def __init__(self, engine: Engine) -> None:
-        self.spans: list[tuple[float, float]] = []
+        self.spans: list[Span] = []
         self._engine = engine
         self._local = threading.local()
         self._commit = engine.dialect.do_commit
@@ -29,19 +40,21 @@ class Commits:
         self._engine.dialect.do_commit = self._commit  # type: ignore[method-assign]  # as it was
 
     def _about_to(self, connection: Connection) -> None:
-        self._local.writes = connection.get_execution_options().get(WRITE, False)
+        options = connection.get_execution_options()
+        self._local.durable = not options.get(SOFT, False) if options.get(WRITE, False) else None
 
     def _timed(self, connection: Any) -> None:
         began = time.monotonic()
         self._commit(connection)
-        if self._local.__dict__.pop("writes", False):
-            self.spans.append((began, time.monotonic()))
+        durable = self._local.__dict__.pop("durable", None)
+        if durable is not None:
+            self.spans.append(Span(began, time.monotonic(), durable, threading.current_thread().name))
 
 
-def within(spans: Iterable[Sequence[float]], began: float, ended: float) -> float:
-    """Seconds between two moments in which some commit was under way, overlaps counted once."""
+def within(spans: Iterable[Span], began: float, ended: float) -> float:
+    """Seconds between two moments in which some commit was under way that Slack's news did not cause; overlaps once."""
     total, last = 0.0, began
-    for start, end in sorted((span[0], span[1]) for span in spans):
+    for start, end in sorted((span.began, span.ended) for span in spans if not span.thread.startswith(OUTBOX)):
         start, end = max(start, last), min(end, ended)
         if end > start:
             total, last = total + end - start, end

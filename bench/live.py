@@ -76,6 +76,8 @@ class Live:
             "DATABASE_URL": f"sqlite:///{self.folder / 'countersign.db'}",
             "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
             "COUNTERSIGN_MAX_PENDING": "100000",
+            "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
+            "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         }
         began = time.monotonic()
         command = [sys.executable, "-m", "bench.child"]

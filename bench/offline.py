@@ -151,7 +151,8 @@ class Bench:
     def _core(self) -> Core:
         settings = Settings.load({
             "SLACK_BOT_TOKEN": "xoxb-bench-bench", "SLACK_APP_TOKEN": "xapp-1-bench-bench", "OPENAI_API_KEY": "offline",
-            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"), "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
+            "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         })  # fmt: skip
         registry, people = Registry(), People()
         registry.add(note_asked, note_freely)
@@ -213,24 +214,22 @@ class Bench:
         now = self.clock.now()
         run = Run(team=TEAM, channel=CHANNEL, thread_ts=thread, requester=ASKER, created_at=now, updated_at=now)
         run.status = RunStatus.COMPLETED
+        plans, made, entries = [], [], []
+        for number in range(items):
+            if number % 4 == 1:
+                plan = PlanRow(run_id=run.id, turn=number, answered=True, created_at=now)
+                call_id = f"call_{thread}_{number}"
+                call = Call(run_id=run.id, plan_id=plan.id, position=0, provider_id=call_id, tool="note_asked")
+                call.status, call.created_at = CallStatus.SUCCEEDED, now
+                plans.append(values(plan))
+                made.append(values(call))
+            body = json.dumps(_entry(thread, number))
+            row = Item(team=TEAM, channel=CHANNEL, thread_ts=thread, run_id=run.id, body=body, created_at=now)
+            entries.append(values(row))
         with self.store.write() as tx:
-            tx.execute(insert(Run).values(values(run)))
-            for number in range(items):
-                if number % 4 == 1:
-                    plan = PlanRow(run_id=run.id, turn=number, answered=True, created_at=now)
-                    call = Call(
-                        run_id=run.id,
-                        plan_id=plan.id,
-                        position=0,
-                        provider_id=f"call_{thread}_{number}",
-                        tool="note_asked",
-                    )
-                    call.status, call.created_at = CallStatus.SUCCEEDED, now
-                    tx.execute(insert(PlanRow).values(values(plan)))
-                    tx.execute(insert(Call).values(values(call)))
-                body = json.dumps(_entry(thread, number))
-                row = Item(team=TEAM, channel=CHANNEL, thread_ts=thread, run_id=run.id, body=body, created_at=now)
-                tx.execute(insert(Item).values(values(row)))
+            for model, many in ((Run, [values(run)]), (PlanRow, plans), (Call, made), (Item, entries)):
+                if many:
+                    tx.execute(insert(model), many)
 
 
 def _entry(thread: str, number: int) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def measure(setup: Setup) -> Iterator[Figure]:
         most = count == COUNTS[-1]
         ready, imports, ticks, cards, memory = [], [], [], [], []
         with Live(folder, people=2) as live:
-            for _ in range(1 if setup.quick else 5):
+            for _ in range(1 if setup.quick else 3):
                 line = live.start()
                 ready.append(line["ready"] - line["began"])
                 imports.append(line["imported"] - line["began"])

@@ -34,7 +34,7 @@ PASSING = (StaleElementReferenceException, NoSuchElementException, ElementClickI
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT, SHARPNESS = 880, 1000, 2  # CSS pixels, and device pixels for each
-WINDOW = (1250, 790)  # CSS pixels of the picture of the whole page
+WINDOW = (1290, 860)  # CSS pixels of the picture of the whole page
 PATIENCE = 30.0  # seconds anything may take to appear
 REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
 BACKSPACE = Keys.BACKSPACE * 8
@@ -44,13 +44,14 @@ FLAGS = [
     "--lang=en-GB", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}", f"--force-device-scale-factor={SHARPNESS}",
 ]  # fmt: skip
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
-# Nothing blinks or fades, no tools hover, and what is around a dialog is as light or dark as the page.
+# Nothing blinks or fades, no tools hover, no notices pop up; around a dialog it is as light or dark as the page.
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
   *, ::before, ::after { animation: none !important; transition: none !important; caret-color: transparent !important }
   .toolbar, [data-testid=modal-json] { display: none !important }
   .message { background: none !important }
-  dialog::backdrop { background: Canvas !important }`);
+  dialog::backdrop { background: Canvas !important }
+  .toasts { display: none !important }`);
 document.adoptedStyleSheets = [sheet];"""
 
 
@@ -118,7 +119,7 @@ class Camera:
     @contextmanager
     def whole_page(self) -> Iterator[None]:
         """A larger window for a while, less sharp, so that a picture of all of it stays small."""
-        metrics = {"width": WINDOW[0], "height": WINDOW[1], "deviceScaleFactor": 1.2, "mobile": False}
+        metrics = {"width": WINDOW[0], "height": WINDOW[1], "deviceScaleFactor": 1.1, "mobile": False}
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         yield
         self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -15,10 +15,11 @@ from bench.figures import Figure, table
 
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+STAT = Path("/proc/stat")
 RAM = ("tmpfs", "ramfs")
 
 
-def machine(folder: Path) -> dict[str, Any]:
+def machine(folder: Path, others: Others) -> dict[str, Any]:
     """What the figures were measured on; `folder` is where the databases were. RAM disks say so in `disk`."""
     model = "unknown processor"
     if (info := Path("/proc/cpuinfo")).exists():
@@ -33,8 +34,29 @@ def machine(folder: Path) -> dict[str, Any]:
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "disk": disk(folder),
-        "load": round(os.getloadavg()[0], 2),
+        "others": others.share(),
     }
+
+
+class Others:
+    """How much of the processors everybody else has, from now on: they slow everything down."""
+
+    def __init__(self) -> None:
+        self._began = self._now() if STAT.exists() else None
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        """Seconds so far: of all processors, of them busy (proc(5)), of them by this process and those it started."""
+        line = STAT.read_text().split("\n", 1)[0]
+        ticks = [int(word) / os.sysconf("SC_CLK_TCK") for word in line.split()[1:9]]
+        return sum(ticks), sum(ticks) - ticks[3] - ticks[4], sum(os.times()[:4])
+
+    def share(self) -> str:
+        """In per cent, as text; "?" where the system does not tell."""
+        if self._began is None:
+            return "?"
+        total, busy, ours = (now - before for now, before in zip(self._now(), self._began, strict=True))
+        return f"{max(0.0, (busy - ours) / max(total, 0.01)):.0%}"
 
 
 def disk(folder: Path) -> str:
@@ -52,15 +74,15 @@ def text(about: dict[str, Any], figures: Sequence[Figure]) -> str:
     """The machine in two lines, then the table."""
     return (
         f"{about['date']}, {about['processor']}, {about['system']}, Python {about['python']},\n"
-        f"SQLite {about['sqlite']}, disk {about['disk']}, load {about['load']} at the start.\n\n{table(figures)}"
+        f"SQLite {about['sqlite']}, disk {about['disk']}; others used {about['others']} of the processors meanwhile."
+        f"\n\n{table(figures)}"
     )
 
 
 def as_json(about: dict[str, Any], figures: Sequence[Figure]) -> str:
-    """Everything, for programs."""
-    return json.dumps(
-        {"machine": about, "figures": [figure.json() for figure in figures]}, indent=1, ensure_ascii=False
-    )
+    """Everything, for programs; a figure in a line."""
+    lines = ",\n  ".join(json.dumps(figure.json(), ensure_ascii=False) for figure in figures)
+    return f'{{"machine": {json.dumps(about, ensure_ascii=False)},\n "figures": [\n  {lines}\n ]}}'
 
 
 def update_docs(about: dict[str, Any], figures: Sequence[Figure], page: Path = DOCS) -> None:

@@ -33,6 +33,8 @@ from bot.deciding import Deciding
 from bot.executor import CallExecutor
 from bot.intake import Intake
 from bot.judging import Judge
+from bot.keys import key_for
+from bot.logs import mask_logs
 from bot.loop import Loop
 from bot.policy import Policy
 from bot.settings import Settings
@@ -48,7 +50,6 @@ from bot.slack.warming import warm
 from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.worker import Worker
-from storage.digest import load_key
 from storage.store import Store
 
 log = logging.getLogger("countersign")
@@ -168,9 +169,10 @@ def build(
 ) -> App:
     """Put everything together. `tools` come beside those the settings name.
 
-    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError, and ValueError for
-    tools that cannot be registered.
+    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError, StartupError for a
+    key that cannot be used, and ValueError for tools that cannot be registered.
     """
+    mask_logs()
     token = settings.slack_bot_token.get_secret_value()
     posting = WebClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
     reading = WebClient(token, base_url=settings.slack_api_url, timeout=5, retry_handlers=[
@@ -184,7 +186,7 @@ def build(
     policy = policy.model_copy(update={"asking": frozenset(each.name for each in registry if each.asks)})
     store = Store(settings.database_url).open(exclusive=exclusive)
     try:
-        key = settings.key.get_secret_value().encode() if settings.key else load_key(_key_path(store))
+        key = key_for(settings, store, clock.now())
     except BaseException:
         store.close()
         raise
@@ -231,7 +233,3 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         core=core, bolt=bolt, loop=loop, outbox=Outbox(core, posting), listeners=listeners, presence=presence,
         model=model, tool_pool=tool_pool, portal=portal,
     )  # fmt: skip
-
-
-def _key_path(store: Store) -> Any:
-    return store.path.with_name(f"{store.path.name}.key")

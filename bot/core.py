@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from bot.authority import Authority, Directory
 from bot.clock import Clock
-from bot.gates import Gate
+from bot.gates import Ask, Gate
 from bot.policy import Policy
 from bot.settings import Settings
 from bot.tools import Registry, Tool
@@ -88,6 +88,14 @@ def opened(value: Any, *, exact: bool = True) -> Any:
         members = (opened(each, exact=exact) for each in value)
         return sorted(members, key=lambda each: canonical(to_jsonable_python(each)))
     return value
+
+
+def as_editable(tool: Tool[Any], gate: Gate) -> Tool[Any]:
+    """The tool, with no more fields to edit than the gate leaves; none where its gate lets nobody edit."""
+    if not isinstance(gate, Ask) or gate.editable is None:
+        return tool
+    kept = frozenset(gate.editable)
+    return replace(tool, editable=kept if tool.editable is None else kept & tool.editable)
 
 
 def load_gate(text: str) -> Gate:

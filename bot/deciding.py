@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from bot import grants
 from bot.authority import No, Yes
-from bot.core import Core, body, dump_gate, fingerprint, load_gate, readable_arguments
+from bot.core import Core, as_editable, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
 from bot.gates import Ask
 from bot.gating import next_moment, still_needed, weigher
@@ -204,7 +204,7 @@ class Deciding:
         if shown is None or run is None or not isinstance(found, Applied) or shown.call.tool not in core.tools.tools:
             self._refuse(delivery, self._judge.lost(found, delivery.user))
             return
-        tool = core.tools.tools[shown.call.tool]
+        tool = as_editable(core.tools.tools[shown.call.tool], load_gate(shown.call.gate))
         parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
         verdict = self._judge.judge("edit", shown.call, run, delivery.user, at=at)
         if isinstance(parsed, FieldErrors) or isinstance(verdict, No):

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from bot.core import Core, load_arguments, load_gate, readable_arguments
+from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
 from bot.gates import Ask
 from bot.gating import standing, waited
 from bot.slack.fields import values
@@ -18,6 +18,7 @@ from bot.slack.offers import offer as offer_words
 from bot.slack.views import CallView, CardView, Progress, Value
 from bot.tools import Tool
 from storage import calls, outbox, runs
+from storage.masking import masked
 from storage.models import Call, Message, Revision, Run, Vote
 from storage.states import CallStatus
 
@@ -28,7 +29,7 @@ DECIDED = (
 
 
 def effect_of(core: Core, tx: Connection, call: Call) -> str:
-    """The sentence that says what the call would do, from its current revision."""
+    """The sentence that says what the call would do, from its current revision; secrets masked."""
     current = calls.revision(tx, call.id, call.revision)
     return _effect(core, call, current) if current else call.tool
 
@@ -38,13 +39,13 @@ def _effect(core: Core, call: Call, revision: Revision) -> str:
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
     try:
-        return tool.effect_sentence(load_arguments(tool, revision.arguments))
+        return masked(tool.effect_sentence(load_arguments(tool, revision.arguments)))
     except ValidationError:
         return f"{tool.title} (its arguments no longer fit the tool)"
 
 
 def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
-    """One call as its readers see it; None when it is not there."""
+    """One call as its readers see it, secrets masked; None when it is not there."""
     shown = calls.shown(tx, call_id)
     if shown is None:
         return None
@@ -63,14 +64,14 @@ def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
         values=_values(core, call, shown.revision, before if changed else None),
         digest=call.digest,
         deadline=call.deadline,
-        preview=call.preview,
-        agent_reason=call.reason,
+        preview=masked(call.preview),
+        agent_reason=masked(call.reason),
         edited_by=shown.revision.author if shown.revision.author != "agent" else "",
         decided_by=_deciders(call, votes),
         decided_at=call.decided_at,
-        note="" if over else call.note,
-        result=call.note if over else "",
-        editable=tool is not None and (tool.editable is None or bool(tool.editable)),
+        note="" if over else masked(call.note),
+        result=masked(call.note) if over else "",
+        editable=tool is not None and _is_editable(tool, call),
         progress=_progress(call, votes),
         **_choices(tool, call),
     )
@@ -89,6 +90,12 @@ def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
     except ValidationError:  # the tool has changed since; as they were stored, then
         stored: dict[str, Any] = json.loads(revision.arguments)
         return stored
+
+
+def _is_editable(tool: Tool[Any], call: Call) -> bool:
+    gate = load_gate(call.gate)
+    fields = as_editable(tool, gate).editable
+    return (fields is None or bool(fields)) and not (isinstance(gate, Ask) and gate.editors == "nobody")
 
 
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ValidationError
 from bot import again, grants
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
-from bot.gates import Ask, Deny
+from bot.gates import Ask, Deny, tally
 from bot.gathering import facts_of
-from bot.gating import gate_within, standing
+from bot.gating import ballots_of, gate_within, standing
 from bot.results import put_table
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.run import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
@@ -160,14 +160,15 @@ class CallExecutor:
             return False
         with self._core.store.read() as tx:
             votes, editors = calls.votes(tx, call.id, call.revision), calls.editors(tx, call.id)
+        asked = call.asked_at or call.created_at
+        ballots = [each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)]
         if shown.same_terms(gate):
-            return standing(shown, votes).outcome == "approved"
-        voters = [vote.person for vote in votes if vote.verb == "approve"]
-        rejected = len(votes) - len(voters)
+            return tally(shown, ballots).outcome == "approved"
+        voters = [each.person for each in ballots if each.verb == "approve"]
+        if len(ballots) - len(voters) >= gate.veto or gate.reasons not in ("never", shown.reasons):
+            return False
         try:
-            return rejected < gate.veto and self._core.authority.met(
-                gate, voters, requester=run.requester, editors=editors, channel=run.channel
-            )
+            return self._core.authority.met(gate, voters, requester=run.requester, editors=editors, channel=run.channel)
         except LookupFailedError:
             return False
 

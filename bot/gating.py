@@ -43,7 +43,12 @@ def gate_within(tx: Connection, core: Core, run: Run, tool: Tool[Any], facts: Fa
 
 def standing(gate: Ask, votes: Sequence[Vote]) -> Standing:
     """How far these votes of one revision have come."""
-    return tally(gate, [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes])
+    return tally(gate, ballots_of(votes))
+
+
+def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
+    """Stored votes as the tally counts them."""
+    return [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes]
 
 
 def weigher(gate: Ask) -> Weigh:

@@ -90,10 +90,13 @@ class Nudging:
         able = core.authority.able(gate, who, requester=run.requester, channel=run.channel)
         people = sorted(able - voted)
         ids = dict(group_ids(core, gate))
-        names = [group_mention(ids[handle]) for handle in who.groups if handle in ids]
-        names += [mention(user) for user in who.users if user in people]
-        if who.requester and run.requester in people:
-            names.append(mention(run.requester))
+        groups = [(ids[handle], core.directory.group(handle)) for handle in who.groups if handle in ids]
+        named = [user for user in who.users if user in people]
+        named += [run.requester] if who.requester and run.requester in people else []
+        names = [group_mention(group_id) for group_id, group in groups if group and not group.members & voted]
+        for _, group in groups:  # of a group in which some have voted, only the others are called
+            named += [user for user in people if group and group.members & voted and user in group.members]
+        names += [mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
         return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(core, run, gate, people)

@@ -26,6 +26,7 @@ from bot.policy_file import (
     seconds,
     sentence_for,
 )
+from bot.policy_sense import nonsense
 from bot.rules import Needs, Rule
 
 __all__ = ["Allow", "Approvers", "Ask", "Deny", "Gate", "Judged", "Policy", "PolicyError", "Stage", "Tried", "parse"]
@@ -155,6 +156,8 @@ def parse(text: str, source: str = "policy") -> Policy:
 def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], None]) -> Policy:
     """The policy that `written` means; what makes no sense as a whole is told to `problem`."""
     default = _ask("default", written.defaults, Options())
+    for key, sentence in nonsense(written.defaults, Options(), default):
+        problem(("defaults", key), sentence)
     rules: list[Rule] = []
     covered: set[str] = set()  # the effects of which no later rule sees a call
     answered: set[str] = set()  # the effects of which no call is left to the default
@@ -164,13 +167,15 @@ def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], No
         if name in names:
             problem(("rule", index, "name"), f"the name {name!r} is taken; give each rule its own")
         names.add(name)
-        for key, sentence in odd_keys(each):
+        asked = _ask(name, each, written.defaults)
+        odd = nonsense(each, written.defaults, asked) if each.verdict in ("ask", "once") else ()
+        for key, sentence in (*odd_keys(each), *odd):
             problem(("rule", index, key), sentence)
         if set(each.effect) <= covered and each.verdict != "deny":
             problem(("rule", index), "can never apply: an earlier rule takes every such call; move it up")
-        gate: Gate | None = _ask(name, each, written.defaults)
-        if each.verdict == "once" and isinstance(gate, Ask):
-            gate = gate.model_copy(update={"remember": (), "once": ONCE})
+        gate: Gate | None = asked
+        if each.verdict == "once" and asked is not None:
+            gate = asked.model_copy(update={"remember": (), "once": ONCE})
         if each.verdict in ("allow", "deny"):
             gate = Allow(rule=name) if each.verdict == "allow" else Deny(rule=name, reason=each.reason or "")
         if gate is None:

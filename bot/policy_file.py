@@ -27,7 +27,6 @@ _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
 _WORDS = {  # Pydantic's kinds of complaint in the words of the file's author
     "extra_forbidden": "unknown key; correct or remove it",
-    "missing": 'is missing; write "allow", "deny", "ask" or "once"',
     "string_type": "write it in quotes",
     "bool_type": "write true or false",
     "int_type": "write a whole number",
@@ -38,6 +37,11 @@ _WORDS = {  # Pydantic's kinds of complaint in the words of the file's author
     "list_type": "write a list, [ … ]",
     "model_type": "write a table",
     "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
+}
+_MISSING = {
+    "verdict": 'is missing; write "allow", "deny", "ask" or "once"',
+    "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
+    "after": 'does not say when; write after = "30m" in each',
 }
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
 _KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
@@ -66,6 +70,13 @@ def _lasting(value: str) -> str:
     return value
 
 
+def _names(values: list[str]) -> list[str]:
+    """A list of fields, checked."""
+    if not all(_FIELD.fullmatch(each) for each in values):
+        raise ValueError('write names of fields, as in ["amount"]')
+    return values
+
+
 People = Annotated[list[str], AfterValidator(_people)]
 Lasting = Annotated[str, AfterValidator(_lasting)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
@@ -88,7 +99,7 @@ class EscalationEntry(_Strict):
 class OfferEntry(_Strict):
     """One of `remember`."""
 
-    fields: list[str] | None = None
+    fields: Annotated[list[str], AfterValidator(_names), Field(min_length=1)] | None = None
     where: Literal["thread", "everywhere"] = "thread"
     lasts: Lasting = "1d"
     uses: Annotated[int, Field(ge=1, le=1000)] = 10
@@ -130,9 +141,7 @@ class Options(_Strict):
     @field_validator("editable")
     @classmethod
     def _editable(cls, values: list[str]) -> list[str]:
-        if not all(_FIELD.fullmatch(each) for each in values):
-            raise ValueError('write names of fields, as in ["amount"]; [] lets nobody edit')
-        return values
+        return _names(values)
 
 
 ASK_KEYS = frozenset(Options.model_fields)
@@ -228,6 +237,8 @@ def sentence_for(error: ErrorDetails) -> str:
         return f"write {error['ctx']['expected']}"
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
+    if error["type"] == "missing":
+        return _MISSING.get(str(error["loc"][-1]), "is missing")
     return _WORDS.get(error["type"], error["msg"])
 
 
@@ -239,8 +250,6 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
             yield key, f"means nothing with {verdict}; remove it"
     if rule.verdict == "once" and rule.remember is not None:
         yield "remember", 'means nothing with verdict = "once", which remembers by itself; remove it'
-    if rule.stages is not None and (rule.approvers is not None or rule.quorum is not None):
-        yield "stages", "name their own approvers and quorums; remove approvers and quorum beside them"
     if rule.remember and ((rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1):
         yield "remember", "would let one person remember what takes several to approve; remove it"
     if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot import grants
+from bot import grants, limits, repeats
 from bot.agent.planner import Proposed
 from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
@@ -22,7 +22,7 @@ from bot.gates import Allow, Ask, Deny
 from bot.gating import gate_of, next_moment
 from bot.tools import REASON_FIELD, Preview, Tool
 from storage import calls
-from storage.digest import OddValueError, parse_object
+from storage.digest import OddValueError, key_id, parse_object
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus
 
@@ -99,7 +99,12 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier
                 "REFUSED: a person rejected this very call in this request. Change it, or ask the requester.",
                 "the same call was rejected before",
             )
-    siblings = [(each.call.tool, each.revision.arguments) for each in earlier if each.revision]
+    beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
+    repeat = repeats.find(core, run, tool, arguments, beside)
+    if repeat and repeat.stands:
+        prepared.birth["same_as"] = repeat.stands.id
+        raise RefusedError(repeats.output_of(repeat.stands), repeats.SAME)
+    siblings = [(each.tool, given) for each, given in beside]
     gate = gate_of(core, run, tool, args, siblings=siblings)
     prepared.gate = gate
     match gate:
@@ -114,8 +119,10 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier
                 prepared.birth["approved_by"] = f"grant {remembered.id} of {remembered.given_by}"
             else:
                 _ask(core, run, prepared, tool, args, gate, earlier)
+                call.note = repeat.note if repeat else ""
     call.gate = dump_gate(gate)
     call.digest = fingerprint(core, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects)
+    call.key_id = key_id(core.key)
     prepared.revision = Revision(
         call_id=call.id, number=1, arguments=arguments, digest=call.digest, author="agent", created_at=call.created_at
     )
@@ -152,20 +159,8 @@ def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
 
 
 def _limits(core: Core, run: Run, pending: int) -> None:
-    if run.cards >= core.settings.max_cards:
-        raise RefusedError(
-            f"REFUSED: this request has asked people {core.settings.max_cards} times already; that is its limit.",
-            "the request reached its limit of cards",
-            tell=True,
-        )
-    with core.store.read() as tx:
-        waiting = calls.pending_of(tx, run.team, run.requester) + pending
-    if waiting >= core.settings.max_pending:
-        raise RefusedError(
-            f"REFUSED: {waiting} calls of this requester wait for a decision already; some must be decided first.",
-            f"{waiting} of your requests wait for a decision already; this one has to wait until some are decided",
-            tell=True,
-        )
+    if reached := limits.on_asking(core, run, pending):
+        raise RefusedError(reached.output, reached.note, tell=True)
 
 
 def find_place(core: Core, run: Run, gate: Ask) -> Place:

@@ -6,21 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, MutableMapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
 
 from dotenv import dotenv_values
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from bot.environment import PROXIES, exempt, oddities, split
 from bot.tools.database_config import Database, DatabasesError, read_databases
 
-_PREFIX = "COUNTERSIGN_"
-_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -78,17 +73,19 @@ class Settings(BaseModel):
         title="COUNTERSIGN_KEY",
         description="The secret behind fingerprints, 32 characters or more; unset: a key file beside the database.",
     )
+    lost_key: str | None = Field(
+        None,
+        title="COUNTERSIGN_LOST_KEY",
+        pattern="^[0-9a-f]{8}$",
+        description="The id of a key that is lost: what waits under it is closed, undone, at the start.",
+    )
     tool_modules: tuple[str, ...] = Field(
         (), title="COUNTERSIGN_TOOLS", description="Python modules with tools of your own, separated by commas."
     )
     max_turns: Count = Field(20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model.")
     max_calls: Count = Field(50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose.")
-    max_rounds: Count = Field(
-        3, title="COUNTERSIGN_MAX_ROUNDS", description="How often the plan of one run may be sent back."
-    )
-    max_cards: Count = Field(
-        10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may put before people."
-    )
+    max_rounds: Count = Field(3, title="COUNTERSIGN_MAX_ROUNDS", description="How often one plan may be sent back.")
+    max_cards: Count = Field(10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people.")
     max_tokens: int = Field(
         200_000,
         title="COUNTERSIGN_MAX_TOKENS",
@@ -96,8 +93,18 @@ class Settings(BaseModel):
         le=1_000_000_000,
         description="How many tokens, in and out, one run may use.",
     )
-    max_pending: Count = Field(
-        20, title="COUNTERSIGN_MAX_PENDING", description="How many undecided calls one requester may have."
+    max_pending: Count = Field(20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester.")
+    max_asked_per_hour: Count = Field(
+        60,
+        title="COUNTERSIGN_MAX_ASKED_PER_HOUR",
+        description="About how many calls of one requester people are asked within an hour.",
+    )
+    max_tokens_per_day: int = Field(
+        2_000_000,
+        title="COUNTERSIGN_MAX_TOKENS_PER_DAY",
+        ge=1000,
+        le=1_000_000_000,
+        description="How many tokens, in and out, the requests of one person may use in 24 hours.",
     )
     workers: int = Field(
         8, title="COUNTERSIGN_WORKERS", ge=1, le=256, description="How many runs are worked on at once."
@@ -171,7 +178,8 @@ class Settings(BaseModel):
         except DatabasesError as error:
             problems, values["databases"] = list(error.problems), ()
         try:
-            settings = cls(**values, warnings=_warnings(given))
+            known = [field.title for field in cls.model_fields.values() if field.title]
+            settings = cls(**values, warnings=tuple(oddities(given, known)))
         except ValidationError as error:
             problems += [_sentence(each) for each in error.errors(include_input=False, include_url=False)]
         path = Path(values["policy_path"]) if "policy_path" in values else None
@@ -215,7 +223,7 @@ class Settings(BaseModel):
     def _url(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        parts = _split(value)
+        parts = split(value)
         odd = parts.query or parts.fragment or parts.username or parts.password
         if parts.scheme not in ("https", "http") or not parts.hostname or odd:
             raise ValueError("it is not a plain http(s) address")
@@ -250,48 +258,12 @@ def prepare_environment(environ: MutableMapping[str, str], settings: Settings) -
     """
     for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
         environ.pop(name, None)
-    if _exempt(settings.slack_api_url, environ):
-        proxies = [environ.pop(name, "").strip() for name in _PROXIES]
+    if exempt(settings.slack_api_url, environ):
+        proxies = [environ.pop(name, "").strip() for name in PROXIES]
         for proxy in filter(None, proxies):  # the model's client honours both of these, slack_sdk neither
             environ.setdefault("ALL_PROXY", proxy)
         spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
         environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
-
-
-def _split(url: str) -> SplitResult:
-    """The parts of `url`; all empty where it is no address at all."""
-    try:
-        return urlsplit(url)
-    except ValueError:
-        return urlsplit("")
-
-
-def _exempt(url: str, environ: Mapping[str, str]) -> bool:
-    """Whether `url` is not to be reached through a proxy."""
-    host = _split(url).hostname or ""
-    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
-
-
-def _warnings(given: Mapping[str, str]) -> tuple[str, ...]:
-    """What is odd in the variables that were given, but stops nothing."""
-    found = []
-    if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
-        found.append("SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth")
-    slack = given.get("SLACK_API_URL", "https://slack.com/api/")
-    if any(each in given for each in _PROXIES):
-        how = "goes past" if _exempt(slack, given) else "goes through"
-        found.append(f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say")
-    for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
-        parts = _split(given.get(name, ""))
-        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
-            found.append(f"{name} is http: tokens and messages travel unencrypted")
-    known = [field.title for field in Settings.model_fields.values() if field.title]
-    for name in sorted(given):
-        if name.startswith(_PREFIX) and name not in known:
-            close = get_close_matches(name, known, 1)
-            found.append(f"{name} is no setting" + (f"; is {close[0]} meant?" if close else ""))
-    return tuple(found)
 
 
 def _sentence(error: ErrorDetails) -> str:

@@ -1,7 +1,8 @@
 """advance(run): one run, one step at a time, from what is written. Holds no truth of its own between steps.
 
 A step is a model turn, the execution of one call, or the decision to wait. Every write checks the fence of the claim,
-so a worker that stalled past its lease changes nothing any more.
+so a worker that stalled past its lease changes nothing any more. Claims and model turns do not wait for the disk: after
+a power failure they are simply taken again, and the outbox tells nobody of them before they are on it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from bot import turns
+from bot import limits, turns
 from bot.agent import prompt
 from bot.agent.planner import Plan, Planner, PlannerError, Reply
 from bot.carriers import Answer, Presence, Thread
@@ -57,7 +58,7 @@ class Worker:
         core, now = self._core, self._core.clock.now()
         run: Run | None = None
         try:
-            with core.store.write() as tx:
+            with core.store.write(durable=False) as tx:
                 run = runs.claim(tx, run_id, now=now, lease_until=now + timedelta(seconds=core.settings.lease))
                 # A stream left open by a crash is closed before anything else is said.
                 closed = run is not None and outbox.close_streams(tx, run_id)
@@ -163,7 +164,7 @@ class Worker:
         core = self._core
         self._presence.working(run)
         self._thread.take_in(run)
-        if over := self._over_limit(run):
+        if over := limits.on_going_on(core, run):
             return self._end(run, over)
         with core.store.read() as tx:
             transcript = turns.complete(runs.transcript(tx, run))
@@ -178,21 +179,13 @@ class Worker:
             answer.abandon()
             raise
 
-    def _over_limit(self, run: Run) -> str:
-        settings = self._core.settings
-        if run.turns >= settings.max_turns:
-            return f"I stopped: this request has taken {run.turns} turns, which is its limit."
-        if run.tokens >= settings.max_tokens:
-            return f"I stopped: this request has used {run.tokens} tokens, which is more than its limit."
-        return ""
-
     def _end(self, run: Run, text: str) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
         return self._store_reply(run, Reply(text, [item], 0), self._answer(run))
 
     def _store_reply(self, run: Run, reply: Reply, answer: Answer) -> bool:
         now = self._core.clock.now()
-        with self._core.store.write() as tx:
+        with self._core.store.write(durable=False) as tx:
             held = self._count(tx, run, reply)
             more = bool(inbox.held(tx, run.id))  # said while the model was answering: go on with that
             text = reply.text.strip() or ("" if more else "Done.")
@@ -214,7 +207,7 @@ class Worker:
         asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
         at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
         waits = bool(asked) and not at_once  # then it is suspended in the same transaction
-        with core.store.write() as tx:
+        with core.store.write(durable=False) as tx:
             held = self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
             calls.add_plan(tx, row)
             for each in prepared:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlmodel import col
 
+from storage.masking import masked_data
 from storage.models import Audit
 from storage.store import insert_into, rows
 
@@ -33,8 +34,8 @@ def record(
     call_id: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one row; `data` must be JSON and must hold no secret values."""
-    text = json.dumps(dict(data or {}), sort_keys=True, ensure_ascii=False)
+    """Append one row; `data` must be JSON and must hold no secret fields. What looks like a secret is masked."""
+    text = json.dumps(masked_data(data or {}), sort_keys=True, ensure_ascii=False)
     previous = tx.scalar(_LAST) or FIRST
     row = {
         "at": at, "run_id": run_id, "call_id": call_id, "actor": actor, "event": event, "data": text,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, func, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage.models import Call, Plan, Revision, Run, Vote, values
@@ -46,14 +46,43 @@ _DUE = (
     .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
     .order_by(col(Call.deadline), col(Call.position))
 )
-# Counted here, not by SQLite: asked for pending ones, it would look through every pending call of everybody.
-_OPEN_OF = (
-    select(col(Call.status))
+# A filter, not a condition: for that, SQLite would look through every pending call of everybody.
+_PENDING_OF = (
+    select(func.count().filter(col(Call.status) == CallStatus.PENDING))
     .select_from(Run)
     .join(Call, col(Run.id) == col(Call.run_id))
     .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
     .where(col(Run.status).in_(UNFINISHED))
 )
+# Runs that have not moved since then hold nothing that was asked since.
+_ASKED_SINCE = (
+    select(col(Call.asked_at))
+    .select_from(Run)
+    .join(Call, col(Run.id) == col(Call.run_id))
+    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"))
+    .where(or_(col(Run.updated_at) > bindparam("since_"), col(Run.status).in_(UNFINISHED)))
+    .where(col(Call.asked_at) > bindparam("since_"))
+    .order_by(col(Call.asked_at).desc())
+    .limit(1)
+    .offset(bindparam("earlier_"))
+)
+_SAME_BEFORE = (
+    select(Call)
+    .join(Plan, col(Plan.id) == col(Call.plan_id))
+    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
+    .where(col(Call.run_id) == _ID, col(Call.tool) == bindparam("tool_"), col(Call.status) != CallStatus.REFUSED)
+    .where(col(Revision.arguments) == bindparam("arguments_"))
+    .order_by(col(Plan.turn), col(Call.position))
+)
+_IN_ORDER = (
+    select(Call)
+    .join(Plan, col(Plan.id) == col(Call.plan_id))
+    .where(col(Call.run_id) == _ID)
+    .order_by(col(Plan.turn), col(Call.position))
+)
+_OPEN = col(Call.status).in_((CallStatus.PENDING, CallStatus.APPROVED))
+_OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(Call.key_id))
+_OPEN_UNDER = select(Call).where(_OPEN, col(Call.key_id) == _ID)
 _TO_TELL = (
     select(Call)
     .where(col(Call.status) == CallStatus.PENDING, col(Call.next_at) <= bindparam("now_"))
@@ -179,8 +208,34 @@ def told(tx: Connection, call: Call, *, stage: int, moments: int, next_at: datet
 
 def pending_of(tx: Connection, team: str, requester: str) -> int:
     """How many calls of this requester wait for people."""
-    found = tx.scalars(_OPEN_OF, {"team_": team, "requester_": requester})
-    return sum(status is CallStatus.PENDING for status in found)
+    return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
+
+
+def last_asked(tx: Connection, team: str, requester: str, number: int, since: datetime) -> datetime | None:
+    """When people were asked about the last but `number` of this requester's calls; None if not after `since`."""
+    values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
+    return tx.scalar(_ASKED_SINCE, values_)
+
+
+def same_before(tx: Connection, run_id: str, tool: str, arguments: str) -> list[Call]:
+    """The run's calls of this tool with these canonical arguments, in the order they were proposed; none refused."""
+    return rows(tx, Call, _SAME_BEFORE, id_=run_id, tool_=tool, arguments_=arguments)
+
+
+def after(tx: Connection, call: Call) -> list[Call]:
+    """The calls of the same run that were proposed after this one, in order."""
+    found = rows(tx, Call, _IN_ORDER, id_=call.run_id)
+    return found[[each.id for each in found].index(call.id) + 1 :]
+
+
+def open_by_key(tx: Connection) -> dict[str, int]:
+    """How many pending and approved calls there are under each key id."""
+    return {str(row[0]): int(row[1]) for row in tx.execute(_OPEN_BY_KEY)}
+
+
+def open_under(tx: Connection, key: str) -> list[Call]:
+    """The pending and approved calls under this key id."""
+    return rows(tx, Call, _OPEN_UNDER, id_=key)
 
 
 def rejected_before(tx: Connection, run_id: str, tool: str, arguments: str) -> bool:

@@ -112,6 +112,11 @@ def digest(
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 
+def key_id(key: bytes) -> str:
+    """Eight hex digits by which a key is told from others; they tell nothing of it."""
+    return hashlib.sha256(b"countersign key id\0" + key).hexdigest()[:8]
+
+
 def load_key(path: Path) -> bytes:
     """The key in `path` (0600), made on first use; processes that race to make it all read the same one.
 

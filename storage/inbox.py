@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 from sqlmodel import col
 
 from storage.models import Delivery, values
-from storage.store import first, insert_once, readable, rows
+from storage.store import insert_once, readable, rows
 
 CLICKS = ("action", "submission")
 _NEW = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
@@ -21,6 +21,18 @@ _OLDEST_CLICK = select(func.min(col(Delivery.received_at))).where(
     col(Delivery.status) == "new", col(Delivery.kind).in_(CLICKS)
 )
 _SETTLE = update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(status="done", note=bindparam("note_"))
+_STATUS = select(col(Delivery.status)).where(col(Delivery.seq) == bindparam("seq_"))
+_HOLD = (
+    update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(status="held", run_id=bindparam("run_id_"))
+)
+_BY_KEY = select(col(Delivery.seq)).where(col(Delivery.key) == bindparam("key_"))
+_NEWEST_TAKEN = (
+    select(col(Delivery.key))
+    .where(*(col(getattr(Delivery, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+    .where(col(Delivery.kind) == "message", col(Delivery.status) == "done", col(Delivery.run_id).is_not(None))
+    .order_by(col(Delivery.seq).desc())
+    .limit(1)
+)
 
 
 def store(tx: Connection, delivery: Delivery) -> bool:
@@ -35,7 +47,7 @@ def new(tx: Connection) -> list[Delivery]:
 
 def is_new(tx: Connection, delivery: Delivery) -> bool:
     """Whether nobody has taken it in since it was read."""
-    return tx.scalar(select(col(Delivery.status)).where(col(Delivery.seq) == delivery.seq)) == "new"
+    return tx.scalar(_STATUS, {"seq_": delivery.seq}) == "new"
 
 
 def held(tx: Connection, run_id: str) -> list[Delivery]:
@@ -55,7 +67,7 @@ def settle(tx: Connection, delivery: Delivery, note: str) -> None:
 
 def hold(tx: Connection, delivery: Delivery, run_id: str) -> None:
     """It waits for the run's next model turn."""
-    tx.execute(update(Delivery).where(col(Delivery.seq) == delivery.seq).values(status="held", run_id=run_id))
+    tx.execute(_HOLD, {"seq_": delivery.seq, "run_id_": run_id})
 
 
 def stumble(tx: Connection, delivery: Delivery, error: str, *, limit: int) -> bool:
@@ -71,18 +83,10 @@ def stumble(tx: Connection, delivery: Delivery, error: str, *, limit: int) -> bo
 
 def newest_taken(tx: Connection, team: str, channel: str, thread_ts: str) -> str:
     """The Slack ts of the newest message of a thread that is in its transcript, or ""."""
-    where = (
-        col(Delivery.kind) == "message",
-        col(Delivery.team) == team,
-        col(Delivery.channel) == channel,
-        col(Delivery.thread_ts) == thread_ts,
-        col(Delivery.status) == "done",
-        col(Delivery.run_id).is_not(None),
-    )
-    found = first(tx, Delivery, select(Delivery).where(*where).order_by(col(Delivery.seq).desc()).limit(1))
-    return found.key.rsplit(":", 1)[1] if found else ""
+    key: str | None = tx.scalar(_NEWEST_TAKEN, {"team_": team, "channel_": channel, "thread_ts_": thread_ts})
+    return key.rsplit(":", 1)[1] if key else ""
 
 
 def has(tx: Connection, key: str) -> bool:
     """Whether a delivery of that key was stored."""
-    return first(tx, Delivery, select(Delivery).where(col(Delivery.key) == key)) is not None
+    return tx.scalar(_BY_KEY, {"key_": key}) is not None

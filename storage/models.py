@@ -168,6 +168,7 @@ class Call(SQLModel, table=True):
     status: CallStatus = _status(CallStatus, index=False)  # ix_call_due begins with it
     revision: int = 1
     digest: str = ""  # of the current revision: exactly what would run
+    key_id: str = ""  # of the key the digest was made with
     gate: str = _text("{}")  # JSON of the gate that was shown
     deadline: datetime | None = _time(nullable=True)
     asked_at: datetime | None = _time(nullable=True)  # reminders and escalations are counted from here

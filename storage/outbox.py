@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, func, select, update
+from sqlalchemy import Connection, Update, bindparam, case, func, select, update
 from sqlmodel import col
 
 from storage.models import Message, Run, values
@@ -27,6 +28,27 @@ _REDRAW = (
     .where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card")
     .values(wanted=col(Message.wanted) + 1, status=case((_STANDS, "stale"), else_=col(Message.status)))
 )
+_SENT = (
+    update(Message)
+    .where(col(Message.seq) == bindparam("seq_"))
+    .values(
+        status=case((col(Message.wanted) > bindparam("shown"), "stale"), else_="sent"),
+        **{name: bindparam(name) for name in ("ts", "shown", "attempts", "due_at", "error")},
+    )
+)
+_CLOSE_STREAMS = (
+    update(Message)
+    .where(col(Message.run_id) == bindparam("run_id_"), col(Message.status) == "streaming")
+    .values(status="closing", body=json.dumps({"text": "", "streamed": False}))
+)
+
+
+@cache
+def _columns(names: tuple[str, ...]) -> Update:
+    """The update that writes these columns of one message; built once."""
+    return (
+        update(Message).where(col(Message.seq) == bindparam("seq_")).values({name: bindparam(name) for name in names})
+    )
 
 
 def put(tx: Connection, message: Message) -> None:
@@ -70,8 +92,7 @@ def redraw(tx: Connection, plan_id: str) -> None:
 
 def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
-    status = case((col(Message.wanted) > shown, "stale"), else_="sent")
-    change(tx, row, status=status, ts=ts, shown=shown, attempts=0, due_at=None, error="")
+    tx.execute(_SENT, {"seq_": row.seq, "ts": ts, "shown": shown, "attempts": 0, "due_at": None, "error": ""})
 
 
 def channels_due(tx: Connection, now: datetime) -> set[str]:
@@ -107,7 +128,7 @@ def next_due(tx: Connection) -> datetime | None:
 
 def change(tx: Connection, row: Message, **columns: Any) -> None:
     """Write columns of one message."""
-    tx.execute(update(Message).where(col(Message.seq) == row.seq).values(**columns))
+    tx.execute(_columns(tuple(columns)), {"seq_": row.seq, **columns})
 
 
 def by_key(tx: Connection, key: str) -> Message | None:
@@ -146,9 +167,7 @@ def body(row: Message) -> dict[str, Any]:
 
 def close_streams(tx: Connection, run_id: str) -> bool:
     """Streams of this run that nobody writes to any more are to be closed, their words withdrawn; True if any are."""
-    where = (col(Message.run_id) == run_id, col(Message.status) == "streaming")
-    withdrawn = dump({"text": "", "streamed": False})
-    return tx.execute(update(Message).where(*where).values(status="closing", body=withdrawn)).rowcount > 0
+    return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id}).rowcount > 0
 
 
 def is_streaming(tx: Connection, row: Message) -> bool:

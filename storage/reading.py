@@ -34,7 +34,7 @@ class ReadOnly(Store):
         return sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
 
     @contextmanager
-    def write(self) -> Iterator[NoReturn]:
+    def write(self, *, durable: bool = True) -> Iterator[NoReturn]:
         """Raises TypeError: nothing is written here."""
         raise TypeError("this database is only read")
         yield  # makes it the generator that its kind is

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Update, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves
@@ -23,11 +24,22 @@ _IN_THREAD = (
     .order_by(col(Run.created_at).desc(), col(Run.id))
     .limit(1)
 )
+_TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
+    col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
+    or_(col(Run.updated_at) > bindparam("since_"), col(Run.status) == RunStatus.RUNNING),
+)  # fmt: skip
 _TRANSCRIPT = (
     select(col(Item.body))
     .where(*(col(getattr(Item, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
     .order_by(col(Item.seq))
 )
+_NEXT_FENCE = update(Run).where(col(Run.id) == bindparam("id_")).values(fence=col(Run.fence) + 1)
+
+
+@cache
+def _columns(names: tuple[str, ...]) -> Update:
+    """The update that writes these columns of one run; built once."""
+    return update(Run).where(col(Run.id) == bindparam("id_")).values({name: bindparam(name) for name in names})
 
 
 def get(tx: Connection, run_id: str) -> Run | None:
@@ -57,7 +69,7 @@ def claim(tx: Connection, run_id: str, *, now: datetime, lease_until: datetime) 
         return None
     if not moves.run(tx, run, RunStatus.RUNNING, at=now, fence=run.fence, lease_until=lease_until):
         return None
-    tx.execute(update(Run).where(col(Run.id) == run_id).values(fence=run.fence + 1))
+    tx.execute(_NEXT_FENCE, {"id_": run_id})
     return get(tx, run_id)
 
 
@@ -88,7 +100,12 @@ def cut_short(tx: Connection) -> list[Run]:
 
 def count(tx: Connection, run: Run, **columns: int) -> None:
     """Set counters (turns, calls, cards, tokens, rounds)."""
-    tx.execute(update(Run).where(col(Run.id) == run.id).values(**columns))
+    tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
+
+
+def tokens_since(tx: Connection, run: Run, since: datetime) -> int:
+    """Tokens of all runs of this run's requester that have moved since then; each counts as a whole."""
+    return int(tx.scalar(_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since}) or 0)
 
 
 def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> None:
@@ -103,7 +120,8 @@ def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> N
 def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:
     """Every item of the run's thread, in order."""
     found = tx.scalars(_TRANSCRIPT, {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts})
-    return [json.loads(body) for body in found]
+    items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")  # at once: several times as fast as one by one
+    return items
 
 
 def close_plan(tx: Connection, run: Run, plan: Plan, *, at: datetime) -> bool:

@@ -17,7 +17,8 @@ OPEN = (C.PENDING, C.APPROVED)
 COUNTED = (*OPEN, C.RUNNING, C.SUCCEEDED, C.UNKNOWN)
 _COUNTED = (
     select(
-        col(Call.id), col(Call.status), col(Call.created_at), col(Call.finished_at), col(Revision.arguments),
+        col(Call.id), col(Call.status), col(Call.created_at), col(Call.finished_at), col(Call.decided_at),
+        col(Revision.arguments),
     )
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
@@ -30,7 +31,7 @@ _COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One call that counts: when it ended or began, None while it is open, and its arguments (canonical JSON)."""
+    """One call that counts: when it ended or was decided, None until then, and its arguments (canonical JSON)."""
 
     at: datetime | None
     arguments: str
@@ -42,9 +43,10 @@ def counted(tx: Connection, team: str, requester: str, tool: str, *, beside: Cal
     `beside`: a call about to run. It does not count against itself, and an open one born after it gives way to it.
     """
     found = tx.execute(_COUNTED, {"team_": team, "requester_": requester, "tool_": tool})
-    for call_id, status, created_at, finished_at, arguments in found:
+    for call_id, status, created_at, finished_at, decided_at, arguments in found:
         if beside is not None:
             later = (created_at, call_id) > (beside.created_at, beside.id)
             if call_id == beside.id or (later and status in OPEN):
                 continue
-        yield Counted(None if status in OPEN else finished_at or created_at, arguments)
+        ended = None if status in (*OPEN, C.RUNNING) else finished_at or decided_at or created_at
+        yield Counted(ended, arguments)

@@ -19,6 +19,7 @@ PRAGMAS = (
     "PRAGMA recursive_triggers=ON",  # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
 )
 WRITE = "countersign_write"  # execution option: this connection begins IMMEDIATE
+SOFT = "countersign_soft"  # execution option: its commit does not wait for the disk
 
 
 class AlreadyRunningError(Exception):
@@ -36,8 +37,13 @@ def prepare(engine: Engine) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        immediate = connection.get_execution_options().get(WRITE, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN DEFERRED")
+        options = connection.get_execution_options()
+        raw: Any = connection.connection.driver_connection
+        if not options.get(WRITE, False):
+            raw.execute("BEGIN DEFERRED")  # takes no lock, so there is nothing for SQLAlchemy to translate
+            return
+        raw.execute(f"PRAGMA synchronous={'NORMAL' if options.get(SOFT, False) else 'FULL'}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def append_only_triggers() -> list[str]:
@@ -65,6 +71,18 @@ def lock(path: Path) -> IO[Any]:
     handle.write(str(os.getpid()))
     handle.flush()
     return handle
+
+
+def sync(path: Path) -> None:
+    """Return once everything committed to the database at `path` is on the disk."""
+    try:
+        log = os.open(f"{path}-wal", os.O_RDONLY)  # SQLite's locks are on other files, so closing this one drops none
+    except FileNotFoundError:  # written back into the database, which SQLite did wait for
+        return
+    try:
+        os.fsync(log)
+    finally:
+        os.close(log)
 
 
 def copy_to(engine: Engine, target: Path) -> None:

@@ -42,14 +42,17 @@ class Store:
         if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
             raise ValueError("DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db")
         self.path = Path(parsed.database)
+        self._file = self.path  # as SQLite knows it once it is open, links followed
         self.engine: Engine = create_engine(url, pool_size=16, max_overflow=32)
         sqlite.prepare(self.engine)
         self._writer = threading.Lock()
+        self._soft = False  # something committed may not be on the disk yet
         self._lock: IO[Any] | None = None
 
     def open(self, *, exclusive: bool = True) -> Store:
         """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.resolve()
         if exclusive:
             self._lock = sqlite.lock(self.path)
         try:
@@ -67,12 +70,26 @@ class Store:
             self._lock = None
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that may write; commits at the end, rolls back on an exception."""
+    def write(self, *, durable: bool = True) -> Iterator[Connection]:
+        """A transaction that may write; commits at the end, rolls back on an exception.
+
+        One that is not `durable` outlives this process, but not a power failure before the next durable one (which
+        takes all earlier ones along) or `harden`: for steps of which nobody outside has been told anything. A process
+        that shares its database commits durably always, for it cannot know what the others tell.
+        """
+        soft = not durable and self._lock is not None
         with self._writer, self.engine.connect() as connection:
-            connection = connection.execution_options(**{sqlite.WRITE: True})
+            connection = connection.execution_options(**{sqlite.WRITE: True, sqlite.SOFT: soft})
             with connection.begin():
                 yield connection
+            self._soft = self._soft or soft  # a durable one that changed nothing waited for nothing
+
+    def harden(self) -> None:
+        """Return once all that was committed is on the disk: before anybody outside is told of it."""
+        with self._writer:
+            if self._soft:
+                sqlite.sync(self._file)
+                self._soft = False
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -88,9 +105,11 @@ def rows(tx: Connection, model: type[M], statement: Select[Any], **parameters: A
     """
     new = manager_of_class(model).new_instance
     found: list[M] = []
-    for row in tx.execute(statement, parameters):
+    result = tx.execute(statement, parameters)
+    names = tuple(result.keys())
+    for row in result:
         instance: M = new()
-        instance.__dict__.update(row._mapping)
+        instance.__dict__.update(zip(names, row, strict=True))
         found.append(instance)
     return found
 

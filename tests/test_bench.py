@@ -11,7 +11,7 @@ import pytest
 
 from bench import clicks, floor, pause, pending, report, resume
 from bench.__main__ import MEASUREMENTS, main
-from bench.commits import within
+from bench.commits import Span, within
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
 
 Measured = Callable[[Measurement], dict[str, Figure]]
@@ -46,6 +46,7 @@ def test_a_pause_and_its_resumption(measured: Measured) -> None:
     """Warm and fresh at three lengths of history; the number of commits is the same whatever the history."""
     found = measured(resume.measure)
     assert {each.value for name, each in found.items() if name.startswith("resume.commits")} == {8}
+    assert {each.value for name, each in found.items() if name.startswith("resume.durable")} == {4}
     for items in resume.HISTORY:
         assert found[f"resume.fresh.{items}"].value > 0
         assert 1 < found[f"resume.warm.{items}.ratio"].value < 10_000
@@ -91,6 +92,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     said = json.loads(file.read_text())
     assert [each["name"] for each in said["figures"]] == ["floor.raw", "floor.sqlmodel"]
     assert said["machine"]["disk"] != "unknown disk"
+    assert said["machine"]["others"].endswith("%")
     printed = capsys.readouterr().out
     assert all(f"| {each['what']}" in printed for each in said["figures"])
     assert said["machine"]["date"] in printed
@@ -131,14 +133,16 @@ def test_numbers_as_they_are_written() -> None:
     assert table([figure]).splitlines()[2] == "| some thing | 2 ms   | 1 – 3  | ≤ 2 ms ✓ |"
     assert [written(value, "×") for value in (0.123, 12.34, 1234.5)] == ["0.12×", "12.3×", "1,234×"]
     assert [percentile(list(range(1, 51)), percent) for percent in (50, 99, 100)] == [25, 50, 50]
-    assert within([(0, 2), (1, 3), (5, 6), (8, 20)], 1, 10) == 2 + 1 + 2
+    spans = [Span(began, ended, True, "loop") for began, ended in [(0, 2), (1, 3), (5, 6), (8, 20)]]
+    assert within(spans, 1, 10) == 2 + 1 + 2
+    assert within([*spans, Span(3, 5, True, "outbox_0")], 1, 10) == 2 + 1 + 2
 
 
 def test_the_page_keeps_the_table(tmp_path: Path) -> None:
     """--update-docs replaces what is between the markers and nothing else; a page without markers is refused."""
     page = tmp_path / "performance.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", "utf-8")
-    about = report.machine(tmp_path)
+    about = report.machine(tmp_path, report.Others())
     report.update_docs(about, [Figure("a", "some thing", 1.0, "ms")], page)
     text = page.read_text("utf-8")
     assert text.startswith(f"before\n{report.BEGIN}\n")
@@ -155,5 +159,5 @@ def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
     text = report.DOCS.read_text("utf-8")
     copy = tmp_path / "copy.md"
     copy.write_text(text, "utf-8")
-    report.update_docs(report.machine(tmp_path), [], copy)
+    report.update_docs(report.machine(tmp_path, report.Others()), [], copy)
     assert all(f"`{name}`" in text for name in MEASUREMENTS)

@@ -1,8 +1,9 @@
 """The slash command `/approvals`: questions about approvals, answered to whoever asks and to nobody else.
 
-It only reads, so nothing is stored in the inbox: an answer that is lost can be asked for again, and no run hangs on
-it. It is acknowledged first; people are looked up after that, on threads of its own, so that a slow Slack holds up no
-other acknowledgement. The answer goes to the response_url, which also reaches channels that the bot is not in.
+It reads, but for `revoke`, which is one transaction of its own; so nothing is stored in the inbox: an answer that is
+lost can be asked for again, and no run hangs on it. It is acknowledged first; people are looked up after that, on
+threads of its own, so that a slow Slack holds up no other acknowledgement. The answer goes to the response_url, which
+also reaches channels that the bot is not in.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from slack_bolt import App
 
+from bot import grants
 from bot.authority import LookupFailedError
 from bot.core import Core
 from bot.explaining import explain
@@ -96,10 +98,22 @@ def _help(_core: Core, _asked: Asked) -> str:
     return "\n".join(["You can ask me:", *(f"• {escape(line)}" for line in lines)])
 
 
+def _grants(core: Core, asked: Asked) -> str:
+    return grants.listed(core, asked.person)
+
+
+def _revoke(core: Core, asked: Asked) -> str:
+    if len(asked.words) != 1:
+        raise MistypedError("Name one remembered approval by its id.")
+    return grants.revoke(core, asked.words[0].strip("`"), asked.person)
+
+
 QUESTIONS: dict[str, Question] = {
     "explain": Question(
         "explain <tool> key=value …", "what would become of this call if you asked for it here, and why", _explain
     ),
+    "grants": Question("grants", "what is remembered for you, and what you had remembered", _grants),
+    "revoke": Question("revoke <id>", "end a remembered approval: the next such call is asked again", _revoke),
     "help": Question("help", "this list", _help),
 }
 

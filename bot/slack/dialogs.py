@@ -9,7 +9,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.authority import No, Yes
-from bot.core import Core, load_gate, readable_arguments
+from bot.core import Core, as_editable, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
 from bot.gates import Ask
 from bot.judging import Judge, pending_on, words_for
@@ -84,6 +84,7 @@ class Dialogs:
                     return None, sentences.stale_card()
                 both = isinstance(gate, Ask) and gate.editor_counts
                 arguments = readable_arguments(tool, shown.revision.arguments)
+                tool = as_editable(tool, gate)
                 view = edit_modal(tool, arguments, call_id=target, revision=shown.call.revision, save_and_approve=both)
         return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
 
@@ -129,7 +130,7 @@ class Dialogs:
             run = runs.get(tx, shown.call.run_id) if shown else None
         if shown is None or run is None or not first:
             return {}
-        tool = self._core.tools.tools[shown.call.tool]
+        tool = as_editable(self._core.tools.tools[shown.call.tool], load_gate(shown.call.gate))
         parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
         if isinstance(parsed, FieldErrors):
             return parsed.errors

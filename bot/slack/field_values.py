@@ -1,6 +1,7 @@
 """Arguments as a person reads them, and what differs between two versions of them. Pure; it knows no blocks.
 
-Secrets never leave this file: they come out as a mask of fixed length, changed or not.
+Secrets never leave this file: they come out as a mask of fixed length, changed or not; so does what looks like one
+inside another value.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from bot.slack.field_kinds import Kind, Mark, Slot, lookup, slots
 from bot.slack.views import Value
 from bot.slack.visible import visible
 from bot.tools import Tool
+from storage.masking import MASK, masked
 
-MASK = "••••••••"
 UNSET = "—"
 EMPTY = "(empty)"
 _SHORT_LIST = 60  # characters up to which a list stands on one line
@@ -47,7 +48,11 @@ def same(one: Any, other: Any) -> bool:
 
 
 def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
-    """One JSON value as plain text: nothing in it is cut, hidden characters are made visible."""
+    """One JSON value as plain text: nothing in it is cut, secrets are masked, hidden characters are made visible."""
+    return masked(_readable(value, kind))
+
+
+def _readable(value: Any, kind: Kind = Kind.TEXT) -> str:
     match value:
         case None | Mark.ABSENT:
             return UNSET
@@ -116,7 +121,7 @@ def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _
 
 def _raw(value: Any) -> str:
     """The value as JSON, for what reads alike but is not."""
-    return "(not given)" if value is Mark.ABSENT else visible(json.dumps(value, ensure_ascii=False))
+    return "(not given)" if value is Mark.ABSENT else masked(visible(json.dumps(value, ensure_ascii=False)))
 
 
 def _text(value: str, kind: Kind) -> str:
@@ -150,7 +155,7 @@ def _zone(at: time) -> str:
 def _list(items: list[Any]) -> str:
     if not items:
         return "(empty list)"
-    texts = [readable(item) for item in items]
+    texts = [_readable(item) for item in items]
     if any(isinstance(item, dict | list) for item in items) or any("\n" in text for text in texts):
         return visible(json.dumps(items, indent=2, ensure_ascii=False))
     line = ", ".join(texts)

@@ -48,11 +48,8 @@ class Listeners:
         self._dialogs = dialogs
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
         app.middleware(self._store)
-        app.event(re.compile(".*"))(lambda: None)  # Bolt has acknowledged; the middleware has stored
-        for name in DIALOGS:
+        for name in (*DIALOGS, "more"):  # of a menu's choices, those come here that were not stored
             app.action(name)(self._open)
-        app.action("more")(self._chosen)
-        app.action(re.compile(".*"))(lambda ack: ack())
         app.view(re.compile(".*"))(self._submit)
         self._commands = Commands(core, app)
         app.error(self._error)
@@ -63,15 +60,19 @@ class Listeners:
         self._checks.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
-        """Before any acknowledgement: what another workspace sends is dropped, what is ours is in the database."""
+        """What another workspace sends is dropped, what is ours is acknowledged once it is in the database.
+
+        It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
+        """
         delivery = read(body, self._core.identity.team)
         team = delivery.team if delivery else body.get("team_id") if "command" in body else self._core.identity.team
         if team != self._core.identity.team:
             log.warning("dropped a delivery of another workspace")
-            return BoltResponse(status=200)
-        if delivery is not None:
+        elif delivery is None:
+            return next()
+        else:
             self._keep(delivery)
-        return next()
+        return BoltResponse(status=200)
 
     def _keep(self, delivery: Delivery) -> None:
         with self._core.store.write() as tx:
@@ -84,12 +85,6 @@ class Listeners:
         """A button that opens a dialog."""
         ack()
         self._dialogs.open(self._client, body)
-
-    def _chosen(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
-        """A choice from a card's menu: a dialog, or stored already."""
-        ack()
-        if opens_dialog(body["actions"][0]):
-            self._dialogs.open(self._client, body)
 
     def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """A submitted dialog: errors at the fields, or stored and closed."""

@@ -133,6 +133,8 @@ class Outbox:
                 outbox.change(tx, row, status="failed", error=str(error)[:300], due_at=None)
 
     def _dispatch(self, row: Message) -> None:
+        if row.kind in ("private", "file") or row.status == "closing":
+            self._core.store.harden()  # what Slack is told of is on the disk
         if row.kind == "private":
             self._posting.private(row)
             self._sent(row, "", shown=row.wanted)
@@ -156,6 +158,7 @@ class Outbox:
         drawn, version = draw(self._core, row)
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="sending")
+        self._core.store.harden()
         row.status = "sending"
         response = self._client.chat_postMessage(
             channel=row.channel,
@@ -176,6 +179,7 @@ class Outbox:
 
     def _update(self, row: Message) -> None:
         drawn, version = draw(self._core, row)
+        self._core.store.harden()
         self._client.chat_update(channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks)
         self._sent(row, row.ts, shown=version)
 

@@ -13,13 +13,14 @@ from datetime import datetime
 
 from bot.slack.text import channel_mention, escape, mention, plain, when
 from bot.slack.visible import visible
+from storage.masking import masked
 
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
 
 
 def said(text: str, limit: int = 300) -> str:
-    """Somebody else's words for mrkdwn: hidden characters shown, on one line, bounded, escaped."""
-    return escape(plain(visible(" ".join(text.split())), limit))
+    """Somebody else's words for mrkdwn: secrets masked, hidden characters shown, on one line, bounded, escaped."""
+    return escape(plain(visible(" ".join(masked(text).split())), limit))
 
 
 def past(verb: str) -> str:

@@ -59,7 +59,7 @@ class SlackThread:
         self._store(run, waiting, items)
 
     def _store(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:
-        with self._core.store.write() as tx:
+        with self._core.store.write(durable=False) as tx:  # lost, it would be taken in again
             held = runs.held_by(tx, run.id, run.fence)
             for item in items:
                 runs.append(tx, held, item, at=self._core.clock.now())

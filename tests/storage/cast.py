@@ -123,6 +123,7 @@ def make_core(store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], po
         max_cards=1000,
         max_calls=1000,
         max_pending=1000,
+        max_asked_per_hour=1000,
         max_turns=1000,
     )  # fmt: skip
     return Core(

@@ -101,6 +101,54 @@ def test_pending_calls_of_one_requester(world: World, kit: Kit, limits: Callable
     world.card(SUPPORT, third)
 
 
+def test_calls_asked_within_an_hour(world: World, limits: Callable[..., None]) -> None:
+    """People are asked about so many calls of one requester in an hour, decided or not; then there is room again."""
+    world.clock.advance(3601)
+    limits(max_asked_per_hour=2)
+    world.planner.script(Turn(calls=[("note", {"text": f"of the hour {n}"}) for n in range(3)]))
+    first = world.person("ben").say(SUPPORT, "@bot three, please")
+    world.said(SUPPORT, first, "2 calls of yours within the last hour, which is the limit; ask me again in 60 minutes")
+    world.settle()
+    assert [c.status for c in world.calls_in(first)] == [C.PENDING, C.PENDING, C.REFUSED]
+    world.planner.script(Turn(calls=[("note", {"text": "of somebody else"})]))
+    world.card(SUPPORT, world.person("dan").say(SUPPORT, "@bot mine"))
+
+    world.clock.advance(1200)
+    world.planner.script(Turn(calls=[("note", {"text": "one too many"})]), Turn(text="Not now."))
+    second = world.person("ben").say(SUPPORT, "@bot another")
+    world.said(SUPPORT, second, "ask me again in 40 minutes")
+    world.said(SUPPORT, second, "Not now.")
+    assert "room again in 40 minutes" in world.outputs()[-1]["output"]
+
+    world.planner.script(Turn(text="Closed."), Turn(text="Closed."))
+    world.clock.advance(2401)
+    world.said(SUPPORT, first, "Closed.")
+    world.planner.script(Turn(calls=[("note", {"text": "of the next hour"})]))
+    world.card(SUPPORT, world.person("ben").say(SUPPORT, "@bot now?"))
+
+
+def test_tokens_within_a_day(world: World, limits: Callable[..., None]) -> None:
+    """Who has used up a day's tokens is told so in every thread, and the model is not asked; others are served."""
+    world.clock.advance(25 * 3600)
+    limits(max_tokens_per_day=1)
+    world.planner.script(peeks("the last words of the day"))
+    first = world.person("cleo").say(SUPPORT, "@bot spend")
+    world.said(SUPPORT, first, "of the last 24 hours have used")
+    world.settle()
+    asked = len(world.planner.requests)
+    second = world.person("cleo").say(SUPPORT, "@bot spend more")
+    world.said(SUPPORT, second, "one person's limit is 1. Ask me again later.")
+    world.settle()
+    assert len(world.planner.requests) == asked
+    assert [world.run_in(thread).status for thread in (first, second)] == [RunStatus.COMPLETED] * 2
+    world.planner.script(Turn(text="At your service."))
+    world.said(SUPPORT, world.person("dan").say(SUPPORT, "@bot hello"), "At your service.")
+    world.clock.advance(25 * 3600)
+    world.planner.script(Turn(text="A new day."))
+    world.person("cleo").say(SUPPORT, "@bot and now", second)
+    world.said(SUPPORT, second, "A new day.")
+
+
 @pytest.mark.parametrize(("who", "channel"), [("gus", SUPPORT), ("eve", PARTNERS)])
 def test_strangers_are_told_privately(world: World, who: str, channel: str) -> None:
     """A guest and somebody of another company are told so, and nobody else sees it; there is no run (A04)."""

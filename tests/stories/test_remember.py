@@ -22,11 +22,22 @@ approvers = ["@shop-leads"]
 [[rule]]
 tool = ["note", "wipe"]
 verdict = "ask"
-remember = [{}, {fields = [], where = "everywhere", lasts = "2h", uses = 2}]
+remember = [{}]
+
+[[rule]]
+tool = "login"
+verdict = "ask"
+remember = [{fields = ["account"], where = "everywhere", lasts = "2h", uses = 2}]
 
 [[rule]]
 tool = "put"
 verdict = "once"
+editable = []
+
+[[rule]]
+tool = "refund_order"
+verdict = "ask"
+editable = ["amount"]
 
 [[rule]]
 tool = "async_note"
@@ -63,9 +74,14 @@ def approve(world: World, thread: str, *, note: str = "", offer: int | None = No
     return outcome
 
 
-def done(world: World, text: str, tool: str = "note", who: str = "ben") -> tuple[str, list[CallStatus]]:
+def login(password: str, account: str = "shop") -> tuple[str, dict[str, str]]:
+    """A call with two fields."""
+    return ("login", {"account": account, "password": password})
+
+
+def done(world: World, call: tuple[str, dict[str, str]], who: str = "ben") -> tuple[str, list[CallStatus]]:
     """Ask for a call that needs nobody, wait for the end; the thread and how its calls stand."""
-    thread = ask(world, (tool, {"text": text}), who=who)
+    thread = ask(world, call, who=who)
     world.said(SUPPORT, thread, "That is all.", who)
     world.settle()
     return thread, [call.status for call in world.calls_in(thread)]
@@ -124,22 +140,45 @@ def _turns(text: str, answer: str) -> list[Any]:
 
 
 def test_remembered_everywhere(made: tuple[World, Kit]) -> None:
-    """Any arguments, twice, for two hours: then it is asked again, and a restart changes nothing."""
+    """The same account, twice, for two hours, also after a restart: then it is asked again, as another account is."""
     world, kit = made
-    thread = ask(world, ("note", {"text": "first"}))
-    approve(world, thread, offer=1)
+    thread = ask(world, login("first"))
+    approve(world, thread, offer=0)
     world.said(SUPPORT, thread, "That is all.")
-    assert done(world, "second")[1] == [C.SUCCEEDED]
+    assert done(world, login("second"))[1] == [C.SUCCEEDED]
     world.restart()
-    assert done(world, "third")[1] == [C.SUCCEEDED]
-    used_up = ask(world, ("note", {"text": "fourth"}))
+    assert done(world, login("third"))[1] == [C.SUCCEEDED]
+    used_up = ask(world, login("fourth"))
     world.card(SUPPORT, used_up)
-    approve(world, used_up, offer=1)
+    approve(world, used_up, offer=0)
     world.said(SUPPORT, used_up, "That is all.")
     world.clock.advance(2 * 3600 + 1)
-    over = ask(world, ("note", {"text": "fifth"}))
-    world.card(SUPPORT, over)
-    assert [kit.did("note", text) for text in ("second", "third", "fourth", "fifth")] == [1, 1, 1, 0]
+    for call in (login("fifth"), login("fifth", "bank")):
+        world.card(SUPPORT, ask(world, call))
+        world.planner.clear()
+    assert [kit.did("login", text) for text in ("second", "third", "fourth", "fifth")] == [1, 1, 1, 0]
+
+
+def test_the_list_in_slack(made: tuple[World, Kit]) -> None:
+    """/approvals grants lists them to who may end them, with what is pinned; /approvals revoke ends one."""
+    world, _ = made
+    thread = ask(world, login("first"))
+    approve(world, thread, offer=0)
+    world.said(SUPPORT, thread, "That is all.")
+    world.settle()
+    [grant] = world.all(Grant)
+
+    def says(who: str, line: str, part: str) -> None:
+        world.person(who).command(SUPPORT, line)
+        everything = world.person(who).everything
+        world.slack.wait(lambda: any(m.get("is_ephemeral") and part in words(m) for m in everything(SUPPORT)))
+
+    says("ben", "/approvals grants", f"{grant.id}")
+    says("cleo", "/approvals grants", "Nothing is remembered for you")
+    says("cleo", f"/approvals revoke {grant.id}", "no remembered approval of yours")
+    says("ana", f"/approvals revoke {grant.id}", "Revoked: ")
+    says("ben", "/approvals revoke", "Name one remembered approval")
+    assert world.all(Grant)[0].revoked_by == "UANA00001"
 
 
 def test_never_for_what_cannot_be_undone(made: tuple[World, Kit]) -> None:
@@ -157,7 +196,7 @@ def test_once(made: tuple[World, Kit]) -> None:
     thread = ask(world, ("put", {"text": "value"}))
     world.person("ana").click(SUPPORT, world.card(SUPPORT, thread)["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
-    assert done(world, "value", "put")[1] == [C.SUCCEEDED]
+    assert done(world, ("put", {"text": "value"}))[1] == [C.SUCCEEDED]
     assert kit.did("put", "value") == 2
     other = ask(world, ("put", {"text": "value"}), who="cleo")
     world.card(SUPPORT, other)
@@ -166,8 +205,8 @@ def test_once(made: tuple[World, Kit]) -> None:
 def test_revoked_or_no_longer_offered(made: tuple[World, Kit]) -> None:
     """Who gave it, or asked for it, ends it; and what the policy no longer offers counts no more."""
     world, kit = made
-    thread = ask(world, ("note", {"text": "first"}))
-    approve(world, thread, offer=1)
+    thread = ask(world, login("first"))
+    approve(world, thread, offer=0)
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
     core = world.app.core
@@ -178,27 +217,27 @@ def test_revoked_or_no_longer_offered(made: tuple[World, Kit]) -> None:
     assert "no remembered approval of yours" in grants.revoke(core, grant.id, "UCLEO0001")
     offering = core.policy
     core.policy = parse(world.policy.replace("uses = 2", "uses = 1"))
-    world.card(SUPPORT, ask(world, ("note", {"text": "second"})))
+    world.card(SUPPORT, ask(world, login("second")))
     world.planner.clear()
     core.policy = offering
-    assert done(world, "third")[1] == [C.SUCCEEDED]
+    assert done(world, login("third"))[1] == [C.SUCCEEDED]
     assert "Revoked" in grants.revoke(core, grant.id, "UBEN00001")
     assert "revoked already" in grants.revoke(core, grant.id, "UANA00001")
-    world.card(SUPPORT, ask(world, ("note", {"text": "fourth"})))
-    assert [kit.did("note", text) for text in ("second", "third", "fourth")] == [0, 1, 0]
+    world.card(SUPPORT, ask(world, login("fourth")))
+    assert [kit.did("login", text) for text in ("second", "third", "fourth")] == [0, 1, 0]
 
 
 def test_used_up_between_proposal_and_start(made: tuple[World, Kit]) -> None:
     """Three at once on two uses left: two run, the third is asked, for the use is taken in the starting transaction."""
     world, kit = made
-    thread = ask(world, ("note", {"text": "first"}))
-    approve(world, thread, offer=1)
+    thread = ask(world, login("first"))
+    approve(world, thread, offer=0)
     world.said(SUPPORT, thread, "That is all.")
-    many = ask(world, *(("note", {"text": f"n{number}"}) for number in range(3)))
+    many = ask(world, *(login(f"n{number}") for number in range(3)))
     card = world.card(SUPPORT, many)
     assert "no longer holds" in words(card)
     world.settle()
-    assert sum(kit.did("note", f"n{number}") for number in range(3)) == 2
+    assert sum(kit.did("login", f"n{number}") for number in range(3)) == 2
 
 
 def test_withdraw(world: World, kit: Kit) -> None:
@@ -248,3 +287,18 @@ def test_who_may_send_back(world: World, kit: Kit) -> None:
     assert "cannot decide" in outcome["errors"]["words"]
     world.settle()
     assert [call.status for call in world.calls_in(thread)] == [C.PENDING]
+
+
+def test_which_fields_may_be_edited(made: tuple[World, Kit]) -> None:
+    """The policy narrows what the tool leaves: one field has an input, the others are shown; none, then no Edit."""
+    world, _ = made
+    thread = ask(world, ("refund_order", {"order_id": 1042, "amount": "40.00", "reason": "damaged"}))
+    view = open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread), "edit")
+    inputs = [block["block_id"] for block in view["blocks"] if block["type"] == "input"]
+    assert inputs == ["f:amount"]
+    forged = {"f:amount": {"v": {"value": "30"}}, "f:order_id": {"v": {"value": "7"}}}
+    with pytest.raises(ValueError, match="order_id"):
+        world.person("ana").submit(forged)
+    world.planner.clear()
+    other = ask(world, ("put", {"text": "fixed"}))
+    assert "edit" not in action_ids(world.card(SUPPORT, other))

@@ -97,6 +97,7 @@ def _call() -> None:
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("key_id", sa.String(), nullable=False),
         sa.Column("gate", sa.Text(), nullable=False),
         sa.Column("deadline", sa.BigInteger(), nullable=True),
         sa.Column("asked_at", sa.BigInteger(), nullable=True),

@@ -1,0 +1,45 @@
+"""What the environment says beside the settings: proxies, plain http, unknown names. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
+
+PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+_PREFIX = "COUNTERSIGN_"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def split(url: str) -> SplitResult:
+    """The parts of `url`; all empty where it is no address at all."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+def exempt(url: str, environ: Mapping[str, str]) -> bool:
+    """Whether `url` is not to be reached through a proxy."""
+    host = split(url).hostname or ""
+    no_proxy = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
+
+
+def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+    """What is odd in the variables that were given, but stops nothing. `known`: the names of all settings."""
+    if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
+        yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
+    slack = given.get("SLACK_API_URL", "https://slack.com/api/")
+    if any(each in given for each in PROXIES):
+        how = "goes past" if exempt(slack, given) else "goes through"
+        yield f"a proxy is set: Slack {how} it, as SLACK_API_URL and NO_PROXY say"
+    for name in ("SLACK_API_URL", "OPENAI_BASE_URL"):
+        parts = split(given.get(name, ""))
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            yield f"{name} is http: tokens and messages travel unencrypted"
+    for name in sorted(given):
+        if name.startswith(_PREFIX) and name not in known:
+            close = get_close_matches(name, known, 1)
+            yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")

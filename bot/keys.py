@@ -1,0 +1,62 @@
+"""The key behind the fingerprints at the start: which one it is, and whether it made what still waits.
+
+A call that was shown under another key could never run, so a start under one stops. Nothing is let through silently:
+the old key comes back, or is said to be lost, and then what was shown under it is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from bot.settings import Settings
+from bot.startup import StartupError
+from storage import calls, moves, runs
+from storage.digest import key_id, load_key
+from storage.states import CallStatus
+from storage.store import Store
+
+log = logging.getLogger("countersign.keys")
+LOST = "it was shown under a key that is lost"
+
+
+def key_path(store: Store) -> Path:
+    """Where the key is kept when it is not a setting."""
+    return store.path.with_name(f"{store.path.name}.key")
+
+
+def key_for(settings: Settings, store: Store, now: datetime) -> bytes:
+    """The key to use. Raises StartupError where it cannot be used, or others made what still waits."""
+    path = key_path(store)
+    try:
+        key = settings.key.get_secret_value().encode() if settings.key else load_key(path)
+    except ValueError as error:
+        raise StartupError([f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()) from error
+    with store.read() as tx:
+        open_under = calls.open_by_key(tx)
+    if open_under.pop(settings.lost_key or "", 0):
+        _close(store, settings.lost_key or "", now)
+    open_under.pop(mine := key_id(key), None)
+    if open_under:
+        raise StartupError([_sentence(each, many, mine, path) for each, many in sorted(open_under.items())], ())
+    return key
+
+
+def _sentence(other: str, many: int, mine: str, path: Path) -> str:
+    calls_wait = "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
+    return (
+        f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use is {mine}. Put the old key "
+        f"back (COUNTERSIGN_KEY, or unset it and restore {path}) until they are decided or cancelled; if it is lost, "
+        f"COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
+    )
+
+
+def _close(store: Store, lost: str, now: datetime) -> None:
+    """Close, undone, what was shown under a lost key; the model is told, and its runs go on."""
+    output = f"INVALIDATED: it was not run, because {LOST}. Propose it anew if it is still needed."
+    with store.write() as tx:
+        for call in calls.open_under(tx, lost):
+            moves.call(tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST)
+            runs.free(tx, call.run_id, at=now, actor="system")
+            log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, LOST)

@@ -1,0 +1,76 @@
+"""The same call again in one request: the same tool with the same arguments. Reads the database; decides nothing else.
+
+What can be done twice without harm, and was done with nothing changed since, is not done or asked again. Everything
+else goes its way as if it were new, and the card says that it repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from bot.core import Core
+from bot.slack.text import in_utc
+from bot.tools import Effect, Tool
+from storage import calls
+from storage.models import Call, Run
+from storage.states import CallStatus
+
+C = CallStatus
+RAN = (C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN)  # also what failed may have changed something
+SAME = "same as an earlier call, whose result it got"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """What came before."""
+
+    note: str  # for the card, should people be asked
+    stands: Call | None = None  # its result stands for this call as well
+
+
+def find(core: Core, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]) -> Repeat | None:
+    """What this call repeats, if anything. `siblings`: the earlier calls of its plan with their canonical arguments."""
+    with core.store.read() as tx:
+        earlier = calls.same_before(tx, run.id, tool.name, arguments)
+        done = next((call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN)), None)
+        if done is not None:
+            return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
+    if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
+        return Repeat("the same stands in this plan already, so it would be done twice")
+    return Repeat(_told(earlier[-1])) if earlier else None
+
+
+def _stands(tx: Connection, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]) -> bool:
+    """Whether the result of `done` is still what running it again would come to."""
+    if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
+        return False
+    ran = [call for call in calls.after(tx, done) if call.status in RAN]
+    between = [*ran, *(call for call, _ in siblings)]  # those of its own plan run before it, if people let them
+    return done.schema_digest == tool.schema_digest() and all(call.does == Effect.READ for call in between)
+
+
+def output_of(first: Call) -> str:
+    """What the model is told of a call for which the result of `first` stands."""
+    return (
+        "NOT RUN AGAIN: this is the same call as an earlier one in this request, and nothing was changed since. "
+        f"Nobody was asked. The result of the earlier one:\n{first.output}"
+    )
+
+
+def _told(call: Call) -> str:
+    """What became of the earlier call, in words that follow "Asked again:"."""
+    match call.status:
+        case C.SUCCEEDED:
+            return f"the same was done already in this request, {in_utc(call.finished_at or call.created_at)}"
+        case C.UNKNOWN:
+            return "the same was started already in this request, and nobody knows whether it happened"
+        case C.FAILED:
+            return "the same was tried already in this request, and failed"
+        case C.EXPIRED:
+            return "the same was asked already in this request, and nobody answered"
+        case _:
+            return "the same was asked already in this request, and not done"

@@ -1,0 +1,106 @@
+"""What must not grow with what is stored: no step of a request looks through a whole table, or through everybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from storage import calls, outbox, runs
+from storage.store import Store
+from tests.storage.cast import ANA, BEN, click
+from tests.storage.crew import Crew
+from tests.storage.rows import TEAM, C, seed
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Crew]:
+    """The product without its edges."""
+    made = Crew(tmp_path / "countersign.db")
+    yield made
+    made.stop()
+
+
+def statements(crew: Crew) -> dict[str, Any]:
+    """What a whole request asks of the database, with values, from its message to the answer in the outbox."""
+    found: dict[str, Any] = {}
+
+    def seen(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
+        if statement.startswith(("SELECT", "UPDATE", "DELETE")):
+            found[statement] = values
+
+    event.listen(crew.store.engine, "before_cursor_execute", seen)
+    crew.model.script = [[("note", "a"), ("peek", "b")], "answer", [("note", "c")]]
+    for words in ("please", "and again"):
+        crew.say(words)
+        crew.loop.tick()
+        crew.work()
+        kept = dict(found)
+        call = next(call for call in crew.all()[1] if call.status is C.PENDING)
+        found.clear()  # `all` is the test's own
+        found |= kept
+        crew.arrive(partial(click, action="approve", value=f"{call.id}:1", person=ANA))
+        crew.loop.tick()
+        crew.work()
+    with crew.store.read() as tx:
+        now = crew.clock.now()
+        due = outbox.due(tx, now, "C0SUPPORT")
+        assert outbox.channels_due(tx, now)
+        outbox.next_due(tx)
+        outbox.cards(tx, call.plan_id)
+    with crew.store.write() as tx:
+        outbox.sent(tx, due[0], ts="9.9", shown=1)
+    event.remove(crew.store.engine, "before_cursor_execute", seen)
+    return found
+
+
+def test_nothing_looks_through_a_table(crew: Crew) -> None:
+    """Every statement of a request finds its rows by an index."""
+    found = statements(crew)
+    assert len(found) > 30
+    scans = []
+    with crew.store.read() as tx:
+        for statement, values in found.items():
+            steps = [row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
+            scans += [(statement, step) for step in steps if step.startswith("SCAN") and "INDEX" not in step]
+    assert [scan for scan in scans if "ORDER BY audit.seq DESC" not in scan[0]] == []  # that one begins at the end
+    [counting] = [statement for statement in found if "count(*) FILTER" in statement]
+    with crew.store.read() as tx:
+        steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]).all())
+    assert "ix_run_requester" in steps  # by the index on status, it would be everybody's pending calls
+    assert "ix_call_due" not in steps
+
+
+def test_pending_calls_are_counted_by_requester(store: Store) -> None:
+    """Only the requester's own calls that still wait are counted."""
+    mine = seed(store, C.PENDING, C.PENDING, C.APPROVED)
+    with store.read() as tx:
+        assert calls.pending_of(tx, TEAM, BEN) == 2
+        assert calls.pending_of(tx, TEAM, ANA) == 0
+        assert calls.pending_of(tx, "T0OTHERCO", BEN) == 0
+    assert mine.run().requester == BEN
+
+
+def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
+    """D06: a status that makes no sense is no pending call, and hinders no other request of its requester."""
+    mine = seed(store, C.PENDING, C.PENDING)
+    with store.write() as tx:
+        tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
+        assert calls.pending_of(tx, TEAM, BEN) == 1
+
+
+def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
+    """L01: every item in order, whatever characters it has; none for a thread without any."""
+    mine = seed(store)
+    items = [{"content": text} for text in ('", "', "]", "line\nline", "\u2028 \U0001f600", "[", "")]
+    with store.write() as tx:
+        run = runs.get(tx, mine.run().id)
+        assert run is not None
+        assert runs.transcript(tx, run) == []
+        for item in items:
+            runs.append(tx, run, item, at=run.created_at)
+        assert runs.transcript(tx, run) == items

@@ -1,0 +1,208 @@
+"""What is on the disk when: a power failure takes nothing along that was acknowledged, done or told."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slack_sdk import WebClient
+from slack_sdk.web import SlackResponse
+from sqlalchemy import Connection, event
+
+from bot.slack.outbox import Outbox
+from storage import inbox, outbox
+from storage.models import Message
+from storage.sqlite import WRITE
+from storage.store import Store
+from tests.storage.cast import ANA, Cast, StillClock, click, make_core
+from tests.storage.crew import Crew
+from tests.storage.rows import delivery
+from tests.storage.test_disk import bolt, press
+
+HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens, in order; each wait for the log file's disk is noted as "disk"."""
+    found: list[str] = []
+    fsync = os.fsync
+
+    def watched(file: int) -> None:
+        if os.readlink(f"/proc/self/fd/{file}").endswith("-wal"):
+            found.append("disk")
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    return found
+
+
+def watch(store: Store, log: list[str]) -> None:
+    """Note every commit of a writer from now on, and how it waits for the disk."""
+
+    def committed(connection: Connection) -> None:
+        if connection.get_execution_options().get(WRITE):
+            log.append(HOW[connection.exec_driver_sql("PRAGMA synchronous").scalar() or 0])
+
+    event.listen(store.engine, "commit", committed)
+
+
+def keep(store: Store, key: str, *, durable: bool = True) -> None:
+    with store.write(durable=durable) as tx:
+        inbox.store(tx, delivery(key))
+
+
+def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:
+    """D02: a connection that has committed without waiting for the disk waits for it the next time."""
+    watch(store, log)
+    for number, durable in enumerate([True, False, True, False, False, True]):
+        keep(store, str(number), durable=durable)
+    assert log == ["durable", "soft", "durable", "soft", "soft", "durable"]
+
+
+def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) -> None:
+    """D02: what another process tells its readers is not known here, so everything is on the disk first."""
+    shared = Store(f"sqlite:///{tmp_path}/shared.db").open(exclusive=False)
+    watch(shared, log)
+    keep(shared, "1", durable=False)
+    shared.harden()
+    shared.close()
+    assert log == ["durable"]
+
+
+def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str]) -> None:
+    """D02: a commit that did not wait is on the disk after `harden`, also when a durable one changed nothing since."""
+    store.harden()
+    keep(store, "1")
+    store.harden()
+    assert log == []
+    keep(store, "2", durable=False)
+    keep(store, "2")  # it is there already: nothing to commit, nothing to wait for
+    store.harden()
+    store.harden()
+    assert log == ["disk"]
+
+
+def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
+    """D02: the log that is waited for is the one that SQLite writes, wherever the file really is."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "real" / "file.db")
+    linked = Store(f"sqlite:///{tmp_path}/link.db").open()
+    keep(linked, "1", durable=False)
+    linked.harden()
+    linked.close()
+    assert log == ["disk"]
+
+
+def test_a_disk_that_fails_is_asked_again(store: Store, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """D07: when the disk does not answer, nothing passes for hardened."""
+    keep(store, "1", durable=False)
+
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(OSError, match="Input/output"):
+            store.harden()
+    store.harden()
+    assert log == ["disk"]
+
+
+def test_an_acknowledged_click_is_on_the_disk(store: Store, log: list[str]) -> None:
+    """X03, D02: Slack is told that a click has arrived once it would survive a power failure."""
+    app = bolt(make_core(store, StillClock(), Cast(), []))
+    watch(store, log)
+    assert press(app, "1") == 200
+    assert log == ["durable"]
+
+
+class Effects(Counter[str]):
+    """Notes when a tool has its effect."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__()
+        self.log = log
+
+    def __setitem__(self, call_id: str, times: int) -> None:
+        super().__setitem__(call_id, times)
+        self.log.append("effect")
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Crew]:
+    """The product without its edges."""
+    made = Crew(tmp_path / "countersign.db")
+    yield made
+    made.stop()
+
+
+def test_what_a_whole_story_waits_for(crew: Crew, log: list[str]) -> None:
+    """X05, X06, D02: arrival and decision, the intent before the effect and its result are on the disk at once.
+
+    A claim and a model's turn are not, until the outbox tells of them: lost, they would be taken again.
+    """
+    watch(crew.store, log)
+    crew.effects = Effects(log)
+    crew.model.script = [[("note", "a")]]
+    crew.say("please")
+    crew.loop.tick()
+    assert set(log) == {"durable"}
+    log.clear()
+    crew.work()
+    assert log == ["soft", "durable", "soft"]  # claimed, what was said taken in, proposed and suspended
+    log.clear()
+    [call] = crew.all()[1]
+    crew.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
+    crew.loop.tick()
+    assert log == ["durable", "durable"]
+    log.clear()
+    crew.work()
+    assert log == ["soft", "durable", "effect", "durable", "durable", "soft"]
+    assert dict(crew.effects) == {call.id: 1}
+
+
+class Slack(WebClient):
+    """Notes when Slack is told something."""
+
+    def __init__(self, log: list[str]) -> None:
+        super().__init__("xoxb-1")
+        self.log, self.told = log, threading.Event()
+
+    def api_call(self, api_method: str, **_: Any) -> SlackResponse:
+        """It worked."""
+        self.log.append(api_method)
+        self.told.set()
+        answer: Any = {"ok": True, "ts": "9.9", "channel": {"id": "D1"}}
+        return answer  # type: ignore[no-any-return]  # used like a mapping only
+
+
+ROWS = {
+    "chat.update": Message(key="k", kind="notice", channel="C1", body='{"text": "x"}', ts="1.0", status="stale"),
+    "chat.postMessage": Message(key="k", kind="notice", channel="C1", body='{"text": "x"}'),
+    "chat.postEphemeral": Message(key="k", kind="private", channel="C1", body='{"text": "x"}', recipient=ANA),
+    "chat.stopStream": Message(
+        key="k", kind="answer", channel="C1", body='{"text": "x", "streamed": true}', ts="1.0", status="closing"
+    ),
+}
+
+
+@pytest.mark.parametrize("method", ROWS)
+def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method: str) -> None:
+    """D02: whatever the outbox says, the commits it speaks of have reached the disk before."""
+    core = make_core(store, StillClock(), Cast(), [])
+    slack = Slack(log)
+    out = Outbox(core, slack)
+    with store.write(durable=False) as tx:
+        outbox.put(tx, ROWS[method].model_copy())
+    thread = threading.Thread(target=out.run)
+    thread.start()
+    assert slack.told.wait(10)
+    out.stop()
+    thread.join(10)
+    assert log[:2] == ["disk", method]

@@ -1,0 +1,159 @@
+"""Secrets known by their look: each kind is masked wherever it stands, ordinary words and ids never are."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.logs import mask_logs
+from storage.masking import MASK, masked, masked_data
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEA7\n-----END RSA PRIVATE KEY-----"
+SECRETS = {  # what must go -> what stays of it
+    "xoxb-123456789012-AbCdEf": f"xoxb-{MASK}",
+    "xoxp-123456789012-AbCdEf": f"xoxp-{MASK}",
+    "xoxe.xoxp-1-Mi0yLTEyMzQ1": f"xoxe.xoxp-{MASK}",
+    "xapp-1-A0123-456-abcdef": f"xapp-{MASK}",
+    "https://hooks.slack.com/services/T0123/B0123/abcdefgh": f"https://hooks.slack.com/services/{MASK}",
+    "sk-proj-abcdefghij0123456789ABCD": f"sk-{MASK}",
+    "sk_live_abcdefghij0123456789": f"sk_live_{MASK}",
+    "AKIAIOSFODNN7EXAMPLE": f"AKIA{MASK}",
+    "AIza" + "Sy0_-" * 7: f"AIza{MASK}",
+    "ghp_abcdefghij0123456789ABCDEFGHIJ": f"ghp_{MASK}",
+    "github_pat_11ABCDEFG0_abcdefghij": f"github_pat_{MASK}",
+    "glpat-abcdefghij0123456789": f"glpat-{MASK}",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP": f"eyJ{MASK}",
+    KEY: f"-----BEGIN RSA PRIVATE KEY-----{MASK}-----END RSA PRIVATE KEY-----",
+    "password=hunter2": f"password={MASK}",
+    "DB_PASSWORD='two words'": f"DB_PASSWORD='{MASK}'",
+    "client_secret = abc": f"client_secret = {MASK}",
+    "aws_secret_access_key=abc/def+ghi": f"aws_secret_access_key={MASK}",
+    '{"apiKey": "a\\"b"}': f'{{"apiKey": "{MASK}"}}',
+    "postgres://app:p@ss@db.example/shop": f"postgres://app:{MASK}@db.example/shop",
+    "redis://:hunter2@cache:6379": f"redis://:{MASK}@cache:6379",
+    "Authorization: Basic dXNlcjpwYXNz": f"Authorization: Basic {MASK}",
+    "Bearer abcdefgh12345678ijkl": f"Bearer {MASK}",
+}
+ORDINARY = [
+    "U0123456789", "C0SUPPORT", "S0123ABCD", "<@UBEN00001> asks", "1700000000.000100", "order 1042", "PO-2026-000123",
+    "40.00 EUR", "2026-11-21T14:02:00Z", "c0ffee00" * 8, "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "The password has to be changed; ask for a new token.", "A bearer of bad news",
+    "bearer authentication/authorization",
+    "risk-averse, task-force-of-the-month", "sk-learn-compatible-estimators", "if password == stored:", "passwords=",
+    "max_tokens=500&page_token=abc", "http://localhost:3000/@scope/package", "https://example.com:8443/a?b=c#d",
+    "mailto:ana@example.com at 10:30@home", "Meet me at https://example.com, ana@example.com", "KAKIAMOTO", "SKU-sk-12",
+    "a monkey = an ape", "-----BEGIN CERTIFICATE-----\nMIID", "eyJ is how it begins", "<!date^1700000000^{date}|then>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("secret", "left"), SECRETS.items(), ids=lambda text: text[:20])
+@pytest.mark.parametrize("around", ["{}", "use {} please", "(“{}”)", "a\n{}\nb", "{}, {}"])
+def test_each_kind(secret: str, left: str, around: str) -> None:
+    """S15: whatever stands around it, the secret goes, and its kind stays."""
+    assert masked(around.format(*[secret] * 2)) == around.format(*[left] * 2)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary(text: str) -> None:
+    """What people write and the ids of this product stay as they are."""
+    assert masked(text) == text
+
+
+def test_a_key_cut_short() -> None:
+    """A private key whose end is missing is masked up to where the text ends."""
+    assert masked(KEY[:60]) == f"-----BEGIN RSA PRIVATE KEY-----{MASK}"
+
+
+words = st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyzäéßжあ"), min_size=1, max_size=12)
+ids = st.one_of(
+    st.text(st.sampled_from("ABCXYZ0189"), min_size=6, max_size=9).map("U0{}".format),
+    st.binary(min_size=4, max_size=32).map(bytes.hex),
+    st.integers(0, 10**16).map(str),
+    st.integers(0, 10**8).map("PO-{}".format),
+)
+glues = st.sampled_from([" ", ", ", ": ", "\n", "; ", " – ", "/", " (", "’"])
+prose = st.builds(lambda glue, parts: glue.join(parts), glues, st.lists(words | ids, max_size=8))
+
+
+@given(prose)
+def test_prose_and_ids(text: str) -> None:
+    """No words, ids, digests or order numbers are masked, however they follow each other."""
+    assert masked(text) == text
+
+
+@given(prose, st.sampled_from(sorted(SECRETS)), prose)
+def test_a_secret_among_prose(before: str, secret: str, after: str) -> None:
+    """S15: between any words the secret goes and all else stays; masked twice is masked once."""
+    found = masked(f"{before} {secret} {after}")
+    assert found == f"{before} {SECRETS[secret]} {after}"
+    assert masked(found) == found
+
+
+PIECES = [*SECRETS, *ORDINARY, "=", '"', " ", ":", "://", "@", "-", MASK]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_masked_once_is_enough(text: str) -> None:
+    """Even where secrets run into each other, what is masked stays as it is when masked again."""
+    once = masked(text)
+    assert masked(once) == once
+
+
+BEGINNINGS = [
+    "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "xoxb-", "xoxe.", "sk-a", "sk-", "AKIA", "AIza", "ghp_", "eyJ",
+    "eyJa.",
+    "eyJaaaaaaaaa.eyJaaaaaaaaa", "password=", "password = ", "password='", '"password":"', '"password":"\\', "a_", '"a',
+    "://", "://a:", "://:a", "Bearer ", "bearer a", "authorization: a ", "hooks.slack.com/a", "secret_",
+    "secret_access_",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_time_grows_with_the_text(beginning: str) -> None:
+    """A hundred thousand characters of beginnings that lead nowhere take no longer than as many of prose would."""
+    text = beginning * (100_000 // len(beginning)) + " xox sk- eyj :// = akia bearer authorization"
+    began = time.process_time()
+    masked(text)
+    assert time.process_time() - began < 2  # what grows with the square takes minutes
+
+
+def test_data() -> None:
+    """In JSON data every string is masked, however deep; keys, numbers and the shape stay."""
+    data = {"why": "token xoxb-123456789012", "n": [1, None, True, {"deep": ("password=x",)}]}
+    assert masked_data(data) == {"why": f"token xoxb-{MASK}", "n": [1, None, True, {"deep": [f"password={MASK}"]}]}
+    assert json.dumps(masked_data(data))
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    """What a handler at the root writes."""
+    stream, root = io.StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(stream)
+    root.addHandler(handler)
+    mask_logs()
+    mask_logs()
+    assert len(handler.filters) == 1
+    yield stream
+    root.removeHandler(handler)
+
+
+def test_logs(written: io.StringIO) -> None:
+    """S15: messages, their arguments and tracebacks are logged without what looks like a secret."""
+    log = logging.getLogger("countersign.test")
+    log.warning("it says %s of %d", "xoxb-123456789012-abc", 7)
+    try:
+        raise ValueError("postgres://app:hunter2@db/shop")
+    except ValueError:
+        log.exception("call %s failed", "c1")
+    text = written.getvalue()
+    assert f"it says xoxb-{MASK} of 7" in text
+    assert f"ValueError: postgres://app:{MASK}@db/shop" in text
+    assert "Traceback" in text
+    assert "hunter2" not in text

@@ -1,0 +1,154 @@
+"""One rule at a time: which calls it is about, what it needs to know, and when it cannot be told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from bot.facts import Facts, Spent
+from bot.gates import Allow
+from bot.rules import Needs, Rule
+
+DAY = 86_400
+EVERY: dict[str, Any] = {
+    "name": "r", "tools": ("*",), "effects": ("read", "write", "destructive"), "risks": ("low", "medium", "high"),
+    "gate": Allow(rule="r"),
+}  # fmt: skip
+GROUPS = {"staff": frozenset({"U1"}), "gone": None}
+CHANNELS = {"#ops": "C1", "#lost": None}
+
+
+def rule(**keys: Any) -> Rule:
+    """A rule about everything, narrowed."""
+    return Rule(**{**EVERY, **keys})
+
+
+def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
+    """Whether a call falls under it."""
+    facts: dict[str, Any] = {"tool": "refund_order", "effect": effect, "requester": "U1", "args": {"amount": 5}}
+    facts |= {"channel": "C1", "groups": GROUPS, "channels": CHANNELS}
+    told, why = made.fits(Facts(**{**facts, **known}), effect)
+    assert why
+    return told
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, True),
+        ({"tools": ("refund_order",)}, True),
+        ({"tools": ("refund_*",)}, True),
+        ({"tools": ("post_*", "*_order")}, True),
+        ({"tools": ("refund_orde?",)}, True),
+        ({"tools": ("[!r]*",)}, False),
+        ({"tools": ("Refund_*",)}, False),
+        ({"tools": ("refund",)}, False),
+        ({"effects": ("write",)}, True),
+        ({"effects": ("read", "destructive")}, False),
+        ({"risks": ("medium",)}, True),
+        ({"risks": ("low", "high")}, False),
+        ({"channels": ("C1",)}, True),
+        ({"channels": ("C2", "C1")}, True),
+        ({"channels": ("C2",)}, False),
+        ({"channels": ("#ops",)}, True),
+        ({"channels": ("#lost",)}, None),
+        ({"channels": ("#unheard",)}, None),
+        ({"channels": ("#lost", "C1")}, True),
+        ({"channels": ("#lost", "#ops")}, True),
+        ({"requesters": ("U1",)}, True),
+        ({"requesters": ("U2",)}, False),
+        ({"requesters": ("@staff",)}, True),
+        ({"requesters": ("@gone",)}, None),
+        ({"requesters": ("@unheard",)}, None),
+        ({"requesters": ("@gone", "U1")}, True),
+        ({"requesters": ("@gone", "@staff")}, True),
+        ({"when": "args.amount == 5"}, True),
+        ({"when": "args.amount > 5"}, False),
+        ({"when": "args.sum > 5"}, None),
+        ({"when": "requester in groups.gone"}, None),
+        ({"when": 'spent("a", "b", "1d") > 5'}, None),
+        ({"when": "now.getHours() > 5"}, None),
+        ({"when": "args.amount"}, None),
+        ({"channels": ("C2",), "when": "args.sum > 5"}, False),  # what is settled is not put in doubt
+        ({"requesters": ("U2",), "channels": ("C1",)}, False),
+        ({"tools": ("other",), "requesters": ("@gone",)}, False),
+    ],
+)
+def test_fits(keys: dict[str, Any], expected: bool | None) -> None:
+    """Every key narrows; a name that could not be looked up leaves it untold, unless another one settles it."""
+    assert fits(rule(**keys)) is expected
+
+
+def test_a_person_outside_of_a_known_group() -> None:
+    """Who is in none of the groups is not meant; a group of nobody means nobody."""
+    assert fits(rule(requesters=("@staff",)), requester="U2") is False
+    assert fits(rule(requesters=("@staff",)), groups={"staff": frozenset()}) is False
+    assert fits(rule(requesters=("@staff",)), groups=None) is None
+    assert fits(rule(channels=("#ops",)), channels=None) is None
+
+
+def test_needs() -> None:
+    """Groups and channels are collected from requester, channel and conditions, sums from conditions; each once."""
+    needs = Needs.of(
+        [
+            rule(requesters=("@a", "U1"), channels=("#x", "C1")),
+            rule(when='requester in groups.a || requester in groups["b-c"]'),
+            rule(
+                when='spent("pay", "amount", "1d") > 5 || count("pay", "24h") > 5 || spent("pay", "amount", "24h") > 6'
+            ),
+        ]
+    )
+    assert needs == Needs(
+        frozenset({"a", "b-c"}), frozenset({"#x"}), frozenset({Spent("pay", "amount", DAY), Spent("pay", "", DAY)})
+    )
+    assert Needs.of([rule()]) == Needs(frozenset(), frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("keys", "about"),
+    [
+        ({}, True),
+        ({"tools": ("x",)}, False),
+        ({"effects": ("read",)}, False),
+        ({"risks": ("low",)}, False),
+        ({"requesters": ("U2",), "channels": ("C2",), "when": "false"}, True),  # that depends on the call
+    ],
+)
+def test_is_about(keys: dict[str, Any], about: bool) -> None:
+    """Which rules have to be asked at all is settled by tool, effect and risk."""
+    assert rule(**keys).is_about("refund_order", "write", "medium") is about
+    assert rule(effects=("read",)).is_about("refund_order", None, "medium")
+
+
+def test_names() -> None:
+    """A pattern of nothing but stars names no tool."""
+    assert rule(tools=("refund_*",)).names("refund_order")
+    assert rule(tools=("*", "refund_order")).names("refund_order")
+    assert not rule(tools=("*", "**")).names("refund_order")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"tools": ("a*",)}, {"risks": ("low", "high")}, {"channels": ("C1",)}, {"requesters": ("U1",)},
+        {"when": "true"},
+    ],
+)  # fmt: skip
+def test_covers(keys: dict[str, Any]) -> None:
+    """A rule takes every call of its effects only where nothing else narrows it."""
+    assert rule(effects=("write",)).covers() == {"write"}
+    assert rule(**keys).covers() == frozenset()
+
+
+def test_facts_reach_the_condition() -> None:
+    """Sums are exact and the time is the one that was handed in."""
+    spent = {Spent("pay", "amount", DAY): Decimal("499.99")}
+    over = rule(when='spent("pay", "amount", "24h") + args.amount > 500.0')
+    assert fits(over, args={"amount": Decimal("0.01")}, spent=spent) is False
+    assert fits(over, args={"amount": Decimal("0.02")}, spent=spent) is True
+    night = rule(when='now.getHours("Europe/Berlin") >= 20')
+    assert fits(night, now=datetime(2026, 6, 1, 18, 0, tzinfo=UTC)) is True
+    assert fits(night, now=datetime(2026, 6, 1, 17, 59, tzinfo=UTC)) is False

@@ -1,0 +1,103 @@
+"""The connection to Slack: who waits for an acknowledgement, and for how long."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from slack_bolt import App, BoltResponse
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk import WebClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+
+from bot.slack import socket
+from bot.slack.socket import SocketMode
+
+
+class Arriving:
+    """A connection on which one delivery arrives; it is dealt with when `go` is set."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.arrived, self.go = threading.Event(), threading.Event()
+        self.fails = False
+        app = App(
+            client=WebClient(retry_handlers=[]), token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(enterprise_id=None, team_id="T1", bot_token="xoxb-1"),
+        )  # fmt: skip
+        app.middleware(self._middleware)
+        self.slack = SocketMode(app, "xapp-1")
+        body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": {"type": "x"}}
+        request = SocketModeRequest("events_api", "envelope", body)
+        self.thread = threading.Thread(target=self._handle, args=(request,))
+
+    def _middleware(self) -> BoltResponse:
+        self.arrived.set()
+        self.go.wait(10)
+        return BoltResponse(status=200)
+
+    def _handle(self, request: SocketModeRequest) -> None:
+        try:
+            self.slack.handle(self, request)
+        except ConnectionError:
+            self.log.append("cut")
+
+    def send_socket_mode_response(self, _: Any) -> None:
+        """As the client does it."""
+        if self.fails:
+            raise ConnectionError
+        self.log.append("acknowledged")
+
+    @property
+    def logger(self) -> Any:
+        """As the client has it."""
+        return self.slack.client.logger
+
+    def calm(self) -> threading.Thread:
+        """The loop asks whether it may begin."""
+
+        def ask() -> None:
+            self.slack.wait_calm()
+            self.log.append("calm")
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        return thread
+
+
+@pytest.fixture
+def arriving() -> Arriving:
+    """One delivery has arrived, and is not acknowledged."""
+    made = Arriving()
+    made.thread.start()
+    assert made.arrived.wait(10)
+    return made
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_arrives_is_acknowledged_before_anything_is_decided(
+    arriving: Arriving, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """The loop lets an acknowledgement go first; one that could not be sent does not hold it up."""
+    monkeypatch.setattr(socket, "MOMENT", 10)
+    arriving.fails = fails
+    asking = arriving.calm()
+    asking.join(0.05)
+    assert asking.is_alive()
+    arriving.go.set()
+    asking.join(10)
+    arriving.thread.join(10)
+    if fails:
+        assert sorted(arriving.log) == ["calm", "cut"]
+    else:
+        assert arriving.log == ["acknowledged", "calm"]
+
+
+def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
+    """Deadlines and decisions wait for an acknowledgement a moment, not as long as it takes."""
+    asking = arriving.calm()
+    asking.join(10)
+    assert arriving.log == ["calm"]
+    arriving.go.set()
+    arriving.thread.join(10)
