@@ -93,6 +93,8 @@ class World:
         """Leave nothing of one story to the next."""
         self.slack.faults.clear()
         self.planner.clear()
+        with self.slack.world.lock:
+            self.slack.world.stacks.clear()  # dialogs that are still open
         with self.app.core.store.read() as tx:
             waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
