@@ -46,6 +46,7 @@ class Condition:
         except Untold as error:
             raise ConditionError(str(error)) from None
         self.spent, self.groups, self._names = frozenset(check.sums), frozenset(check.groups), frozenset(check.names)
+        self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)  # of args; those inside has()
 
     def holds(self, facts: Facts) -> bool:
         """Whether it is true of `facts`. Raises ConditionError where that cannot be told."""
@@ -101,6 +102,8 @@ class _Check:
         self.names: set[str] = set()
         self.sums: set[Spent] = set()
         self.groups: set[str] = set()
+        self.fields: set[str] = set()
+        self.asked: set[str] = set()
 
     def walk(self, node: Any, bound: frozenset[str], inside: bool) -> None:
         """`bound`: the variable of the list operation around; `inside`: whether there is one."""
@@ -115,6 +118,8 @@ class _Check:
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
             self._macro(node, bound, inside)
         else:
+            if node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "args"):
+                self.fields |= {str(node.children[1])} if node.data == "member_dot" else set(_texts(node.children[1:]))
             if node.data == "ident_arg":
                 self._function(node)
             if node.data == "member_dot_arg":
@@ -148,6 +153,8 @@ class _Check:
             raise ConditionError(f"needs one value in {name}()")
         elif name == "has" and (given[0].data != "member_dot" or _is_ident(given[0].children[0], "groups")):
             raise ConditionError("needs a field in has(), as in has(args.note)")
+        elif name == "has" and _is_ident(given[0].children[0], "args"):
+            self.asked.add(str(given[0].children[1]))
 
     def _sum(self, name: str, words: list[str], given: int) -> None:
         shape = _SHAPES[name]

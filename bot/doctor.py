@@ -11,13 +11,14 @@ from pathlib import Path
 from bot.clock import Clock
 from bot.doctor_checks import Check, check_database, check_model, check_tools
 from bot.doctor_databases import check_databases
+from bot.doctor_policy import check_rules, usual_requesters
 from bot.doctor_slack import check_slack
 from bot.policy import Policy, parse
 from bot.settings import Settings, prepare_environment
 from bot.startup import StartupError, read
 
 FIRST_POLICY = """\
-# Who decides about what the agent wants to do. Countersign reads this file at its start.
+# Who decides about what the agent wants to do. Countersign reads this file at its start, and when it changes.
 # Rules are tried from the top; the first that fits applies. What no rule fits: reads run, all else asks.
 
 [defaults]
@@ -68,8 +69,9 @@ def examine(environ: MutableMapping[str, str], dotenv_path: Path | None, clock: 
 
 def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
     """The checks beyond the configuration itself."""
-    yield from check_slack(settings, policy, clock)
+    yield from check_slack(settings, policy, clock, usual_requesters(settings, clock.now()))
     yield from check_tools(settings)
+    yield from check_rules(settings, policy, clock)
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_model(settings)

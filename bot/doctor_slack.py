@@ -13,21 +13,22 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.authority import LookupFailedError, Person, is_colleague
+from bot.authority import LookupFailedError
 from bot.clock import Clock
 from bot.doctor_checks import PATIENCE, Check
-from bot.policy import Ask, Policy
+from bot.doctor_people import check_people
+from bot.doctor_policy import Usual
+from bot.policy import Policy
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 
 MANIFEST = Path(__file__).parent.parent / "manifest.yml"
-CROWD = 50  # more people than this are not written to one by one
 DRIFT = 60.0  # seconds between our clock and Slack's
 UNREACHABLE = (SlackClientError, HTTPException, OSError)  # what slack_sdk raises besides SlackApiError
 
 
-def check_slack(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
-    """All looks at Slack, in the order in which one builds on the other."""
+def check_slack(settings: Settings, policy: Policy, clock: Clock, usual: Usual) -> Iterator[Check]:
+    """All looks at Slack, in the order in which one builds on the other; `usual`: who asks for what, as recorded."""
     token = settings.slack_bot_token.get_secret_value()
     client = WebClient(token, base_url=settings.slack_api_url, timeout=int(PATIENCE))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
@@ -43,7 +44,7 @@ def check_slack(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Ch
         yield Check("ok", "bot token", f"@{answer.get('user')} in {answer.get('team')}")
         yield _scopes(headers)
         yield _clock(headers, between.timestamp())
-        yield from _named(policy, client, clock, str(answer["team_id"]))
+        yield from _named(policy, client, clock, str(answer["team_id"]), usual)
     yield _app_token(client, settings)
 
 
@@ -91,19 +92,13 @@ def _app_token(client: WebClient, settings: Settings) -> Check:
     return Check("ok", "app token", "Socket Mode opens")
 
 
-def _named(policy: Policy, client: WebClient, clock: Clock, team: str) -> Iterator[Check]:
+def _named(policy: Policy, client: WebClient, clock: Clock, team: str, usual: Usual) -> Iterator[Check]:
     """The places and the people that the policy names; `team` is the installing workspace."""
     directory = SlackDirectory(client, clock)
-    asks = policy.asks()
-    for place in dict.fromkeys(each.post_to for each in asks if each.post_to not in ("thread", "approvers")):
+    places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
+    for place in dict.fromkeys(places):
         yield _place(place, client, directory)
-    people = _People(directory, team)
-    for user in dict.fromkeys(user for each in asks for user in each.approvers.users):
-        yield people.user(user)
-    for handle in dict.fromkeys(handle for each in asks for handle in each.approvers.groups):
-        yield people.group(handle)
-    for each in asks:
-        yield from people.rule(each)
+    yield from check_people(policy, client, directory, team, usual)
 
 
 def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
@@ -124,68 +119,3 @@ def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
     if channel.get("is_ext_shared"):
         return Check("warn", about, "is shared with another company, which would see the cards", "Name another channel")
     return Check("ok", about, "the bot is in it")
-
-
-class _People:
-    """Who could decide, looked up once."""
-
-    def __init__(self, directory: SlackDirectory, team: str) -> None:
-        self._directory = directory
-        self._team = team
-        self._able: dict[str, frozenset[str]] = {}  # user id, or @handle, to those of them who may decide
-        self._meant: dict[str, frozenset[str]] = {}  # the same keys, to all whom they name
-
-    def user(self, user: str) -> Check:
-        """One approver by id."""
-        about = f"approver {user}"
-        try:
-            person = self._directory.person(user)
-        except LookupFailedError as error:
-            return Check("fail", about, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
-        able = is_colleague(person, self._team)
-        self._able[user], self._meant[user] = frozenset({user} if able else ()), frozenset({user})
-        if person is None or not able:
-            return Check("fail", about, _unfit(person, self._team), "Name somebody else in the policy")
-        return Check("ok", about, f"{person.name} may decide")
-
-    def group(self, handle: str) -> Check:
-        """One user group by handle."""
-        about = f"approvers @{handle}"
-        try:
-            group = self._directory.group(handle)
-            members = group.members if group else frozenset[str]()
-            able = frozenset(each for each in sorted(members) if is_colleague(self._directory.person(each), self._team))
-        except LookupFailedError as error:
-            return Check("fail", about, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
-        self._able[f"@{handle}"], self._meant[f"@{handle}"] = able, members
-        if group is None:
-            return Check("fail", about, "there is no such user group", "Correct the handle in the policy")
-        if not able:
-            text = "none of its members may decide" if members else "is empty"
-            return Check("fail", about, text, "Put active, full members of this workspace into it")
-        return Check("ok", about, f"{len(able)} of {len(members)} members may decide")
-
-    def rule(self, ask: Ask) -> Iterator[Check]:
-        """What only shows when all approvers of a rule are taken together."""
-        names = [*ask.approvers.users, *(f"@{each}" for each in ask.approvers.groups)]
-        if ask.approvers.channel or not all(name in self._able for name in names):
-            return
-        able = frozenset[str]().union(*(self._able[name] for name in names))
-        meant = frozenset[str]().union(*(self._meant[name] for name in names))
-        if len(able) == 1 and not ask.self_approval:
-            text = f"only {min(able)} may decide, and nobody about what {min(able)} asks for"
-            yield Check("warn", f"rule {ask.rule!r}", text, "Name a second approver")
-        if ask.post_to == "approvers" and len(meant) > CROWD:
-            text = f"more than {CROWD} people would each get a direct message"
-            yield Check("warn", f"rule {ask.rule!r}", text, 'Set post_to to a channel, or to "thread"')
-
-
-def _unfit(person: Person | None, team: str) -> str:
-    """Why a person cannot decide."""
-    if person is None:
-        return "there is no such person"
-    if person.deleted:
-        return f"{person.name} is deactivated"
-    if person.is_bot:
-        return f"{person.name} is a bot"
-    return f"{person.name} is a guest" if person.team == team else f"{person.name} is of another workspace"

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Item, Revision, Run
@@ -22,8 +21,9 @@ _ARGUMENTS = select(col(Revision.arguments)).where(
     col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
 )
 _ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
-_OF_ONE: Select[Any, Any, Any] = (
-    select(Call, col(Revision.created_at).label("revised_at"), col(Revision.arguments))
+_ONE = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at, Call.decided_at, Call.finished_at)
+_OF_ONE = (
+    select(*map(col, _ONE), col(Revision.created_at).label("revised_at"), col(Revision.arguments))
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
     .where(
@@ -32,6 +32,14 @@ _OF_ONE: Select[Any, Any, Any] = (
     )
     .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
 )  # fmt: skip
+
+
+_ASKED = (
+    select(col(Call.gate), col(Run.requester), func.count())
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.created_at) >= bindparam("since_"), col(Call.status) != C.REFUSED)
+    .group_by(col(Call.gate), col(Run.requester))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,11 @@ class Once:
 def since(tx: Connection, moment: datetime) -> list[Call]:
     """The calls proposed since then, in order."""
     return rows(tx, Call, _SINCE, since_=moment)
+
+
+def asked(tx: Connection, moment: datetime) -> list[tuple[str, str, int]]:
+    """Gates (JSON) of the calls proposed since then, with who asked and how often."""
+    return [(gate, requester, count) for gate, requester, count in tx.execute(_ASKED, {"since_": moment})]
 
 
 def arguments(tx: Connection, call: Call) -> str | None:

@@ -10,10 +10,11 @@ import pytest
 
 from bot.app import build
 from bot.policy import parse
+from bot.tools import Effect, ToolContext, tool
 from storage.audit import verify
 from storage.models import Audit
 from storage.states import CallStatus
-from tests.stories.kit import Kit
+from tests.stories.kit import Kit, Note
 from tests.stories.world import World, ask
 
 ASKS = '[defaults]\napprovers = ["UANA00001"]\n'
@@ -21,10 +22,16 @@ ALLOWS = f'{ASKS}[[rule]]\ntool = "note"\nverdict = "allow"\n'
 STRICTER = f'{ALLOWS}[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Closed."\n'
 
 
+@tool(title="Look into the books", effect="Look for “{text}”", does=Effect.READ, asks=True)
+def ledger(args: Note, _context: ToolContext) -> str:
+    """Reads more than is allowed unasked."""
+    return args.text
+
+
 @pytest.fixture
 def world(own_world: Callable[..., World]) -> World:
     """A world that asks Ana about every change."""
-    return own_world(Kit().tools, ASKS)
+    return own_world([*Kit().tools, ledger], ASKS)
 
 
 def change(world: World, text: str, looks: int = 2) -> None:
@@ -40,10 +47,10 @@ def reloaded(world: World) -> list[str]:
     return [json.loads(row.data)["digest"] for row in world.all(Audit, Audit.event == "policy.reloaded")]
 
 
-def outcome(world: World) -> CallStatus:
-    """Where a new call of `note` stands once the bot is at rest."""
+def outcome(world: World, name: str = "note") -> CallStatus:
+    """Where a new call of that tool stands once the bot is at rest."""
     world.planner.clear()
-    thread = ask(world, ("note", {"text": "x"}))
+    thread = ask(world, (name, {"text": "x"}))
     world.slack.wait(lambda: world.calls_in(thread))
     world.settle()
     [call] = world.calls_in(thread)
@@ -54,12 +61,11 @@ def test_a_good_file_counts_without_a_restart(world: World, caplog: pytest.LogCa
     """The next call is judged by the new file; audit and log say which policy it is, by digest."""
     caplog.set_level(logging.INFO, "countersign.reload")
     assert outcome(world) is CallStatus.PENDING
-    asking = world.app.core.policy.asking
     change(world, ALLOWS)
     assert outcome(world) is CallStatus.SUCCEEDED
     assert reloaded(world) == [parse(ALLOWS).digest]
     assert parse(ALLOWS).digest[:8] in caplog.text
-    assert world.app.core.policy.asking == asking
+    assert outcome(world, "ledger") is CallStatus.PENDING  # a read that asks still does
     with world.app.core.store.read() as tx:
         assert verify(tx) is None
     change(world, f"# only words\n{ALLOWS}")

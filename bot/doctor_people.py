@@ -1,0 +1,191 @@
+"""The looks at the people and channels that the policy's rules name: who could decide, and whom nobody meant.
+
+It only reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from bot.authority import Authority, LookupFailedError, Person, is_colleague
+from bot.doctor_checks import Check
+from bot.doctor_policy import DAYS, Usual
+from bot.gates import Approvers
+from bot.policy import Ask, Policy
+from bot.rules import Needs, Rule
+from bot.slack.directory import SlackDirectory
+
+CROWD = 50  # more people than this are not written to one by one
+FIRST = "Correct what is wrong above first"
+
+
+def check_people(
+    policy: Policy, client: WebClient, directory: SlackDirectory, team: str, usual: Usual
+) -> Iterator[Check]:
+    """Everybody whom the policy names, each once, then each rule that asks as a whole."""
+    asks, people = policy.asks(), _People(directory, team)
+    named = [who for ask in asks for who in _all(ask)]
+    for user in dict.fromkeys(user for each in named for user in each.users):
+        yield people.user(user)
+    handles = dict.fromkeys(handle for each in named for handle in each.groups)
+    for handle in handles:
+        yield people.group(handle)
+    needs = Needs.of(policy.rules)
+    for handle in sorted(needs.groups - set(handles)):
+        yield from _condition_group(handle, directory)
+    for name in sorted(needs.channels):
+        yield from _rule_channel(name, directory)
+    rules = {rule.name: rule for rule in policy.rules}
+    for ask in asks:
+        yield from people.rule(ask, usual.get(ask.rule, Counter()))
+        if any(each.channel for each in _all(ask)):
+            yield from _joinable(ask, rules.get(ask.rule), client, directory)
+
+
+def _all(ask: Ask) -> Iterator[Approvers]:
+    """The approvers of every stage and escalation."""
+    yield ask.approvers
+    yield from (step.approvers for step in ask.escalation)
+
+
+def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
+    """A group that only says to whom a rule applies."""
+    about = f"group @{handle}"
+    try:
+        group = directory.group(handle)
+    except LookupFailedError as error:
+        yield Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if group is None:
+        text = "there is no such user group, so the rules that name it can never be told"
+        yield Check("fail", about, text, "Correct the handle in the policy")
+    elif not group.members:
+        yield Check("warn", about, "is empty", "Put people into it, or take it out of the policy")
+    else:
+        yield Check("ok", about, f"{len(group.members)} members")
+
+
+def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
+    """A channel that only says where a rule applies."""
+    about = f"channel {name}"
+    try:
+        found = directory.channel(name)
+    except LookupFailedError as error:
+        yield Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+        return
+    if found is None:
+        text = "does not exist, or is private without the bot, so the rules that name it can never be told"
+        yield Check("fail", about, text, "Invite the bot, or correct the name in the policy")
+
+
+def _joinable(ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory) -> Iterator[Check]:
+    """A channel's members decide: whether anybody could make themselves one of them."""
+    where = "the channel where it is asked may decide, and anybody can join a public channel"
+    if rule and rule.channels:
+        public = [name for name in rule.channels if _is_public(name, client, directory)]
+        if not public:
+            return
+        where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
+    remedy = "Name people or a group, or limit the rule to private channels"
+    yield Check("warn", f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
+
+
+def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
+    """Whether it is known to be a public channel."""
+    try:
+        found = directory.channel(name)
+        channel = client.conversations_info(channel=found)["channel"] if found else {"is_private": True}
+    except (LookupFailedError, SlackApiError):
+        return False
+    return not (channel.get("is_private") or channel.get("is_im") or channel.get("is_mpim"))
+
+
+class _People:
+    """Who could decide, looked up once."""
+
+    def __init__(self, directory: SlackDirectory, team: str) -> None:
+        self._directory = directory
+        self._team = team
+        self._authority = Authority(directory, team)
+
+    def user(self, user: str) -> Check:
+        """One approver by id."""
+        about = f"approver {user}"
+        try:
+            person = self._directory.person(user)
+        except LookupFailedError as error:
+            return Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+        if person is None or not is_colleague(person, self._team):
+            return Check("fail", about, _unfit(person, self._team), "Name somebody else in the policy")
+        return Check("ok", about, f"{person.name} may decide")
+
+    def group(self, handle: str) -> Check:
+        """One user group by handle."""
+        about = f"approvers @{handle}"
+        try:
+            group = self._directory.group(handle)
+            members = group.members if group else frozenset[str]()
+            able = [each for each in sorted(members) if is_colleague(self._directory.person(each), self._team)]
+        except LookupFailedError as error:
+            return Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+        if group is None:
+            return Check("fail", about, "there is no such user group", "Correct the handle in the policy")
+        if not able:
+            text = "none of its members may decide" if members else "is empty"
+            return Check("fail", about, text, "Put active, full members of this workspace into it")
+        return Check("ok", about, f"{len(able)} of {len(members)} members may decide")
+
+    def rule(self, ask: Ask, asked: Counter[str]) -> Iterator[Check]:
+        """What only shows when all approvers of a rule are taken together; `asked`: who asked how often."""
+        about = f"rule {ask.rule!r}"
+        if any(each.channel or each.requester for each in _all(ask)):
+            return  # hangs on where it is asked, and by whom
+        try:
+            meant = self._authority.named(ask.approvers, requester="", channel="")
+            missing = self._authority.shortage(ask, requester="", channel="")
+            able = {each for who in _all(ask) for each in self._able(ask, who)}
+            stuck = [each for each in sorted(able) if self._short_without(ask, each)] if missing <= 0 else []
+        except LookupFailedError:
+            return  # said for whom it concerns
+        if missing > 0:
+            text = f"takes {ask.people} to approve in {len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
+            remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
+            yield Check("fail", about, f"{text}, and {missing} too few can", remedy)
+        if stuck:
+            yield Check("warn", about, _stuck(stuck, able, asked), "Name a second approver")
+        if ask.post_to == "approvers" and len(meant) > CROWD:
+            text = f"more than {CROWD} people would each get a direct message"
+            yield Check("warn", about, text, 'Set post_to to a channel, or to "thread"')
+
+    def _able(self, ask: Ask, who: Approvers) -> frozenset[str]:
+        return self._authority.able(ask, who, requester="", channel="")
+
+    def _short_without(self, ask: Ask, person: str) -> bool:
+        """Whether what this person asks for could not be approved."""
+        return self._authority.shortage(ask, requester=person, channel="") > 0
+
+
+def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
+    """Whose own requests nobody could approve, and how often they asked."""
+    often = [each for each in stuck if asked[each] * 2 > asked.total()]
+    if often:
+        share = f"{asked[often[0]]} of the {asked.total()} calls under it in {DAYS} days"
+        return f"{often[0]} asked for {share}, and without {often[0]} too few are left to approve them"
+    if len(set(able)) == 1:
+        return f"only {stuck[0]} may decide, and nobody about what {stuck[0]} asks for"
+    return f"what {', '.join(stuck)} ask for finds too few others to approve it"
+
+
+def _unfit(person: Person | None, team: str) -> str:
+    """Why a person cannot decide."""
+    if person is None:
+        return "there is no such person"
+    if person.deleted:
+        return f"{person.name} is deactivated"
+    if person.is_bot:
+        return f"{person.name} is a bot"
+    return f"{person.name} is a guest" if person.team == team else f"{person.name} is of another workspace"

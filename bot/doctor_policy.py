@@ -1,0 +1,117 @@
+"""The looks at the policy's rules beside the tools there are and the calls on record. They need no Slack."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+from slack_sdk import WebClient
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot.clock import Clock
+from bot.core import load_gate
+from bot.doctor_checks import Check
+from bot.gates import Ask
+from bot.policy import Policy
+from bot.rules import Rule, condition
+from bot.settings import Settings
+from bot.slack.directory import SlackDirectory
+from bot.toolbox import toolbox
+from bot.tools import Tool
+from storage import history
+from storage.reading import ReadOnly
+
+DAYS = 30  # how far back the record is read
+Usual = dict[str, Counter[str]]  # rule -> who asked how often
+Tools = dict[str, Tool[Any]]
+
+
+def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
+    """Whether each rule is about a tool there is, and its condition about fields that tool has."""
+    client = WebClient(base_url=settings.slack_api_url)
+    try:
+        tools = {each.name: each for each in toolbox(settings, client, SlackDirectory(client, clock))}
+    except Exception as error:  # noqa: BLE001 - importing runs code of others, which may raise anything
+        yield Check("warn", "rules", f"not compared with the tools: {error}", "Correct what is wrong with them first")
+        return
+    found = [each for rule in policy.rules for each in _rule(rule, tools)]
+    yield from found
+    if not found:
+        yield Check("ok", "rules", f"each fits a tool; there are {len(tools)} tools")
+
+
+def usual_requesters(settings: Settings, now: datetime) -> Usual:
+    """Who asked how often under which rule, in the last days; nothing where the record cannot be read."""
+    store, found = ReadOnly(settings.database_path), Usual()
+    if store.trouble():
+        return found
+    try:
+        with store.read() as tx:
+            for gate, requester, count in history.asked(tx, now - timedelta(days=DAYS)):
+                found.setdefault(load_gate(gate).rule, Counter())[requester] += count
+    except (SQLAlchemyError, ValueError):
+        return {}
+    return found
+
+
+def _rule(rule: Rule, tools: Tools) -> Iterator[Check]:
+    about = f"rule {rule.name!r}"
+    named = [each for each in tools.values() if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)]
+    matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
+    if not named:
+        remedy = "Correct the name, or remove the rule" + _meant(rule.tools, tools)
+        yield Check("warn", about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
+    elif not matching:
+        text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
+        yield Check("warn", about, text, "Correct effect or risk, or remove the rule")
+    else:
+        yield from _fields(rule, matching)
+        yield from _condition(rule, matching, tools)
+
+
+def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[Check]:
+    if not rule.when:
+        return
+    about, told = f"rule {rule.name!r}", condition(rule.when)
+    lacking = {each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching}
+    blind = sorted({field for fields in lacking.values() for field in fields})
+    if all(lacking.values()):
+        near = _meant(blind, {field for each in matching for field in each.arguments.model_fields})
+        text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
+        yield Check("fail", about, text, "What cannot be told is never allowed: correct the field" + near)
+    else:
+        unasked = {name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()}
+        some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
+        if some:
+            remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
+            yield Check("warn", about, f"its condition cannot be told of some tools: {'; '.join(some)}", remedy)
+    for each in sorted(told.spent):
+        tool = tools.get(each.tool)
+        if tool is None:
+            yield Check(
+                "fail", about, f"it sums up {each.tool}, which is no tool", "Correct it" + _meant([each.tool], tools)
+            )
+        elif each.field and each.field not in tool.arguments.model_fields:
+            near = _meant([each.field], tool.arguments.model_fields)
+            yield Check("fail", about, f"it sums up {each.field}, which {each.tool} lacks", "Correct it" + near)
+
+
+def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+    """Fields that may be edited or remembered, and that no tool of the rule has."""
+    if not isinstance(rule.gate, Ask):
+        return
+    there = {field for each in matching for field in each.arguments.model_fields}
+    offered = (field for offer in (*rule.gate.remember,) for field in offer.fields or ())
+    for field in sorted({*(rule.gate.editable or ()), *offered} - there):
+        text = f"it names the field {field}, which no tool it is about has"
+        yield Check("warn", f"rule {rule.name!r}", text, "Correct it" + _meant([field], there))
+
+
+def _meant(wrong: Iterable[str], there: Collection[str]) -> str:
+    """The nearest name there is, as the end of a sentence."""
+    close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
+    return f" (is {close[0]} meant?)" if close else ""

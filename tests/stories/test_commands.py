@@ -1,0 +1,144 @@
+"""`/approvals` as people use it: answered to whoever asks, in this channel, with the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from slack_bolt import BoltRequest
+
+from bot.sandbox.records import Delivery
+from storage.models import Delivery as Row
+from tests.stories.kit import Kit
+from tests.stories.world import SUPPORT, World, ask, words
+
+
+@pytest.fixture
+def world(own_world: Callable[..., World]) -> World:
+    """A world whose policy counts, looks into groups and asks the channel."""
+    return own_world(
+        Kit().tools,
+        """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+name = "often <@UANA00001> *now*"
+tool = "note"
+when = 'count("note", "24h") >= 1 && !(requester in groups.finance)'
+verdict = "ask"
+approvers = ["channel"]
+post_to = "#finance-approvals"
+""",
+    )
+
+
+def asked(world: World, line: str, who: str = "ben", channel: str = SUPPORT) -> str:
+    """The one new message that only this person sees after the command, as JSON text."""
+    person = world.person(who)
+    before = {m["ts"] for m in person.everything(channel)}
+    delivery = person.command(channel, line)
+    assert isinstance(delivery, Delivery)
+    assert delivery.wait() == "acked"
+
+    def look() -> list[dict[str, Any]]:
+        return [m for m in person.everything(channel) if m["ts"] not in before]
+
+    [message] = world.slack.wait(look)
+    assert message["is_ephemeral"] is True
+    return words(message)
+
+
+def test_explain(world: World) -> None:
+    """The rule, its reason and the people are those for who asks, here and now; names are mentions, the rest words."""
+    text = asked(world, '/approvals explain note text="two words"')
+    assert "Write “two words”" in text
+    assert '"user_id": "UBEN00001"' in text
+    assert "does not apply" in text
+    assert '"usergroup_id": "S0LEADS"' in text
+    assert "no answer within 1 hour is a no" in text
+    world.planner.clear()
+    thread = ask_note(world)
+    text = asked(world, "/approvals explain note text=again")
+    assert "often <@UANA00001> *now*" in text
+    assert "the members of" in text
+    assert '"channel_id": "C0FINANCE"' in text
+    assert "does not apply" in asked(world, "/approvals explain note text=again", "cleo")
+    assert world.calls_in(thread)
+
+
+def ask_note(world: World) -> str:
+    """A call of `note` that waits."""
+    thread = ask(world, ("note", {"text": "x"}))
+    world.card(SUPPORT, thread)
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/approvals", "explain <tool> key=value …"),
+        ("/approvals help", "explain <tool> key=value …"),
+        ("/approvals HELP", "this list"),
+        ("/approvals explain", "Name a tool"),
+        ("/approvals explain nothing", "There is no tool 'nothing'"),
+        ("/approvals explain note", "text: Field required"),
+        ('/approvals explain note text="open', "A quotation mark is not closed."),
+        ("/approvals dance", "I do not know /approvals 'dance'."),
+    ],
+)
+def test_help_and_mistakes(shared: tuple[World, Kit], line: str, told: str) -> None:
+    """Whatever is typed is answered: with the list of questions, or with what is wrong and where the list is."""
+    assert told in asked(shared[0], line)
+
+
+def test_smart_quotation_marks(shared: tuple[World, Kit]) -> None:
+    """Quotation marks as keyboards make them hold words together too."""
+    assert "Write “two words”" in asked(shared[0], "/approvals explain note text=“two words”")
+
+
+def test_secrets_are_masked(shared: tuple[World, Kit]) -> None:
+    """A secret value that is typed comes back as a mask."""
+    text = asked(shared[0], "/approvals explain login account=ben password=hunter2")
+    assert "Log in to ben with ••••••••" in text
+    assert "hunter2" not in text
+
+
+def test_guests_are_refused(shared: tuple[World, Kit]) -> None:
+    """A guest gets one sentence, and learns nothing."""
+    text = asked(shared[0], "/approvals explain note text=x", "gus")
+    assert "I answer full members of this workspace only." in text
+    assert "shop-leads" not in text
+
+
+def test_slack_does_not_say_who_asks(own_world: Callable[..., World]) -> None:
+    """Where the person cannot be looked up, nothing is explained, and they are told to try again."""
+    world = own_world(Kit().tools)
+    world.slack.faults.fail("users.info", "internal_error", times=99)
+    assert "I could not ask Slack about this just now" in asked(world, "/approvals explain note text=x")
+
+
+def test_another_workspace_is_dropped(shared: tuple[World, Kit], caplog: pytest.LogCaptureFixture) -> None:
+    """A command that bears another team's id is acknowledged with nothing, and nobody is answered."""
+    world = shared[0]
+    body = {
+        "command": "/approvals", "text": "help", "team_id": "T0OTHERCO", "user_id": "UBEN00001",
+        "channel_id": SUPPORT, "response_url": f"{world.slack.url}/nowhere",
+    }  # fmt: skip
+    answer = world.app.bolt.dispatch(BoltRequest(body=body, mode="socket_mode"))
+    assert (answer.status, answer.body) == (200, "")
+    assert "dropped a delivery of another workspace" in caplog.text
+
+
+def test_acknowledged_before_anything_is_looked_up(world: World) -> None:
+    """Slack has its acknowledgement while the look-ups still wait, the answer follows, and nothing of it is stored."""
+    held = world.slack.faults.hold("users.info")
+    person = world.person("ben")
+    delivery = person.command(SUPPORT, "/approvals help")
+    assert isinstance(delivery, Delivery)
+    assert delivery.wait() == "acked"
+    assert [m for m in person.everything(SUPPORT) if "/approvals" in words(m)] == []
+    held.release()
+    world.slack.wait(lambda: [m for m in person.everything(SUPPORT) if "/approvals" in words(m)])
+    assert [row for row in world.all(Row) if "/approvals" in row.body] == []

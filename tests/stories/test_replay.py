@@ -1,0 +1,195 @@
+"""`countersign policy replay` over what really happened in a world: what a changed policy would have done otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.__main__ import main
+from bot.looks import Plain
+from bot.policy import parse
+from bot.replay import Replay
+from storage.models import Call
+from tests.stories.kit import Kit
+from tests.stories.world import SUPPORT, World, ask
+
+OLD = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+name = "closed"
+tool = "wipe"
+verdict = "deny"
+reason = "Not today."
+"""
+
+
+@pytest.fixture(scope="module")
+def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world in which Ben asked for three refunds (one approved by Ana, one open, one expired), a look and a wipe."""
+    world = World(tmp_path_factory.mktemp("replay"), Kit().tools, OLD)
+
+    def wanted(tool: str, arguments: dict[str, object]) -> str:
+        world.settle()
+        world.planner.clear()
+        return ask(world, (tool, arguments))
+
+    def refund(amount: str) -> dict[str, object]:
+        return {"order_id": 1042, "amount": amount, "reason": "late"}
+
+    expired = wanted("refund_order", refund("30.00"))
+    world.card(SUPPORT, expired)
+    world.clock.advance(3700)
+    world.said(SUPPORT, expired, "That is all.")
+    approved = wanted("refund_order", refund("10.00"))
+    world.person("ana").click(SUPPORT, world.card(SUPPORT, approved)["ts"], "approve")
+    world.said(SUPPORT, approved, "That is all.")
+    world.card(SUPPORT, wanted("refund_order", refund("20.00")))
+    for tool, arguments in (("look_up_order", {"order_id": 1042}), ("wipe", {"text": "all"})):
+        world.said(SUPPORT, wanted(tool, arguments), "That is all.")
+    world.settle()
+    yield world
+    world.close()
+
+
+Replayed = Callable[[str], str]
+
+
+@pytest.fixture
+def replay(
+    happened: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Replayed:
+    """Runs the command with a policy, and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kit_tools.py").write_text("from tests.stories.kit import Kit\nwipe = Kit().tools[3]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    settings = happened.settings()
+    for name in [each for each in os.environ if each.startswith(("SLACK_", "COUNTERSIGN_"))]:
+        monkeypatch.delenv(name)
+    for name, value in {
+        "SLACK_BOT_TOKEN": happened.slack.bot_token, "SLACK_API_URL": happened.slack.api_url,
+        "DATABASE_URL": settings.database_url, "COUNTERSIGN_SHOP": str(settings.shop_path),
+        "COUNTERSIGN_TOOLS": "kit_tools", "COUNTERSIGN_POLICY": str(settings.policy_path),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+
+    def run(policy: str) -> str:
+        Path("new.toml").write_text(policy)
+        assert main(["policy", "replay", "--policy", "new.toml"]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_nothing_changes(replay: Replayed, happened: World) -> None:
+    """The same policy decides every call the same, also the refused one, and nothing is written."""
+    path = happened.folder / "countersign.db"
+    before = path.read_bytes()
+    text = replay(OLD)
+    assert "5 calls recorded since" in text
+    assert "0 would have been decided otherwise, 5 the same; 0 cannot be told." in text
+    assert path.read_bytes() == before
+
+
+def test_allowed_denied_and_asked(replay: Replayed) -> None:
+    """Each kind of difference has its heading, its number and its calls, with the rule then and now."""
+    text = replay(
+        """
+[defaults]
+approvers = ["@shop-leads"]
+[[rule]]
+name = "small"
+tool = "refund_order"
+when = "args.amount <= 10.00"
+verdict = "allow"
+[[rule]]
+name = "large"
+tool = "refund_order"
+when = "args.amount >= 30.00"
+verdict = "deny"
+reason = "Too much."
+"""
+    )
+    assert "3 would have been decided otherwise, 2 the same; 0 cannot be told." in text
+    assert "Would have run without asking (1):" in text
+    assert "refund_order, Ben Okafor (UBEN00001): Refund 10.00 EUR of order 1042 — was asked, now allowed by" in text
+    assert "was asked, now refused by rule 'large': Too much." in text
+    assert "Would have been asked (1):" in text
+    assert "Wipe “all” — was refused, now asked by rule 'default'" in text
+
+
+def test_other_people_and_quorums(replay: Replayed) -> None:
+    """Asked of others, by more, or on other terms are told apart; whether Ana alone would have been enough is said."""
+    closed = OLD.partition("[[rule]]")[2]
+    others = replay(f'[defaults]\napprovers = ["@finance"]\n[[rule]]{closed}')
+    assert "Would have been asked of other people (3):" in others
+    assert others.count("those who approved it would not have been enough") == 1
+    more = replay(f'[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n[[rule]]{closed}')
+    assert "Would have taken another quorum or other steps (3):" in more
+    assert "was 1 in 1, now 2 in 1, by rule 'default'; those who approved it would not have been enough" in more
+    terms = replay(f'[defaults]\napprovers = ["@shop-leads"]\nveto = 2\n[[rule]]{closed}')
+    assert "Would have been asked on other terms (3):" in terms
+    assert "not have been enough" not in terms
+
+
+def test_sums_as_they_were(replay: Replayed) -> None:
+    """A limit counts what counted when each call was proposed: not the expired one, and none that came later."""
+    limited = f"""{OLD}
+[[rule]]
+name = "daily"
+tool = "refund_order"
+when = 'spent("refund_order", "amount", "24h") + args.amount >= 30.00'
+verdict = "deny"
+reason = "Enough."
+"""
+    text = replay(limited)
+    assert "Would have been refused (2):" in text  # 30.00 by itself, and 20.00 after 10.00
+    assert "Refund 10.00" not in text
+    assert "2 would have been decided otherwise" in replay(limited.replace(">= 30.00", "> 29.99"))
+    assert "0 would have been decided otherwise" in replay(limited.replace(">= 30.00", "> 30.00"))
+
+
+def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs on a group that cannot be looked up, or on a tool that is gone, is counted as such with the reason."""
+    policy = f"{OLD}[[rule]]\ntool = 'refund_*'\nwhen = 'requester in groups.finance'\nverdict = 'allow'\n"
+    assert "0 would have been decided otherwise, 5 the same" in replay(policy)
+    monkeypatch.delenv("SLACK_BOT_TOKEN")
+    monkeypatch.delenv("COUNTERSIGN_TOOLS")
+    text = replay(policy)
+    assert "0 would have been decided otherwise, 1 the same; 4 cannot be told." in text
+    assert "• 3: whether the rule 'rule 2' applies: its condition could not be told" in text
+    assert "• 1: there is no tool wipe any more" in text
+    assert "Slack is not configured: nobody and nothing was looked up." in text
+
+
+def test_only_what_is_recent(happened: World) -> None:
+    """Calls from before the moment that was asked for are left out of the report, but not out of the sums."""
+    core = happened.app.core
+    limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''
+    rule = f'[[rule]]\ntool = "refund_order"\n{limit}\nverdict = "deny"\nreason = "Enough."\n'
+    since = sorted(call.created_at for call in happened.all(Call))[2]
+    text = "\n".join(Replay(replace(core, policy=parse(OLD + rule)), Plain(core)).lines(since))
+    assert text.startswith("3 calls recorded since")
+    assert "Would have been refused (1):" in text
+
+
+@pytest.mark.parametrize("since", ["soon", "0d", "-1d", "30"])
+def test_bad_since(replay: Replayed, since: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no duration ends with exit code 2 and one line."""
+    assert callable(replay)
+    assert main(["policy", "replay", f"--since={since}"]) == 2
+    assert "--since takes a duration such as 12h or 30d" in capsys.readouterr().err
+
+
+def test_no_record(replay: Replayed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a database there is nothing to replay: exit code 1, and none is made."""
+    assert callable(replay)
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///none.db")
+    assert main(["policy", "replay"]) == 1
+    assert capsys.readouterr().err.startswith("There is nothing to replay: there is no database at none.db")
+    assert not Path("none.db").exists()

@@ -1,0 +1,213 @@
+"""What `countersign doctor` finds in a policy: rules for nothing, people who cannot decide, places anybody can join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.clock import SystemClock
+from bot.core import dump_gate
+from bot.doctor_checks import Check
+from bot.doctor_policy import check_rules, usual_requesters
+from bot.doctor_slack import check_slack
+from bot.policy import parse
+from bot.sandbox.server import Sandbox
+from bot.settings import Settings
+from storage import moves
+from storage.calls import add_plan
+from storage.models import Call, Plan, Run
+from storage.states import CallStatus
+from storage.store import Store
+
+DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
+
+
+@pytest.fixture(scope="module")
+def slack() -> Iterator[Sandbox]:
+    """One local Slack for all."""
+    with Sandbox() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(slack: Sandbox, tmp_path: Path) -> Settings:
+    """The settings of a bot with the shop's tools."""
+    (tmp_path / "policy.toml").write_text(DEFAULTS)
+    return Settings.load(
+        {
+            "SLACK_BOT_TOKEN": slack.bot_token, "SLACK_APP_TOKEN": slack.app_token, "SLACK_API_URL": slack.api_url,
+            "OPENAI_API_KEY": "offline", "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
+            "DATABASE_URL": f"sqlite:///{tmp_path / 'c.db'}", "COUNTERSIGN_SHOP": str(tmp_path / "shop.db"),
+        }
+    )  # fmt: skip
+
+
+def rules(settings: Settings, rule: str) -> list[str]:
+    """What is said of this one rule beside the tools."""
+    found = check_rules(settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n'), SystemClock())
+    return [str(each) for each in found]
+
+
+def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
+    """What is said of a policy beside Slack and the record, by what it is about."""
+    found: dict[str, list[Check]] = {}
+    usual = usual_requesters(settings, datetime.now(UTC))
+    for each in check_slack(settings, parse(policy), SystemClock(), usual):
+        found.setdefault(each.about, []).append(each)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rule", "level", "said"),
+    [
+        (
+            'tool = "refund_ordr"',
+            "warn",
+            "fits no tool there is (refund_ordr). Correct the name, or remove",
+        ),
+        ('tool = "refund_order"\neffect = "destructive"', "warn", "fits no call: refund_order have other effects"),
+        ('tool = "refund_order"\nwhen = "args.amuont > 5.0"', "fail", "they lack amuont"),
+        ('tool = "refund_order"\nwhen = \'args["amuont"] > 5.0\'', "fail", "(is amount meant?)"),
+        ('when = "args.amount > 5.0"', "warn", "cannot be told of some tools: look_up_order lacks amount"),
+        ('tool = "refund_order"\nwhen = \'count("refunds", "1h") > 1\'', "fail", "sums up refunds, which is no tool"),
+        (
+            'tool = "refund_order"\nwhen = \'spent("refund_order", "sum", "1h") > 1.0\'',
+            "fail",
+            "it sums up sum, which refund_order lacks",
+        ),
+        (
+            'tool = "refund_order"\neditable = ["amuont"]',
+            "warn",
+            "the field amuont, which no tool it is about has",
+        ),
+        ('tool = "refund_order"\nremember = [{fields = ["orderid"]}]', "warn", "(is order_id meant?)"),
+    ],
+)
+def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str) -> None:
+    """A rule that fits no tool, and a condition or key about a field that no tool has, is found, with what is meant."""
+    [line] = rules(settings, rule)
+    assert line.startswith(f"{level:<4}  rule 'r': ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        'tool = "refund_*"\nwhen = \'args.amount > 5.0 && spent("refund_order", "amount", "1d") > 9.0\'',
+        'when = "has(args.amount) && args.amount > 5.0"',
+        'effect = "destructive"',
+        'tool = "refund_order"\neditable = ["amount"]\nremember = [{fields = ["order_id"]}]',
+    ],
+)
+def test_a_rule_for_something(settings: Settings, rule: str) -> None:
+    """A rule that fits a tool, whose fields are there or asked for with has(), is nothing to look at."""
+    [line] = rules(settings, rule)
+    assert line.startswith("ok    rules: ")
+
+
+def test_tools_that_cannot_be_loaded(settings: Settings) -> None:
+    """Where the operator's own tools are broken, the rules are not judged without them."""
+    broken = settings.model_copy(update={"tool_modules": ("no_such_module",)})
+    [line] = rules(broken, 'tool = "refund_ordr"')
+    assert line.startswith("warn  rules: not compared")
+
+
+def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
+    """A quorum of more people than there are, and steps that need the same one person twice, fail."""
+    found = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 3\n')
+    assert "takes 3 to approve in 1 step, and 1 too few can" in found["rule 'default'"][0].text
+    steps = '[defaults]\nstages = [{approvers = ["UCLEO0001"]}, {approvers = ["@finance"]}]\n'
+    [check] = people(settings, steps)["rule 'default'"]
+    assert (check.level, "1 too few can" in check.text) == ("fail", True)
+    helped = people(settings, f'{steps}escalation = [{{after = "1m", approvers = ["UANA00001", "UDAN00001"]}}]\n')
+    assert "rule 'default'" not in helped
+
+
+def test_just_enough_for_others(settings: Settings) -> None:
+    """Where all approvers are needed, none of them can ask for anything: that is said before it happens."""
+    [check] = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n')["rule 'default'"]
+    assert check.level == "warn"
+    assert "what UANA00001, UCLEO0001 ask for finds too few others to approve it" in check.text
+
+
+def test_people_of_escalations(settings: Settings) -> None:
+    """Who is named by an escalation only is looked up like any other approver."""
+    found = people(settings, f'{DEFAULTS}escalation = [{{after = "1m", approvers = ["@nobody", "UGUS00001"]}}]\n')
+    assert [found[each][0].level for each in ("approvers @nobody", "approver UGUS00001")] == ["fail", "fail"]
+
+
+def test_groups_and_channels_of_rules(settings: Settings) -> None:
+    """Groups and channels that only say when a rule applies must be there too: else it can never be told."""
+    found = people(
+        settings,
+        f"""{DEFAULTS}
+[[rule]]
+name = "a"
+verdict = "ask"
+requester = "@no-such-group"
+channel = "#nowhere"
+[[rule]]
+name = "b"
+verdict = "ask"
+when = "requester in groups.nobody || requester in groups.finance"
+""",
+    )
+    levels = {about: checks[0].level for about, checks in found.items()}
+    assert levels["group @no-such-group"] == levels["channel #nowhere"] == "fail"
+    assert (levels["group @nobody"], levels["group @finance"]) == ("warn", "ok")
+
+
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        ("", "anybody can join a public channel"),
+        ('channel = "#support"', "whoever is in #support may decide, and anybody can join"),
+        ('channel = ["C0FINANCE", "C0GENERAL"]', "whoever is in C0GENERAL may decide"),
+        ('channel = "C0FINANCE"', ""),
+    ],
+)
+def test_the_channel_decides(settings: Settings, channel: str, said: str) -> None:
+    """`channel` among the approvers is worth a warning where anybody can join, and none in a private channel."""
+    rule = f'[[rule]]\nname = "r"\nverdict = "ask"\napprovers = ["channel"]\n{channel}\n'
+    checks = people(settings, DEFAULTS + rule).get("rule 'r'", [])
+    assert [(each.level, said in each.text) for each in checks] == ([("warn", True)] if said else [])
+
+
+def record(settings: Settings, requester: str, times: int, days: int = 1) -> None:
+    """Put calls under the default rule on record."""
+    at = datetime.now(UTC) - timedelta(days=days)
+    gate = parse(DEFAULTS).default
+    assert gate is not None
+    store = Store(settings.database_url).open()
+    with store.write() as tx:
+        run = Run(
+            team="T0SANDBOX", channel="C0SUPPORT", thread_ts=f"{requester}{days}", requester=requester, created_at=at,
+            updated_at=at,
+        )  # fmt: skip
+        moves.started(tx, run, at=at)
+        plan = Plan(run_id=run.id, turn=1, created_at=at)
+        add_plan(tx, plan)
+        for position in range(times):
+            call = Call(
+                run_id=run.id, plan_id=plan.id, position=position, provider_id=f"c{position}", tool="refund_order",
+                status=CallStatus.PENDING, gate=dump_gate(gate), created_at=at,
+            )  # fmt: skip
+            moves.born(tx, call, at=at, actor="policy")
+    store.close()
+
+
+def test_the_usual_requester(settings: Settings) -> None:
+    """A single approver who asks for most of it, as the record of the last month has it, is named with the numbers."""
+    alone = '[defaults]\napprovers = ["UCLEO0001"]\n'
+    assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text
+    record(settings, "UCLEO0001", 3)
+    record(settings, "UBEN00001", 2)
+    record(settings, "UBEN00001", 9, days=40)
+    text = people(settings, alone)["rule 'default'"][0].text
+    assert "UCLEO0001 asked for 3 of the 5 calls under it in 30 days" in text
+    record(settings, "UBEN00001", 1, days=2)
+    assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text
+    assert "rule 'default'" not in people(settings, DEFAULTS)

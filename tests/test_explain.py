@@ -1,0 +1,255 @@
+"""`countersign explain` as a person meets it: without Slack, and against the local Slack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from bot.__main__ import main
+from bot.explaining import lasting
+from bot.sandbox.server import Sandbox
+from bot.tools import Effect, Registry, ToolContext, tool
+from bot.typed import MistypedError, typed_call
+
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+name = "big"
+tool = "refund_order"
+when = 'args.amount > 100.10 && !(requester in groups.finance)'
+verdict = "ask"
+stages = [{approvers = ["@shop-leads"], quorum = 2}, {approvers = ["@finance"]}]
+post_to = "C0FINANCE"
+deadline = "4h"
+reminders = ["30m"]
+escalation = [{after = "45m", approvers = ["UDAN00001"]}]
+reasons = "reject"
+veto = 2
+editable = ["amount", "note"]
+
+[[rule]]
+name = "posts"
+tool = "post_message"
+verdict = "ask"
+approvers = ["channel"]
+self_approval = true
+editors = "nobody"
+remember = [{fields = ["channel"], where = "everywhere", lasts = "2h", uses = 3}]
+
+[[rule]]
+name = "paused"
+tool = "cancel_*"
+verdict = "deny"
+reason = "Ask the office."
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the policy in it, the shop's tools on, and no Slack."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_API_URL", "OPENAI_API_KEY", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COUNTERSIGN_POLICY", "policy.toml")
+    monkeypatch.setenv("COUNTERSIGN_SHOP", "shop.db")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sandbox]:
+    """One local Slack for all."""
+    with Sandbox() as server:
+        yield server
+
+
+@pytest.fixture
+def slack(server: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """The local Slack, configured."""
+    monkeypatch.setenv("SLACK_BOT_TOKEN", server.bot_token)
+    monkeypatch.setenv("SLACK_API_URL", server.api_url)
+    return server
+
+
+def said(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    """What the command prints; it must end well."""
+    assert main(["explain", *line.split()]) == 0
+    return capsys.readouterr().out
+
+
+BIG = "refund_order order_id=1042 reason=late amount=100.11"
+
+
+def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rule and reason, every step with the people it has now, place, times, escalation, edits: all of it is said."""
+    text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
+    assert "Refund 100.11 EUR of order 1042\n" in text
+    assert "asked by Ben" in text
+    assert "People are asked, by the rule big." in text
+    assert "• big applies: its condition is true: args.amount > 100.10" in text
+    assert "• 2 rules are about other tools" in text
+    assert "Step 1 of 2: 2 different people of @shop-leads (now: Ana Ruiz (UANA00001), Cleo" in text
+    assert "Step 2 of 2: one of @finance (now: Cleo" in text
+    assert "Nobody approves their own request. 2 rejections end it. A rejection needs a reason." in text
+    assert "Where: in C0FINANCE; told are " in text
+    assert "When: no answer within 4 hours is a no. Reminders after 30 minutes." in text
+    assert "After 45 minutes without an answer these may decide as well: Dan" in text
+    assert "whoever asked may edit amount, note; who edits may not approve" in text
+    assert "Not known" not in text
+
+
+def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where too few people could approve, that is said, as the call would be refused."""
+    (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))
+    assert "⚠ It would be refused all the same: it takes 6 to approve" in said(
+        capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT"
+    )
+
+
+def test_decimals_are_exact(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """100.10 is not more than 100.10: the amount that was typed is compared digit by digit."""
+    text = said(capsys, f"{BIG.replace('100.11', '100.10')} --as UBEN00001 --in C0SUPPORT")
+    assert "• big does not apply: its condition is not true" in text
+    assert "People are asked, by no rule: [defaults] hold." in text
+
+
+def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """The condition is told for the person who is named with --as: Cleo is in the group, so another rule holds."""
+    text = said(capsys, f"{BIG} --as UCLEO0001 --in #support")
+    assert "• big does not apply" in text
+
+
+def test_offers_and_the_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """Members of the channel are named, what may be remembered is said, and that nobody may edit."""
+    text = said(capsys, "post_message channel=#support text=hi --as UBEN00001 --in C0SUPPORT")
+    assert "one of the members of C0SUPPORT (now: " in text
+    assert "Ben" in text.split("(now: ")[1]  # self_approval
+    assert "May be remembered: the same channel, everywhere, for 2 hours, at most 3 times." in text
+    assert "Edits: nobody may edit." in text
+    assert "Where: in the thread where it is asked; told are " in text
+
+
+def test_denied_and_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A refusal is said with its reason, and that what only reads runs by no rule at all."""
+    assert "It is refused, by the rule paused: Ask the office." in said(capsys, "cancel_order order_id=1 reason=none")
+    assert "It runs without asking, by no rule: what only reads is allowed." in said(capsys, "look_up_order order_id=1")
+
+
+def test_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """Without tokens it still explains; what it could not look up is named, and no file is made."""
+    text = said(capsys, f"{BIG} --as UBEN00001")
+    assert "• big cannot be told, so it applies: its condition could not be told" in text
+    assert "one of @finance (who that is now is not known: Slack is not configured)" in text
+    assert "Not known: @finance. What is not known never allows." in text
+    assert "Slack is not configured: nobody and nothing was looked up." in text
+    assert "The record was not read: there is no database at countersign.db." in text
+    assert "No channel was named with --in." in text
+    assert [each.name for each in folder.iterdir()] == ["policy.toml"]
+
+
+def test_slack_refuses(slack: Sandbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that Slack does not take is said in Slack's words, and does not keep the rest from being explained."""
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
+    text = said(capsys, BIG)
+    assert "Slack answers invalid_auth: nobody and nothing was looked up." in text
+    assert "People are asked, by the rule big." in text
+
+
+def test_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    """--policy explains by that file, and one that cannot be used is named with its line."""
+    Path("new.toml").write_text(f'{POLICY}[[rule]]\nname = "stop"\nverdict = "deny"\nreason = "No."\n')
+    assert "It is refused, by the rule stop: No." in said(capsys, f"{BIG} --policy new.toml")
+    Path("new.toml").write_text("[defaults]\napprovers = []\n")
+    assert main(["explain", *BIG.split(), "--policy", "new.toml"]) == 2
+    assert capsys.readouterr().err.startswith("new.toml:2: [defaults] approvers: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("refund_ordr order_id=1", "There is no tool 'refund_ordr'; is refund_order meant?"),
+        ("refund_order order_id", "'order_id' is no argument; write key=value"),
+        ("refund_order order_id=1 order_id=2", "order_id stands there twice."),
+        ("refund_order order_id=1 reason=late amount=-1", "amount: Input should be greater than 0"),
+        ("refund_order order_id=1 reason=late amount=NaN", "amount: "),
+        ("refund_order order_id=1 reason=late amount=1 colour=red", "colour: Extra inputs are not permitted"),
+        ("refund_order order_id=1 reason=late", "amount: Field required"),
+        (f"{BIG} --as Ben", "--as takes a user id such as U0123"),
+        (f"{BIG} --in support", "--in takes a channel id such as C0123 or a #name"),
+    ],
+)
+def test_bad_input(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no call ends with exit code 2 and one line that says why; nothing else is printed."""
+    assert main(["explain", *line.split()]) == 2
+    printed = capsys.readouterr()
+    assert told in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert printed.out == ""
+
+
+class Everything(BaseModel):
+    """Fields of many kinds."""
+
+    amount: Decimal
+    name: str = ""
+    often: int | None = 3
+    sure: bool = False
+    kind: Literal["a", "b"] = "a"
+    tags: list[str] = []
+    parts: dict[str, Decimal] = {}
+
+
+@tool(title="Take everything", effect="Take {amount}", does=Effect.WRITE)
+def take(args: Everything, _context: ToolContext) -> str:
+    """Take it."""
+    return str(args)
+
+
+@pytest.mark.parametrize(
+    ("word", "field", "value"),
+    [
+        ("amount=12345678901234567890.10", "amount", Decimal("12345678901234567890.10")),
+        ("name=123", "name", "123"),
+        ("name=null", "name", "null"),
+        ("name=a=b", "name", "a=b"),
+        ('name=", "often": 1', "name", '", "often": 1'),
+        ("often=7", "often", 7),
+        ("often=null", "often", None),
+        ("sure=true", "sure", True),
+        ("kind=b", "kind", "b"),
+        ('tags=["x", "y"]', "tags", ["x", "y"]),
+        ('parts={"x": "0.10"}', "parts", {"x": Decimal("0.10")}),
+    ],
+)
+def test_typed_values(word: str, field: str, value: object) -> None:
+    """Each value becomes what the tool's model makes of those words, exactly; JSON only where words do not do."""
+    _, args = typed_call(_tools(), ["take", *([] if field == "amount" else ["amount=1"]), word])
+    assert getattr(args, field) == value
+    assert str(getattr(args, field)) == str(value)
+
+
+@pytest.mark.parametrize("word", ['often=1, "sure": true', 'tags=["x"', 'parts={"a": 1, "a": 2}', "often=1e400"])
+def test_values_that_are_none(word: str) -> None:
+    """What is neither words for the field nor one JSON value is refused, and smuggles nothing in."""
+    with pytest.raises(MistypedError):
+        typed_call(_tools(), ["take", "amount=1", word])
+
+
+def _tools() -> Registry:
+    registry = Registry()
+    registry.add(take)
+    return registry
+
+
+def test_durations() -> None:
+    """Durations read as people say them, never rounded."""
+    assert [lasting(each) for each in (30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
+        "30 seconds", "1 minute", "90 seconds", "1 hour", "90 minutes", "1 day", "2 days",
+    ]  # fmt: skip
