@@ -9,8 +9,20 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, NaiveDatetime
 
-from bot.slack.fields import Parsed
-from tests.fields_support import Address, Everything, block, dumped, edited, element, errors, submit, tool_for, view_of
+from bot.slack.fields import Parsed, read_submission
+from tests.fields_support import (
+    Address,
+    Everything,
+    block,
+    dumped,
+    edited,
+    element,
+    errors,
+    submit,
+    tool_for,
+    typed,
+    view_of,
+)
 
 TOOL = tool_for(Everything, secret=frozenset({"token"}))
 NOW = dumped(Everything(name="Ana"))
@@ -188,6 +200,26 @@ def test_optional_nested() -> None:
     parsed = submit(TOOL, there, other="no", other__city=None)
     assert isinstance(parsed, Parsed)
     assert parsed.arguments["other"] is None
+
+
+class Count(BaseModel):
+    """A number, to be nested."""
+
+    number: int = 1
+
+
+class Counted(BaseModel):
+    """May have a number."""
+
+    inner: Count | None = None
+
+
+def test_errors_below_what_is_unset() -> None:
+    """What is wrong in a nested model that is unset by the same edit no longer matters."""
+    tool = tool_for(Counted)
+    there = {"inner": {"number": 3}}
+    state = typed(view_of(tool, there), inner="no", inner__number="1.5")
+    assert read_submission(tool, there, state) == Parsed({"inner": None}, changed=True, approve=False)
 
 
 def test_optional_nested_half_filled() -> None:
