@@ -14,7 +14,9 @@ from typing import Literal
 
 from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, OpenAIError
 
+from bot import keys
 from bot.settings import Settings
+from storage.digest import key_id
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 PATIENCE = 15.0  # seconds any one look may take
@@ -52,6 +54,7 @@ def check_database(settings: Settings) -> Iterator[Check]:
     folder = next(each for each in path.parents if each.exists())
     if path.exists():
         yield _sound(path)
+        yield from _keys(settings, path)
     else:
         yield _makeable(path, folder)
     room = shutil.disk_usage(folder).free // 1_000_000
@@ -81,6 +84,22 @@ def _sound(path: Path) -> Check:
     if found != "ok":
         return Check("fail", "database", f"{path} is damaged: {found}", "Stop Countersign and restore a backup")
     return Check("ok", "database", f"{path} is sound and can be written")
+
+
+def _keys(settings: Settings, path: Path) -> Iterator[Check]:
+    """Whether what waits was shown under the key that a start would use; nothing where there are no such rows."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as database:
+            rows = database.execute(
+                "SELECT key_id, count(*) FROM call WHERE status IN ('pending', 'approved') GROUP BY key_id"
+            )
+            waiting = {str(key): int(count) for key, count in rows}
+    except sqlite3.Error:  # no database of ours, or one that another look has found damaged
+        return
+    kept = keys.key_path(path)
+    text = settings.key.get_secret_value() if settings.key else kept.read_text().strip() if kept.exists() else ""
+    for each in keys.strangers(waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept):
+        yield Check("fail", "key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
 def check_model(settings: Settings) -> Iterator[Check]:

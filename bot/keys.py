@@ -7,6 +7,7 @@ the old key comes back, or is said to be lost, and then what was shown under it 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -21,26 +22,30 @@ log = logging.getLogger("countersign.keys")
 LOST = "it was shown under a key that is lost"
 
 
-def key_path(store: Store) -> Path:
+def key_path(database: Path) -> Path:
     """Where the key is kept when it is not a setting."""
-    return store.path.with_name(f"{store.path.name}.key")
+    return database.with_name(f"{database.name}.key")
 
 
 def key_for(settings: Settings, store: Store, now: datetime) -> bytes:
     """The key to use. Raises StartupError where it cannot be used, or others made what still waits."""
-    path = key_path(store)
+    path = key_path(store.path)
     try:
         key = settings.key.get_secret_value().encode() if settings.key else load_key(path)
     except ValueError as error:
         raise StartupError([f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()) from error
     with store.read() as tx:
         open_under = calls.open_by_key(tx)
-    if open_under.pop(settings.lost_key or "", 0):
-        _close(store, settings.lost_key or "", now)
-    open_under.pop(mine := key_id(key), None)
-    if open_under:
-        raise StartupError([_sentence(each, many, mine, path) for each, many in sorted(open_under.items())], ())
+    if wrong := strangers(open_under, key_id(key), settings.lost_key, path):
+        raise StartupError(wrong, ())
+    if settings.lost_key in open_under.keys() - {key_id(key)}:
+        _close(store, settings.lost_key, now)
     return key
+
+
+def strangers(open_under: Mapping[str, int], mine: str, lost: str | None, path: Path) -> list[str]:
+    """A sentence for each key that made calls that wait, and is neither `mine` nor the `lost` one (ids)."""
+    return [_sentence(each, open_under[each], mine, path) for each in sorted(open_under.keys() - {mine, lost})]
 
 
 def _sentence(other: str, many: int, mine: str, path: Path) -> str:

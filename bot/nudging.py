@@ -74,6 +74,8 @@ class Nudging:
         with self._core.store.write() as tx:
             if not calls.told(tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)):
                 return  # decided or edited meanwhile
+            if not news:  # an edit or a vote has overtaken what was due
+                return
             for number, (sentence, who, place) in enumerate(found):
                 key = f"{call.id}:{call.revision}:{told}:{stage}:{number}"
                 self._say(tx, run, call, gate, replace(place, groups=groups), key, sentence, who)

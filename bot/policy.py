@@ -124,7 +124,7 @@ class Policy(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
-        return hashlib.sha256(self.model_dump_json(exclude={"source"}).encode()).hexdigest()
+        return hashlib.sha256(self.model_dump_json(exclude={"source", "asking"}).encode()).hexdigest()
 
 
 def parse(text: str, source: str = "policy") -> Policy:

@@ -40,7 +40,7 @@ def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) ->
             for target in part[0].place.targets:
                 outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
         place = group[0].place
-        if place.kind != "thread":
+        if place.kind != "thread" and place.targets:  # without any, people come in by an escalation
             where = place.targets[0] if place.kind == "channel" else ""
             key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
             outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})
@@ -58,17 +58,25 @@ def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
 
 def card_row(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1) -> Message:
     """One copy of a card, for a channel or a person."""
-    first = part[0]
-    thread = first.place.kind == "thread"
+    return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
+
+
+def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
+    """The card of a call that nobody was asked about, in the request's thread: who asked says how it ended."""
+    return _row(run, plan_id, [call], Place("thread", (run.channel,)), run.channel, (1, 1))
+
+
+def _row(run: Run, plan_id: str, shown: Sequence[Call], place: Place, target: str, part: tuple[int, int]) -> Message:
+    thread, first = place.kind == "thread", shown[0]
     body = {
-        "calls": [each.call.id for each in part],
-        "groups": dict(first.place.groups),
+        "calls": [each.id for each in shown],
+        "groups": dict(place.groups),
         "elsewhere": not thread,
-        "part": number,
-        "parts": parts,
+        "part": part[0],
+        "parts": part[1],
     }
     return Message(
-        key=f"card:{first.call.id}:{first.call.revision}:{target}",
+        key=f"card:{first.id}:{first.revision}:{target}",
         kind="card",
         run_id=run.id,
         plan_id=plan_id,

@@ -54,10 +54,13 @@ class Rule(BaseModel):
             return False, f"it is about other effects than {effect}"
         if facts.risk not in self.risks:
             return False, f"it is about other risks than {facts.risk}"
-        for fits, why in (self._is_here(facts), self._is_by(facts)):
-            if fits is not True:
-                return fits, why
-        return self._holds(facts)
+        doubt = ""
+        for look in (self._is_here, self._is_by, self._holds):  # a no settles it, whatever else is not known
+            fits, why = look(facts)
+            if fits is False:
+                return False, why
+            doubt = doubt or ("" if fits else why)
+        return (None, doubt) if doubt else (True, why)
 
     def _is_here(self, facts: Facts) -> tuple[bool | None, str]:
         if not self.channels or facts.channel in self.channels:

@@ -21,7 +21,7 @@ from bot.core import Core, load_gate
 from bot.executor import CallExecutor
 from bot.policy import Ask
 from bot.proposals import RefusedError, find_place, prepare
-from bot.routing import Asked, put_cards
+from bot.routing import Asked, put_cards, unasked_card
 from bot.slack import answers, sentences
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
@@ -142,12 +142,16 @@ class Worker:
         self._presence.waiting(run)
 
     def _show_missing(self, run: Run, plan: PlanRow) -> None:
-        """A call that policy had allowed and now asks for has no card yet."""
+        """A call that policy had allowed has no card yet: now it asks, or nobody knows how the call ended."""
         with self._core.store.read() as tx:
             on_cards = {c for card in outbox.cards(tx, plan.id) for c in outbox.body(card)["calls"]}
-            missing = [c for c in calls.of_plan(tx, plan.id) if c.status is C.PENDING and c.id not in on_cards]
+            missing = [c for c in calls.of_plan(tx, plan.id) if calls.waits(c) and c.id not in on_cards]
         for call in missing:
             gate = load_gate(call.gate)
+            if call.status is C.UNKNOWN:
+                with self._core.store.write() as tx:
+                    outbox.put(tx, unasked_card(run, plan.id, call))
+                continue
             assert isinstance(gate, Ask)
             try:
                 place = find_place(self._core, run, gate)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, update
 from sqlmodel import col
@@ -113,9 +114,10 @@ def edit(
         tx,
         Revision(call_id=call.id, number=number, arguments=arguments, digest=digest, author=person, created_at=at),
     )
+    told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}  # the same people are not told twice
     _renumber(
         tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview, expects=expects,
-        next_at=next_at, told_stage=0, told_moments=0,
+        told_stage=0, **told,
     )  # fmt: skip
     details = {"revision": number, "digest": digest, "tool": call.tool}
     audit.record(tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details)
@@ -277,7 +279,8 @@ def resolve(tx: Connection, call_id: str, revision: int, person: str, verb: str,
         "not_done": f"FAILED: <@{person}> looked and says that it did NOT happen.",
         "again": "",
     }[verb]
-    moves.call(tx, call, targets[verb], at=at, actor=person, data={"said": verb}, output=said, deadline=None)
+    ended: dict[str, Any] = {"finished_at": at} if verb != "again" else {}
+    moves.call(tx, call, targets[verb], at=at, actor=person, data={"said": verb}, output=said, deadline=None, **ended)
     if verb == "again":
         audit.record(tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id)
     runs.free(tx, call.run_id, at=at, actor=person)

@@ -116,6 +116,8 @@ def test_digest() -> None:
     """The digest covers what the rules mean: layout does not change it, any option does."""
     assert parse(WHO).digest == parse("# a comment\n" + WHO.replace(" = ", "="), "elsewhere").digest
     assert len({parse(WHO + extra).digest for extra in ("", 'deadline = "2h"', "editor_counts = true")}) == 3
+    tools = frozenset({"query", "tables"})  # a set, which every process writes in an order of its own
+    assert parse(WHO).model_copy(update={"asking": tools}).digest == parse(WHO).digest
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,11 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
         ({"when": "now.getHours() > 5"}, None),
         ({"when": "args.amount"}, None),
         ({"channels": ("C2",), "when": "args.sum > 5"}, False),  # what is settled is not put in doubt
+        ({"channels": ("#lost",), "requesters": ("U2",)}, False),
+        ({"channels": ("#lost",), "when": "args.amount > 5"}, False),
+        ({"requesters": ("@gone",), "when": "args.amount > 5"}, False),
+        ({"requesters": ("@gone",), "when": "args.amount == 5"}, None),
+        ({"channels": ("#lost",), "requesters": ("@staff",)}, None),
         ({"requesters": ("U2",), "channels": ("C1",)}, False),
         ({"tools": ("other",), "requesters": ("@gone",)}, False),
     ],

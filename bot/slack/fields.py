@@ -110,8 +110,9 @@ def read_submission(
     if errors:
         return FieldErrors(errors)
     for block_id, made in inputs.items():
-        if made.kind is not Kind.PRESENCE and entered[block_id] is not Mark.KEEP:
-            _put(data, made.slot.keys, entered[block_id])
+        value = entered.get(block_id, Mark.KEEP)  # there is none where an error did not count, below what is now unset
+        if made.kind is not Kind.PRESENCE and value is not Mark.KEEP:
+            _put(data, made.slot.keys, value)
     if same(data, dict(arguments)):
         return Parsed(copy.deepcopy(dict(arguments)), changed=False, approve=approve)
     all_slots = slots(tool, arguments)

@@ -64,9 +64,9 @@ def own_edit() -> str:
 
 
 def not_yet(approver_mentions: str) -> str:
-    """For an approver of a later step; takes the ready mrkdwn of who decides before them."""
-    first = f" First these people decide: {approver_mentions}." if approver_mentions else ""
-    return f"It is not your turn yet.{first} You can reject it already."
+    """For an approver of another step; takes the ready mrkdwn of who decides in this one."""
+    who = f"these people decide: {approver_mentions}" if approver_mentions else "nobody can decide"
+    return f"It is not your turn: in this step {who}. You can reject it."
 
 
 def again_needs_all() -> str:

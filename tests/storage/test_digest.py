@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import re
 import stat
 import unicodedata
 from datetime import date, datetime
@@ -17,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import SAFE_INTEGER, OddValueError, canonical, digest, load_key, parse_object
+from storage.digest import SAFE_INTEGER, OddValueError, canonical, digest, key_id, load_key, parse_object
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
@@ -214,3 +216,11 @@ def test_keys(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("k" * 31)
     with pytest.raises(ValueError, match="at least 32"):
         load_key(tmp_path / "d")
+
+
+@given(st.binary(min_size=32, max_size=64), st.binary(min_size=32, max_size=64))
+def test_the_id_of_a_key(one: bytes, other: bytes) -> None:
+    """Eight hex digits, the same for the same key, and not the beginning of the key's own hash."""
+    assert re.fullmatch("[0-9a-f]{8}", key_id(one))
+    assert (key_id(one) == key_id(other)) == (one == other)
+    assert not hashlib.sha256(one).hexdigest().startswith(key_id(one))

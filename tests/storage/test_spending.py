@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +17,14 @@ from sqlalchemy import insert
 from bot.core import Core
 from bot.facts import Facts, Spent
 from bot.gathering import facts_of, with_sums
-from bot.policy import Ask
+from bot.policy import Ask, parse
 from storage import spending
 from storage.models import Call, Plan, Run, values
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from tests.storage.cast import BEN, DAN, Cast, Note, StillClock, make_core, make_tools
 from tests.storage.rows import AT, TEAM, add_revision
+from tests.storage.test_executor import approved
 
 C = CallStatus
 DAY = timedelta(days=1)
@@ -205,3 +207,37 @@ def test_nothing_is_added_up_that_no_rule_asks_for(ledger: Ledger) -> None:
     facts = facts_of(ledger.core, run, ledger.tools[1], Note(text="x"))
     with ledger.store.read() as tx:
         assert with_sums(tx, ledger.core, run, ledger.tools[1], facts).spent is None
+
+
+ONE_A_DAY = """
+[[rule]]
+tool = "note"
+when = 'count("note", "24h") >= 1'
+verdict = "deny"
+reason = "One a day."
+
+[[rule]]
+verdict = "ask"
+approvers = ["UANA00001"]
+"""
+
+
+def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
+    """Another call succeeds after policy was asked and before this one starts: it does not start."""
+    crew = approved(tmp_path / "db")
+    crew.core.policy = parse(ONE_A_DAY)  # other terms than the ones shown, which Ana's vote meets: she is looked up
+    ledger = Ledger(crew.store)
+    look_up, meanwhile = crew.cast.person, []
+
+    def person(user: str) -> Any:
+        if not meanwhile:
+            meanwhile.append(ledger.call(None))
+        return look_up(user)
+
+    crew.cast.person = person  # type: ignore[method-assign] # the directory stands in for the wire
+    crew.work()
+    call = crew.all()[1][0]
+    assert meanwhile
+    assert (call.status, crew.effects[call.id]) == (C.INVALIDATED, 0)
+    assert "One a day." in call.output
+    crew.stop()

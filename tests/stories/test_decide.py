@@ -187,6 +187,7 @@ def test_a_forged_dialog_cannot_name_another_call(world: World, kit: Kit) -> Non
     with world.slack.world.lock:
         world.slack.world.stacks["UANA00001"][-1].body["private_metadata"] = json.dumps({**about, "revision": 7})
     assert "This card was out of date" in world.person("ana").submit()["errors"]["note"]
+    world.person("ana").close_view()
     assert [c.status for c in world.calls_in(thread)] == [CallStatus.PENDING]
     assert sum(kit.ran.values()) == sum(count for (name, text), count in kit.ran.items() if text != "x" * 4000)
 

@@ -10,7 +10,19 @@ import pytest
 from storage.models import Delivery
 from storage.states import CallStatus
 from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, World, action_ids, arrived, ask, now_at, showing, told, words
+from tests.stories.world import (
+    SUPPORT,
+    World,
+    action_ids,
+    arrived,
+    ask,
+    now_at,
+    open_modal,
+    showing,
+    told,
+    typed,
+    words,
+)
 
 C = CallStatus
 REMINDED, ESCALATED = "this still waits for a decision", "now you may as well"
@@ -24,6 +36,16 @@ escalation = [{after = "30m", approvers = ["UDAN00001"]}]
 tool = "put"
 verdict = "ask"
 post_to = "approvers"
+
+[[rule]]
+tool = "slow"
+verdict = "ask"
+quorum = 2
+
+[[rule]]
+tool = "lose"
+verdict = "ask"
+approvers = ["@nobody"]
 
 [[rule]]
 tool = "async_note"
@@ -87,8 +109,8 @@ def said(world: World, thread: str, what: str) -> int:
 
 def cards_of(world: World, who: str, text: str) -> list[dict[str, Any]]:
     """The cards about `text` among this person's direct messages."""
-    dm = world.person(who).dm_channel
-    return [m for m in world.person(who).messages(dm) if text in words(m) and "approve" in action_ids(m)]
+    mine = world.person(who)
+    return [m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)]
 
 
 def test_more_people_after_a_time(world: World, kit: Kit) -> None:
@@ -150,6 +172,31 @@ def test_in_direct_messages(world: World, kit: Kit) -> None:
     world.settle()
     assert kit.did("put", "in private") == 1
     assert not cards_of(world, "dan", "in private")
+
+
+def test_a_quorum_that_takes_the_escalation(world: World, kit: Kit) -> None:
+    """It needs two people and has one until Dan comes in: asked all the same, and run with both (A08)."""
+    kit.go_on.set()
+    thread = ask(world, ("slow", {"text": "both"}))
+    card = world.card(SUPPORT, thread)
+    vote(world, "ana", card)
+    vote(world, "dan", card)
+    told(world, "dan", SUPPORT, thread, "You cannot decide this one")
+    later(world, 1801)
+    vote(world, "dan", card)
+    world.said(SUPPORT, thread, "That is all.")
+    assert (statuses(world, thread), kit.did("slow", "both")) == ([C.SUCCEEDED], 1)
+
+
+def test_nobody_until_the_escalation(world: World, kit: Kit) -> None:
+    """The list is empty at first: nobody sees a card until somebody can decide, and then they do (S05)."""
+    thread = ask(world, ("lose", {"text": "empty"}))
+    world.slack.wait(lambda: statuses(world, thread) == [C.PENDING])
+    world.settle()
+    assert said(world, thread, "I have asked") == 0
+    later(world, 1801)
+    vote(world, "dan", world.card(SUPPORT, thread, "dan"))
+    world.slack.wait(lambda: kit.did("lose", "empty") == 1)
 
 
 def test_down_over_the_escalation(world: World, kit: Kit) -> None:
@@ -221,11 +268,32 @@ def test_nothing_is_said_after_the_decision(world: World, kit: Kit) -> None:
     assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (0, 0)
 
 
+def test_an_edit_repeats_nothing(world: World, kit: Kit) -> None:
+    """What was said before an edit is not said again after it; what is due later is, about what it has become (T08)."""
+    thread = ask(world, ("async_note", {"text": "plain"}))
+    card = world.card(SUPPORT, thread)
+    later(world, 660)
+    assert said(world, thread, REMINDED) == 1
+    open_modal(world, "ben", SUPPORT, card, "edit")
+    world.person("ben").submit(typed(text="fancy"))
+    arrived(world)
+    later(world, 60)
+    assert said(world, thread, REMINDED) == 1
+    later(world, 540)
+    assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (2, 0)
+    later(world, 600)
+    assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (2, 1)
+    assert "Write “fancy”" in words(world.said(SUPPORT, thread, ESCALATED))
+    for who in ("dan", "cleo"):
+        vote(world, who, card)
+    world.said(SUPPORT, thread, "That is all.")
+    assert (kit.did("async_note", "plain"), kit.did("async_note", "fancy")) == (0, 1)
+
+
 def test_the_deadline_comes_first(world: World, kit: Kit) -> None:
     """The process slept over reminder, escalation and deadline: only the deadline is told (T02)."""
     thread = ask(world, ("async_note", {"text": "slept"}))
     world.card(SUPPORT, thread)
-    world.settle()
     later(world, 4000)
     world.said(SUPPORT, thread, "That is all.")
     assert (said(world, thread, REMINDED), said(world, thread, ESCALATED)) == (0, 0)

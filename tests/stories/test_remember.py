@@ -13,7 +13,7 @@ from bot.sandbox.planner import Turn
 from storage.models import Grant
 from storage.states import CallStatus
 from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, World, action_ids, ask, elements, now_at, open_modal, told, words
+from tests.stories.world import SUPPORT, World, action_ids, ask, menu, open_modal, words
 
 OFFERS = """
 [defaults]
@@ -52,13 +52,6 @@ def made(own_world: Callable[..., World]) -> tuple[World, Kit]:
     """A world whose policy offers to remember."""
     kit = Kit()
     return own_world(kit.tools, OFFERS), kit
-
-
-def menu(world: World, who: str, card: dict[str, Any], choice: str) -> None:
-    """Choose from the card's menu, by the beginning of the option's value."""
-    options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
-    option = next(each for each in options if each["value"].startswith(choice))
-    world.person(who).click(SUPPORT, card["ts"], "more", selected=option, seen=card)
 
 
 def approve(world: World, thread: str, *, note: str = "", offer: int | None = None, who: str = "ana") -> dict[str, Any]:
@@ -238,55 +231,6 @@ def test_used_up_between_proposal_and_start(made: tuple[World, Kit]) -> None:
     assert "no longer holds" in words(card)
     world.settle()
     assert sum(kit.did("login", f"n{number}") for number in range(3)) == 2
-
-
-def test_withdraw(world: World, kit: Kit) -> None:
-    """Who asked takes one call back; nobody else can; the rest of the plan goes on."""
-    thread = ask(world, ("note", {"text": "keep"}), ("note", {"text": "drop"}))
-    card = world.card(SUPPORT, thread)
-    [_, block] = [b for b in card["blocks"] if "more" in [e.get("action_id") for e in b.get("elements", [])]]
-    drop = block["elements"][-1]["options"][-1]
-    world.person("ana").click(SUPPORT, card["ts"], "more", block["block_id"], selected=drop, seen=card)
-    told(world, "ana", SUPPORT, thread, "can withdraw it")
-    world.person("ben").click(SUPPORT, card["ts"], "more", block["block_id"], selected=drop, seen=card)
-    world.said(SUPPORT, thread, "withdrew")
-    world.person("ana").click(SUPPORT, card["ts"], "approve", seen=now_at(world, SUPPORT, card["ts"]))
-    world.said(SUPPORT, thread, "That is all.")
-    assert [call.status for call in world.calls_in(thread)] == [C.SUCCEEDED, C.CANCELLED]
-    assert (kit.did("note", "keep"), kit.did("note", "drop")) == (1, 0)
-
-
-def test_sent_back(world: World, kit: Kit) -> None:
-    """The whole plan dies, the model hears the words, one new plan stands in its place; not more often than allowed."""
-    rounds = world.app.core.settings.max_rounds
-    world.planner.script(
-        *(Turn(calls=(("note", {"text": f"try {n}"}),)) for n in range(rounds + 1)), Turn(text="Well.")
-    )
-    thread = world.person("ben").say(SUPPORT, "@bot try")
-    for number in range(rounds + 1):
-        world.slack.wait(lambda number=number: len(world.calls_in(thread)) == number + 1)
-        world.settle()
-        card = world.card(SUPPORT, thread)
-        menu(world, "ana", card, "send_back")
-        world.slack.wait(world.person("ana").view)
-        outcome = world.person("ana").submit({"words": {"text": {"value": f"smaller {number}"}}})
-        assert outcome["outcome"] == "closed"
-    told(world, "ana", SUPPORT, thread, f"sent back {rounds} times")
-    assert [call.status for call in world.calls_in(thread)] == [C.SUPERSEDED] * rounds + [C.PENDING]
-    assert '"smaller 2"' in world.outputs()[-1]["output"]
-    assert sum(count for (name, text), count in kit.ran.items() if text.startswith("try")) == 0
-
-
-def test_who_may_send_back(world: World, kit: Kit) -> None:
-    """An approver or who asked; nobody else."""
-    thread = ask(world, ("note", {"text": "mine"}))
-    card = world.card(SUPPORT, thread)
-    menu(world, "dan", card, "send_back")
-    world.slack.wait(world.person("dan").view)
-    outcome = world.person("dan").submit({"words": {"text": {"value": "no"}}})
-    assert "cannot decide" in outcome["errors"]["words"]
-    world.settle()
-    assert [call.status for call in world.calls_in(thread)] == [C.PENDING]
 
 
 def test_which_fields_may_be_edited(made: tuple[World, Kit]) -> None:

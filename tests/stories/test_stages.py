@@ -88,7 +88,7 @@ def test_first_one_then_the_other(world: World, kit: Kit) -> None:
     card = world.card(SUPPORT, thread)
     assert "Step 1 of 2  ·  1 approval needed in this step" in words(card)
     vote(world, "dan", card)
-    sentence = told(world, "dan", SUPPORT, thread, "It is not your turn yet")
+    sentence = told(world, "dan", SUPPORT, thread, "It is not your turn")
     assert "<@UANA00001>, <@UCLEO0001>" in sentence
     assert not showing(world, SUPPORT, thread, TURN)
     drawn = vote(world, "ana", card)
@@ -114,7 +114,7 @@ def test_an_earlier_stage_cannot_take_it_back_by_voting_again(world: World, kit:
     thread = ask(world, ("note", {"text": "again"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     vote(world, "cleo", card)
-    told(world, "cleo", SUPPORT, thread, "It is not your turn yet")
+    told(world, "cleo", SUPPORT, thread, "It is not your turn")
     assert statuses(world, thread) == [C.PENDING]
     reject(world, "cleo", SUPPORT, card, "on second thoughts")
     world.said(SUPPORT, thread, "That is all.")
@@ -169,7 +169,7 @@ def test_an_edit_goes_back_to_the_first_step(world: World, kit: Kit) -> None:
     drawn = now_at(world, SUPPORT, card["ts"])
     assert "Step 1 of 2" in words(drawn)
     vote(world, "dan", drawn)
-    told(world, "dan", SUPPORT, thread, "It is not your turn yet")
+    told(world, "dan", SUPPORT, thread, "It is not your turn")
     for who in ("cleo", "dan"):
         assert kit.did("note", "is") == 0
         vote(world, who, drawn)
@@ -202,3 +202,19 @@ def test_the_deadline_falls_in_the_second_step(world: World, kit: Kit) -> None:
     world.clock.advance(700)
     world.said(SUPPORT, thread, "That is all.")
     assert (statuses(world, thread), kit.did("note", "late")) == ([C.EXPIRED], 0)
+
+
+def test_approve_all_counts_where_it_may(world: World, kit: Kit) -> None:
+    """One click on two calls, one in each step: it counts for the one, and of the other it is told why not (P06)."""
+    thread = ask(world, ("note", {"text": "ahead"}), ("note", {"text": "behind"}))
+    card = vote(world, "ana", world.card(SUPPORT, thread))
+    assert "Step 2 of 2" in words(card)
+    assert "Step 1 of 2" in words(card)
+    for who, button in (("dan", "approve_all"), ("cleo", "approve")):
+        world.person(who).click(SUPPORT, card["ts"], button)
+        arrived(world)
+        assert statuses(world, thread) == [C.APPROVED, C.PENDING]
+    told(world, "dan", SUPPORT, thread, "It is not your turn")
+    vote(world, "dan", card)
+    world.said(SUPPORT, thread, "That is all.")
+    assert (kit.did("note", "ahead"), kit.did("note", "behind")) == (1, 1)

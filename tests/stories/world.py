@@ -93,6 +93,8 @@ class World:
         """Leave nothing of one story to the next."""
         self.slack.faults.clear()
         self.planner.clear()
+        with self.slack.world.lock:
+            self.slack.world.stacks.clear()  # dialogs that are still open
         with self.app.core.store.read() as tx:
             waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
@@ -241,3 +243,10 @@ def all_sent(world: World) -> None:
             return
         world.clock.advance(61)
     raise AssertionError([(m.kind, m.status, m.error) for m in unsent()])
+
+
+def menu(world: World, who: str, card: dict[str, Any], choice: str) -> None:
+    """Choose from the card's menu, by the beginning of the option's value."""
+    options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
+    option = next(each for each in options if each["value"].startswith(choice))
+    world.person(who).click(SUPPORT, card["ts"], "more", selected=option, seen=card)

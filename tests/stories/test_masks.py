@@ -1,0 +1,85 @@
+"""What looks like a secret is shown to nobody, though no field was declared secret; the tool gets the real thing."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from storage.masking import MASK
+from storage.models import Audit
+from tests.stories.kit import Kit
+from tests.stories.world import SUPPORT, World, all_sent, ask, now_at, open_modal, reject, words
+
+TOKEN = "xoxb-123456789012-SecretSecret"
+TEXT = f"deploy with {TOKEN} to https://ana:hunter2@shop.example/x"
+MASKED = f"deploy with xoxb-{MASK} to https://ana:{MASK}@shop.example/x"
+
+
+def seen(world: World, thread: str) -> str:
+    """All that people see in the thread, notifications too."""
+    return "".join(words(m) for who in ("ana", "ben") for m in world.thread(SUPPORT, thread, who))
+
+
+def test_cards_dialogs_notices_and_the_audit(world: World, kit: Kit) -> None:
+    """S15: masked on the card and in its notification, in Reject, after an edit, in the thread and in the audit."""
+    reason = "the key is sk-proj-abcdefghij0123456789ABCD"
+    thread = ask(world, ("note", {"text": TEXT, "reason_for_approver": reason}))
+    card = world.card(SUPPORT, thread)
+    assert MASKED in card["text"]
+    assert words(card).count(MASKED) == 3  # notification, headline, argument
+    assert f"the key is sk-{MASK}" in words(card)
+    person = world.person("ana")
+    assert MASKED in words(open_modal(world, "ana", SUPPORT, card, "reject"))
+    person.close_view()
+    edit = open_modal(world, "ana", SUPPORT, card, "edit")
+    assert TEXT in words(edit)  # who edits it needs the real value
+    longer = f"{TEXT}, and again"
+    assert person.submit({"f:text": {"v": {"value": longer}}})["outcome"] == "closed"
+    world.said(SUPPORT, thread, "✏️")
+    world.settle()
+    assert f"{MASKED}, and again" in words(now_at(world, SUPPORT, card["ts"]))
+    person = world.person("cleo")
+    person.click(SUPPORT, card["ts"], "approve")
+    world.said(SUPPORT, thread, "That is all.")
+    all_sent(world)
+    assert kit.did("note", longer) == 1
+    assert longer in world.outputs()[-1]["output"]
+    everything = seen(world, thread)
+    assert MASKED in everything
+    for secret in (TOKEN, "hunter2", "abcdefghij0123456789"):
+        assert secret not in everything
+        assert not [row for row in world.all(Audit) if secret in row.data]
+
+
+def test_review(world: World, kit: Kit) -> None:
+    """S15: the dialog that shows all of a call masks as its card does, and what is approved there is the real thing."""
+    long = f"{TEXT} {'and more ' * 500}"
+    thread = ask(world, ("note", {"text": long}))
+    view = open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread, having="review"), "review")
+    assert MASKED in words(view)
+    assert TOKEN not in words(view)
+    world.person("ana").submit()
+    world.said(SUPPORT, thread, "That is all.")
+    assert kit.did("note", long) == 1
+
+
+def test_words_of_people_and_logs(world: World, kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    """S15: what somebody writes when rejecting, and what a tool raises, are masked for people and in the log."""
+    thread = ask(world, ("note", {"text": "not with a token"}))
+    assert reject(world, "ana", SUPPORT, world.card(SUPPORT, thread), f"use {TOKEN}")["outcome"] == "closed"
+    world.said(SUPPORT, thread, "That is all.")
+    all_sent(world)
+    assert f"use xoxb-{MASK}" in seen(world, thread)
+    assert f"use {TOKEN}" in world.outputs()[-1]["output"]  # the model is told what was said
+
+    failing = ask(world, ("explode", {"text": TEXT}))
+    world.person("ana").click(SUPPORT, world.card(SUPPORT, failing)["ts"], "approve")
+    world.said(SUPPORT, failing, "That is all.")
+    all_sent(world)
+    assert kit.did("explode", TEXT) == 1
+    assert f"boom {MASKED}" in seen(world, failing)
+    assert TOKEN not in seen(world, thread) + seen(world, failing)
+    logging.getLogger("countersign").error("what the log holds of %s", TOKEN)
+    assert f"what the log holds of xoxb-{MASK}" in caplog.text
+    assert TOKEN not in caplog.text
