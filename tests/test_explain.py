@@ -210,6 +210,12 @@ def test_bad_input(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> 
     assert printed.out == ""
 
 
+def test_no_such_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """A channel that the bot cannot see is bad input, not a place where nobody is."""
+    assert main(["explain", *BIG.split(), "--in", "#nowhere"]) == 2
+    assert capsys.readouterr().err == "There is no channel #nowhere that the bot can see.\n"
+
+
 class Everything(BaseModel):
     """Fields of many kinds."""
 
