@@ -156,7 +156,7 @@ class _People:
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
             yield Check("fail", about, f"{text}, and {missing} too few can", remedy)
         if stuck:
-            yield Check("warn", about, _stuck(stuck, able, asked), "Name a second approver")
+            yield Check("warn", about, _stuck(stuck, able, asked), "Name another approver")
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
             yield Check("warn", about, text, 'Set post_to to a channel, or to "thread"')

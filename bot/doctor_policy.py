@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from slack_sdk import WebClient
@@ -15,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot.clock import Clock
 from bot.core import load_gate
 from bot.doctor_checks import Check
+from bot.facts import Facts
 from bot.gates import Ask
 from bot.policy import Policy
 from bot.rules import Rule, condition
@@ -26,8 +29,10 @@ from storage import history
 from storage.reading import ReadOnly
 
 DAYS = 30  # how far back the record is read
+DEEPEST = 5  # levels of a made-up value
 Usual = dict[str, Counter[str]]  # rule -> who asked how often
 Tools = dict[str, Tool[Any]]
+_MOMENTS: dict[str, Any] = {"date": date(2026, 1, 5), "date-time": datetime(2026, 1, 5, tzinfo=UTC), "time": "09:00:00"}
 
 
 def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
@@ -89,6 +94,8 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
         if some:
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
             yield Check("warn", about, f"its condition cannot be told of some tools: {'; '.join(some)}", remedy)
+        else:
+            yield from _tried(rule, matching)
     for each in sorted(told.spent):
         tool = tools.get(each.tool)
         if tool is None:
@@ -98,6 +105,51 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
         elif each.field and each.field not in tool.arguments.model_fields:
             near = _meant([each.field], tool.arguments.model_fields)
             yield Check("fail", about, f"it sums up {each.field}, which {each.tool} lacks", "Correct it" + near)
+
+
+def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
+    """Tell the condition with made-up values of the right kinds; where that never works, kinds are mixed up."""
+    told, problems = condition(rule.when), []
+    for each in matching:
+        schema = each.arguments.model_json_schema(by_alias=False)
+        facts = Facts(
+            tool=each.name, effect=each.does, risk=each.risk, requester="U0", channel="C0",
+            now=_MOMENTS["date-time"],
+            args=_sample(schema, schema),
+            groups=dict.fromkeys(told.groups, frozenset[str]()), spent=dict.fromkeys(told.spent, Decimal(1)),
+        )  # fmt: skip
+        try:
+            told.holds(facts)
+        except ValueError as error:
+            problems.append(str(error))
+        else:
+            return
+    text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
+    yield Check("warn", f"rule {rule.name!r}", text, "See whether it compares things of one kind")
+
+
+def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
+    """A value such as the JSON schema describes; the first kind that is not null. What contains itself ends."""
+    if depth > DEEPEST:
+        return None
+    make = partial(_sample, schema=schema, depth=depth + 1)
+    if "$ref" in field:
+        return make(schema["$defs"][field["$ref"].rpartition("/")[2]])
+    for options in ("anyOf", "oneOf", "allOf"):
+        if options in field:
+            return make(next((each for each in field[options] if each.get("type") != "null"), {}))
+    if "enum" in field or "const" in field:
+        return field.get("enum", [field.get("const")])[0]
+    match field.get("type"):
+        case "integer" | "number":
+            return 1
+        case "boolean":
+            return True
+        case "array":
+            return [make(field.get("items", {}))]
+        case "object":
+            return {name: make(each) for name, each in field.get("properties", {}).items()}
+    return _MOMENTS.get(field.get("format", ""), "text")
 
 
 def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:

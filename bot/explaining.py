@@ -11,13 +11,15 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from bot import grants, limits
 from bot.authority import LookupFailedError
-from bot.core import Core
+from bot.core import Core, dump_arguments
 from bot.facts import Facts
 from bot.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.gathering import facts_of, needed, with_sums
 from bot.policy import Judged
 from bot.proposals import place_for
+from bot.slack.text import in_utc
 from bot.tools import Tool
 from storage.models import Run
 
@@ -67,8 +69,18 @@ def explain(core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel
         *_trail(judged, words),
     ]
     if isinstance(judged.gate, Ask):
+        lines += _instead(core, words, run, tool, args, judged.gate) if sums else []
         lines += ["", *_Gate(core, words, run, tool, judged.gate).lines()]
     return lines + _unknown(facts, core, tool, words)
+
+
+def _instead(core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask) -> Iterator[str]:
+    """What the rows have to say before anybody is asked: a remembered approval, or a limit that is reached."""
+    if grant := grants.find(core, run, tool, gate, dump_arguments(args)):
+        by, uses = words.person(grant.given_by), f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
+        yield f"★ Yet it runs without asking: {by} had this remembered, until {in_utc(grant.until)}, {uses}."
+    elif reached := limits.on_asking(core, run, 0):
+        yield f"⚠ Just now nobody would be asked: {words.quoted(reached.note)}."
 
 
 def _verdict(judged: Judged, words: Words) -> str:
@@ -95,7 +107,8 @@ def _trail(judged: Judged, words: Words) -> Iterator[str]:
         answer = answers[each.fits]
         if each.fits is not False and not applied:
             answer = "fits, but another rule applies" if each.fits else "cannot be told"
-        yield f"• {words.quoted(each.rule)} {answer}: {words.quoted(each.why)}"
+        why = "" if each.why == "it matches" else f": {words.quoted(each.why)}"
+        yield f"• {words.quoted(each.rule)} {answer}{why}"
     if others:
         yield f"• {others} {'rule is' if others == 1 else 'rules are'} about other tools"
 

@@ -13,6 +13,7 @@ from bot.authority import LookupFailedError
 from bot.clock import SystemClock
 from bot.core import Core
 from bot.explaining import explain
+from bot.gathering import needed
 from bot.onlooking import Onlooker, onlooker
 from bot.policy import PolicyError
 from bot.replay import Replay
@@ -82,7 +83,7 @@ def explain_command(
     readable = not look.rows and bool(core.identity.team)
     for line in explain(core, Plain(core), run, tool, args, sums=readable):
         say(line)
-    for line in _blind(look, arguments):
+    for line in _blind(look, arguments, bool(needed(core, tool).spent)):
         say(line)
     return 0
 
@@ -111,14 +112,14 @@ def _channel(core: Core, channel: str) -> str:
     return found
 
 
-def _blind(look: Onlooker, arguments: argparse.Namespace) -> list[str]:
-    """What was not looked at, and why."""
+def _blind(look: Onlooker, arguments: argparse.Namespace, sums: bool) -> list[str]:
+    """What was not looked at, and why. A record that is not there is told of only where `sums` are wanted of it."""
     found = []
     if look.slack:
         found.append(f"{look.slack}: nobody and nothing was looked up.")
-    if look.rows:
+    if look.rows and (sums or look.core.store.path.exists()):
         found.append(f"The record was not read: {look.rows}.")
-    elif not look.core.identity.team:
+    elif not (look.rows or look.core.identity.team):
         found.append("The record was not read: without Slack it is not known whose requests are meant.")
     if not arguments.person:
         found.append("Nobody was named with --as: this is for somebody whom no rule names.")

@@ -99,6 +99,9 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
         'tool = "refund_*"\nwhen = \'args.amount > 5.0 && spent("refund_order", "amount", "1d") > 9.0\'',
         'when = "has(args.amount) && args.amount > 5.0"',
         'effect = "destructive"',
+        'tool = "schedule_message"\nwhen = "args.at > now || args.at <= now"',
+        'tool = "change_address"\nwhen = \'args.address.country == "France" && args.notify && now.getHours() > 8\'',
+        "tool = \"invite\"\nwhen = 'args.people.exists(p, p == requester) || requester in groups.finance'",
         'tool = "refund_order"\neditable = ["amount"]\nremember = [{fields = ["order_id"]}]',
     ],
 )
@@ -106,6 +109,29 @@ def test_a_rule_for_something(settings: Settings, rule: str) -> None:
     """A rule that fits a tool, whose fields are there or asked for with has(), is nothing to look at."""
     [line] = rules(settings, rule)
     assert line.startswith("ok    rules: ")
+
+
+def test_a_tool_whose_arguments_contain_themselves(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made-up values for a tree of arguments, with names of their own in JSON, come to an end and fit."""
+    code = """
+from pydantic import BaseModel, Field
+from bot.tools import Effect, tool
+class Branch(BaseModel):
+    size: int = Field(alias="Size")
+    branches: list["Branch"] = []
+@tool(title="Grow", effect="Grow", does=Effect.WRITE)
+def grow(args: Branch, context: object) -> str:
+    return ""
+"""
+    (tmp_path / "tree_tools.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    trees = settings.model_copy(update={"tool_modules": ("tree_tools",)})
+    [line] = rules(trees, 'tool = "grow"\nwhen = "args.size > 5 && args.branches.exists(b, b.size > 3)"')
+    assert line.startswith("ok    rules: ")
+    [line] = rules(trees, 'tool = "grow"\nwhen = "args.size == 1 && args.branches > 3"')
+    assert line.startswith("warn  rule 'r': its condition could not be told")
 
 
 def test_tools_that_cannot_be_loaded(settings: Settings) -> None:

@@ -75,6 +75,25 @@ def ask_note(world: World) -> str:
     return thread
 
 
+def test_what_the_rows_say_first(own_world: Callable[..., World]) -> None:
+    """A remembered approval, and a limit that is reached, come before any asking, and are said."""
+    policy = '[defaults]\napprovers = ["UANA00001"]\n[[rule]]\ntool = "put"\nverdict = "once"\n'
+    world = own_world(Kit().tools, policy, COUNTERSIGN_MAX_PENDING="1")
+    thread = ask(world, ("put", {"text": "x"}))
+    world.person("ana").click(SUPPORT, world.card(SUPPORT, thread)["ts"], "approve")
+    world.said(SUPPORT, thread, "That is all.")
+    text = asked(world, "/approvals explain put text=x")
+    assert "★ Yet it runs without asking" in text
+    assert "had this remembered, until" in text
+    other = asked(world, "/approvals explain put text=y")
+    assert "★" not in other
+    assert "⚠" not in other
+    world.settle()
+    ask_note(world)
+    assert "⚠ Just now nobody would be asked: 1 of your requests wait" in asked(world, "/approvals explain note text=y")
+    assert "★ Yet it runs without asking" in asked(world, "/approvals explain put text=x")
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
