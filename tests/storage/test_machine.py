@@ -260,5 +260,5 @@ def walked(row: Call | Run, told: list[Audit]) -> str:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=35, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
