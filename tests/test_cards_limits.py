@@ -73,7 +73,7 @@ def views(draw: st.DrawFn) -> CardView:
     return view(*some, approver_users=people, parts=draw(st.sampled_from([1, 2])))
 
 
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SLOW

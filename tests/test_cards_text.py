@@ -86,7 +86,7 @@ def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
     assert neutral_markdown(text) == harmless
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.one_of(CONTROL, st.lists(st.one_of(BITS, CONTROL), max_size=6).map("".join)))
 def test_no_nesting_puts_a_mention_together(text: str) -> None:
     """S04: after one pass no mention is left, and a second pass changes nothing."""
@@ -121,7 +121,7 @@ def test_a_fence_is_closed_and_opened_again() -> None:
     assert [int(n) for n in re.findall(r"line_(\d+)", "".join(parts))] == list(range(40))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="ab &`~\n🏴", max_size=600), st.integers(100, 160))
 def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> None:
     """S03: every part fits as Slack counts, and beside fences and white space nothing is added or lost."""

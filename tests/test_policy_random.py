@@ -57,7 +57,7 @@ calls = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(policies, calls)
 def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
     """Where a rule that denies matches or cannot be told, the call is denied; else only for want of people."""
@@ -73,7 +73,7 @@ def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
         assert (gate.rule, policy.default) == ("default", None)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(policies, calls)
 def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
     """Allowed is only what a rule surely allows before any other takes it, or a read that nothing speaks of."""

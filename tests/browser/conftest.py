@@ -18,6 +18,7 @@ from .gallery import Gallery
 from .office import Office
 from .page import Page
 
+ROOM = 1_000_000_000  # bytes
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
 FLAGS = [
     "--headless=new",
@@ -44,7 +45,8 @@ def driver() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a profile is many small writes
+    shm = Path("/dev/shm")  # a profile is many small writes; in a container there may be next to no room
+    memory = shm if shm.is_dir() and shutil.disk_usage(shm).free > ROOM else None
     with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as profile:  # it may still be written when it ends
         for flag in [*FLAGS, f"--user-data-dir={profile}"]:
             options.add_argument(flag)

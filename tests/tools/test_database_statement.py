@@ -130,7 +130,7 @@ PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\t", "\0", "\u00a0", "\u20
 
 @given(st.lists(PIECES, max_size=12), st.sampled_from(["", " "]))
 @example(["SELECT", "'\\'", "-- "], " ")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_passes_is_read_alike(pieces: list[str], between: str) -> None:
     """Whatever our lexer lets through, sqlglot cuts in the same places, and SQLite takes it for one statement."""
     text = between.join(pieces)
