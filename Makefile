@@ -20,8 +20,8 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint  ## lint, types, then every test, on four workers: half of the time they wait
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+test: lint  ## lint, types, then every test, on three workers: they wait a good deal
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

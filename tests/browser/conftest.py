@@ -24,6 +24,8 @@ FLAGS = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-software-rasterizer",
+    "--force-prefers-reduced-motion",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

@@ -41,10 +41,15 @@ def events_of(world: World, run: Run, event: str) -> int:
     return len(world.all(Audit, Audit.run_id == run.id, Audit.event == event))
 
 
+def stand_still(world: World, app: App) -> None:
+    """Its loop begins nothing more, and a pass that was under way has ended."""
+    app.loop.pause()
+    world.slack.wait(lambda: not app.loop.busy)
+
+
 def stall(world: World, second: App) -> None:
     """The first worker stands still until its leases have lapsed; the second one goes to work."""
-    world.app.loop.pause()
-    world.slack.wait(lambda: not world.app.loop.busy)  # a pass under way could still renew a lease
+    stand_still(world, world.app)
     world.clock.advance(LEASE)
     second.loop.resume()
 
@@ -130,7 +135,7 @@ def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> Non
 
 def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
     """Its lease lapses, another worker takes over and answers; what the first one brings late is refused (X10)."""
-    second.loop.pause()  # else it may be the one to claim the run
+    stand_still(world, second)  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = world.person("ben").say(SUPPORT, "@bot think hard")
     assert hold.arrived.wait(20)
@@ -156,7 +161,7 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
 
 def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
     """The call is UNKNOWN to who takes over; the late result changes nothing and is kept in the audit (X06, X10)."""
-    second.loop.pause()  # else it may be the one to claim the run
+    stand_still(world, second)  # else it may be the one to claim the run
     thread, card = ask_one(world, "stalled", tool="slow")
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     assert kit.entered.wait(20)
@@ -175,7 +180,7 @@ def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
 
 def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
     """A worker whose process is alive keeps its run however long the model takes."""
-    second.loop.pause()  # else it may be the one to claim the run
+    stand_still(world, second)  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = chat(world, "It took a while.")
     assert hold.arrived.wait(20)
