@@ -162,3 +162,25 @@ def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world
     page.message("Done")
     world.settle()
     assert world.shop.order(1043).status == "cancelled"
+
+
+def test_a_large_refund_takes_two(page: Page, world: World) -> None:
+    """The card says how many are still needed; the first yes runs nothing, a second person's does."""
+    page.open(world.slack.url, "ben", SUPPORT)
+    page.say("@countersign refund 110 EUR of order 1031, it arrived broken")
+    root = page.ts("refund 110 EUR of order 1031")
+    page.be("ana")
+    page.open_thread(root)
+    assert "2 approvals needed" in page.message("Refund 110.00 EUR of order 1031", thread=True).text
+    page.click("approve")
+    page.message("(1 more approval needed)", thread=True)
+    world.settle()
+    assert world.shop.order(1031).refunded == 0
+    page.be("cleo")
+    page.open_thread(root)
+    page.message("1 more approval needed", thread=True)
+    page.click("approve")
+    page.message("is done", thread=True)
+    world.settle()
+    assert world.shop.order(1031).refunded == 110
+    assert "Ana Ruiz and Cleo Martin" in page.message("Approved by", thread=True).text.replace("@", "")
