@@ -29,7 +29,7 @@ def test_withdraw(world: World, kit: Kit) -> None:
 
 
 def test_sent_back(world: World, kit: Kit) -> None:
-    """The whole plan dies, the model hears the words, one new plan stands in its place; not more often than allowed."""
+    """The whole plan dies, the model hears the words, one new plan stands in its place; within a cap (P09)."""
     rounds = world.app.core.settings.max_rounds
     world.planner.script(
         *(Turn(calls=(("note", {"text": f"try {n}"}),)) for n in range(rounds + 1)), Turn(text="Well.")
