@@ -6,7 +6,6 @@ The only file that imports all the parts. `App.start` connects, `App.stop` ends 
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -100,7 +99,7 @@ class App:
         """Stop taking in, let what runs come to the end of its step, close everything."""
         self._ended.set()
         if self.handler is not None:
-            _disconnect(self.handler)
+            self.handler.close()
         self.core.stopping.set()
         self.loop.stop(GRACE)
         self.model.close()
@@ -126,18 +125,6 @@ class App:
     def _maybe_quiet(self) -> None:
         with self._quiet:
             self._quiet.notify_all()
-
-
-def _disconnect(handler: SocketMode) -> None:
-    """Close the connection now: by itself, `close` waits up to three seconds for a reader that waits for Slack."""
-    handler.client.auto_reconnect_enabled = False
-    sock = getattr(getattr(handler.client, "current_session", None), "sock", None)
-    try:
-        if sock is not None:
-            sock.shutdown(socket.SHUT_RDWR)  # wakes the reader
-        handler.close()  # type: ignore[no-untyped-call]  # Bolt's own signature
-    except Exception as error:  # noqa: BLE001 - the Socket Mode client may raise here after a refresh
-        log.debug("closing the socket: %s", error)
 
 
 class Portal:

@@ -11,6 +11,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 
+from bot.sandbox.server import Sandbox
 from bot.slack import socket
 from bot.slack.socket import SocketMode
 
@@ -101,3 +102,38 @@ def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
     assert arriving.log == ["calm"]
     arriving.go.set()
     arriving.thread.join(10)
+
+
+@pytest.mark.parametrize("held", [0.0, 0.12, 0.25, 0.4])
+def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
+    """However long the socket takes to close, the reader, which begins anew meanwhile, is not waited for for ever."""
+    with Sandbox() as sandbox:
+        app = App(
+            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]), token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(enterprise_id=None, team_id="T1", bot_token="xoxb-1"),
+        )  # fmt: skip
+        slack = SocketMode(app, sandbox.app_token)
+        slack.connect()
+        session = slack.client.current_session
+        assert session is not None
+        closing = threading.Thread(target=slack.close, daemon=True)
+        with session.sock_send_lock:  # what closing the socket waits for
+            closing.start()
+            closing.join(held)
+        closing.join(10)
+        assert not closing.is_alive()
+        assert not slack.client.is_connected()
+
+
+def test_nothing_connects_again_once_it_is_closed() -> None:
+    """A reconnection that was asked for while the connection was being closed does not bring it back."""
+    with Sandbox() as sandbox:
+        app = App(
+            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]), token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(enterprise_id=None, team_id="T1", bot_token="xoxb-1"),
+        )  # fmt: skip
+        slack = SocketMode(app, sandbox.app_token)
+        slack.connect()
+        slack.close()
+        slack.client.connect_to_new_endpoint()
+        assert not slack.client.is_connected()

@@ -2,17 +2,66 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
 from typing import Any
 
 from slack_bolt import App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
+from slack_sdk.socket_mode.builtin.client import SocketModeClient
+from slack_sdk.socket_mode.builtin.connection import ConnectionState
+
+log = logging.getLogger("countersign.socket")
 
 PING = 2.0  # seconds between two pings; the client gives a dead line up after five that failed, and is deaf till then
 # Bytes read at once. The client takes what has arrived apart by recursion, a level for each read: with its own 1,024
 # a burst of some two hundred clicks would reach Python's limit.
 BUFFER = 65_536
 MOMENT = 0.1  # seconds the loop lets arriving deliveries go first
+
+
+class _Ended(ConnectionState):
+    """The state of a connection that is closed for good: nothing sets `terminated` back.
+
+    The client's reader begins by setting `terminated = False` (slack_sdk 3.47, `_run_current_session`). Where `close()`
+    had set it True just before, the reader would wait for ever for a socket that is gone, and `close()` for the reader.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, True if name == "terminated" else value)
+
+
+class _Client(SocketModeClient):
+    """The built-in client, whose `close` returns, and which does not connect again after it."""
+
+    def connect(self) -> None:
+        """Connect, unless it was closed, also while this was going on."""
+        if not self.closed:
+            super().connect()
+        if self.closed:
+            self._end()
+
+    def close(self) -> None:
+        """Disconnect for good; returns when no thread of the connection is left."""
+        with self.connect_operation_lock:  # a reconnection under way comes to its end first
+            self.closed = True
+            self._end()
+        super().close()
+
+    def _end(self) -> None:
+        self.default_auto_reconnect_enabled = self.auto_reconnect_enabled = False
+        reading, self.current_session_state = self.current_session_state, _Ended()  # type: ignore[no-untyped-call]  # its own
+        reading.terminated = True
+        session = self.current_session
+        if session is None:
+            return
+        try:
+            if (sock := session.sock) is not None:
+                sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, who would wait for Slack up to three seconds
+        except OSError as error:
+            log.debug("waking the reader: %s", error)
+        session.close()
 
 
 class SocketMode(SocketModeHandler):
@@ -22,7 +71,11 @@ class SocketMode(SocketModeHandler):
         """`token` is the app-level one."""
         self._calm = threading.Condition()
         self._open = 0
-        super().__init__(app, token, ping_interval=PING, receive_buffer_size=BUFFER)
+        self.app, self.app_token = app, token
+        self.client = _Client(
+            token, app.logger, app.client, proxy=app.client.proxy, ping_interval=PING, receive_buffer_size=BUFFER
+        )
+        self.client.socket_mode_request_listeners.append(self.handle)
 
     def handle(self, client: Any, req: Any) -> None:
         """One delivery, up to its acknowledgement."""
@@ -34,6 +87,13 @@ class SocketMode(SocketModeHandler):
             with self._calm:
                 self._open -= 1
                 self._calm.notify_all()
+
+    def close(self) -> None:
+        """Disconnect for good; returns when no thread of the connection is left. Raises nothing."""
+        try:
+            self.client.close()
+        except Exception as error:  # noqa: BLE001 - the client may raise here after a refresh
+            log.debug("closing the connection: %s", error)
 
     def wait_calm(self) -> None:
         """Return once all that arrived is acknowledged, or after a moment: people wait for that first."""
