@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Connection, insert
 
 from bot.agent.planner import Plan, Proposed, Reply, Sink
-from bot.authority import Authority, Group, Person
 from bot.clock import SystemClock
 from bot.core import Core, Identity
 from bot.deciding import Deciding
 from bot.executor import CallExecutor
 from bot.judging import Judge
-from bot.policy import parse
+from bot.policy.authority import Authority, Group, Person
+from bot.policy.evaluate import parse
 from bot.settings import Settings
 from bot.tools import Effect, Registry, ToolContext, tool
 from bot.worker import Worker
@@ -79,7 +79,7 @@ class Stub:
 
 
 class People:
-    """`bot.authority.Directory` over a fixed list."""
+    """`bot.policy.authority.Directory` over a fixed list."""
 
     def person(self, user: str) -> Person | None:
         """Everybody is a colleague."""

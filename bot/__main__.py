@@ -18,7 +18,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot import __version__
 from bot.clock import SystemClock
-from bot.policy import PolicyError
+from bot.policy.evaluate import PolicyError
 from bot.settings import SettingsError, prepare_environment
 from bot.startup import StartupError, read
 from storage.sqlite import AlreadyRunningError

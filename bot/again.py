@@ -13,9 +13,9 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from bot.core import Core, dump_gate, fingerprint, load_gate
-from bot.gates import Ask, Deny
-from bot.gates import stricter as both
 from bot.gating import gate_of, next_moment
+from bot.policy.gates import Ask, Deny
+from bot.policy.gates import stricter as both
 from bot.proposals import preview
 from bot.routing import withdraw
 from bot.tools import Preview, Tool

@@ -25,7 +25,6 @@ from slack_sdk.http_retry.builtin_handlers import (
 )
 
 from bot.agent.planner import Planner
-from bot.authority import Authority
 from bot.clock import Clock
 from bot.core import Core, Identity
 from bot.deciding import Deciding
@@ -35,7 +34,8 @@ from bot.judging import Judge
 from bot.keys import key_for
 from bot.logs import mask_logs
 from bot.loop import Loop
-from bot.policy import Policy
+from bot.policy.authority import Authority
+from bot.policy.evaluate import Policy
 from bot.settings import Settings
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory

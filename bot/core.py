@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import BaseModel, SecretBytes, SecretStr, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from bot.authority import Authority, Directory
 from bot.clock import Clock
-from bot.gates import Ask, Gate
-from bot.policy import Policy
+from bot.policy.authority import Authority, Directory
+from bot.policy.evaluate import Policy
+from bot.policy.gates import Ask, Gate
 from bot.settings import Settings
 from bot.tools import Registry, Tool
 from storage.digest import canonical, digest

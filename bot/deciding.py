@@ -1,4 +1,4 @@
-"""Turns clicks and submitted dialogs into decisions: who may (bot.authority), then whether it still counts
+"""Turns clicks and submitted dialogs into decisions: who may (bot.policy.authority), then whether it still counts
 (storage.decisions), then what everybody is told. Runs on the loop.
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot import grants
-from bot.authority import No, Yes
 from bot.core import Core, as_editable, body, dump_gate, fingerprint, load_gate, readable_arguments
 from bot.drawing import effect_of
-from bot.gates import Ask
 from bot.gating import next_moment, still_needed, weigher
 from bot.judging import Edit, Judge, pending_on, words_for
 from bot.plans import Plans
+from bot.policy.authority import No, Yes
+from bot.policy.gates import Ask
 from bot.proposals import RefusedError, find_place
 from bot.requests import Requests, record_refusal, tell
 from bot.routing import Asked, put_cards, route

@@ -13,7 +13,7 @@ from bot.doctor_checks import Check, check_database, check_model, check_tools
 from bot.doctor_databases import check_databases
 from bot.doctor_policy import check_rules, usual_requesters
 from bot.doctor_slack import check_slack
-from bot.policy import Policy, parse
+from bot.policy.evaluate import Policy, parse
 from bot.settings import Settings, prepare_environment
 from bot.startup import StartupError, read
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.doctor_checks import Check
 from bot.doctor_policy import DAYS, Usual
-from bot.gates import Approvers
-from bot.policy import Ask, Policy
-from bot.rules import Needs, Rule
+from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
+from bot.policy.evaluate import Ask, Policy
+from bot.policy.gates import Approvers
+from bot.policy.rules import Needs, Rule
 from bot.slack.directory import SlackDirectory
 
 CROWD = 50  # more people than this are not written to one by one

@@ -17,10 +17,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from bot.clock import Clock
 from bot.core import load_gate
 from bot.doctor_checks import Check
-from bot.facts import Facts
-from bot.gates import Ask
-from bot.policy import Policy
-from bot.rules import Rule, condition
+from bot.policy.evaluate import Policy
+from bot.policy.facts import Facts
+from bot.policy.gates import Ask
+from bot.policy.rules import Rule, condition
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 from bot.toolbox import toolbox

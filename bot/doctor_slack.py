@@ -13,12 +13,12 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.authority import LookupFailedError
 from bot.clock import Clock
 from bot.doctor_checks import PATIENCE, Check
 from bot.doctor_people import check_people
 from bot.doctor_policy import Usual
-from bot.policy import Policy
+from bot.policy.authority import LookupFailedError
+from bot.policy.evaluate import Policy
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
-from bot.gates import Ask
 from bot.gating import standing, waited
+from bot.policy.gates import Ask
 from bot.slack.fields import values
 from bot.slack.offers import offer as offer_words
 from bot.slack.views import CallView, CardView, Progress, Value

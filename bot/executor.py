@@ -15,11 +15,11 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
 from bot import again, grants
-from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
-from bot.gates import Ask, Deny, tally
 from bot.gathering import facts_of
 from bot.gating import ballots_of, gate_within, standing
+from bot.policy.authority import LookupFailedError
+from bot.policy.gates import Ask, Deny, tally
 from bot.results import put_table
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.run import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from bot import grants, limits
-from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments
-from bot.facts import Facts
-from bot.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.gathering import facts_of, needed, with_sums
-from bot.policy import Judged
+from bot.policy.authority import LookupFailedError
+from bot.policy.evaluate import Judged
+from bot.policy.facts import Facts
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.proposals import place_for
 from bot.slack.text import in_utc
 from bot.tools import Tool

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from bot.authority import LookupFailedError
 from bot.core import Core, opened
-from bot.facts import Facts, Spent
-from bot.rules import Needs
+from bot.policy.authority import LookupFailedError
+from bot.policy.facts import Facts, Spent
+from bot.policy.rules import Needs
 from bot.tools import Tool
 from storage import spending
 from storage.digest import MOST_DIGITS

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from bot.core import Core, load_gate
-from bot.facts import Facts
-from bot.gates import Allow, Ask, Ballot, Deny, Standing, tally
 from bot.gathering import facts_of, with_sums
+from bot.policy.facts import Facts
+from bot.policy.gates import Allow, Ask, Ballot, Deny, Standing, tally
 from bot.tools import Tool
 from storage import calls
 from storage.decisions import Weigh

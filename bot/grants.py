@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.core import Core, load_gate
-from bot.gates import Ask, Offer
+from bot.policy.gates import Ask, Offer
 from bot.slack import sentences
 from bot.slack.text import mention, when
 from bot.tools import Tool

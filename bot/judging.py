@@ -11,10 +11,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from bot.authority import LookupFailedError, No, Verdict, Yes
 from bot.core import Core, dump_arguments, load_arguments, load_gate
-from bot.gates import Allow, Ask, Deny, stricter
 from bot.gating import gate_of, standing, waited
+from bot.policy.authority import LookupFailedError, No, Verdict, Yes
+from bot.policy.gates import Allow, Ask, Deny, stricter
 from bot.proposals import preview
 from bot.slack import sentences
 from bot.slack.fields import Parsed

@@ -9,13 +9,13 @@ from collections.abc import Callable, MutableMapping
 from datetime import timedelta
 from pathlib import Path
 
-from bot.authority import LookupFailedError
 from bot.clock import SystemClock
 from bot.core import Core
 from bot.explaining import explain
 from bot.gathering import needed
 from bot.onlooking import Onlooker, onlooker
-from bot.policy import PolicyError
+from bot.policy.authority import LookupFailedError
+from bot.policy.evaluate import PolicyError
 from bot.replay import Replay
 from bot.settings import SettingsError
 from bot.slack.visible import visible

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from bot.authority import LookupFailedError
 from bot.core import Core, load_gate
 from bot.drawing import effect_of
-from bot.gates import Approvers, Ask
 from bot.gating import next_moment, standing, waited
+from bot.policy.authority import LookupFailedError
+from bot.policy.gates import Approvers, Ask
 from bot.proposals import Place, group_ids, place_for
 from bot.routing import Asked, card_row
 from bot.slack import sentences

@@ -15,9 +15,9 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.authority import Authority, Directory, Group, LookupFailedError, Person
 from bot.clock import Clock
 from bot.core import Core, Identity
+from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 from bot.startup import read_policy
@@ -31,7 +31,7 @@ _UNREACHABLE = (SlackClientError, HTTPException, OSError)  # what slack_sdk rais
 
 
 class Nobody:
-    """A `bot.authority.Directory` that can tell nothing."""
+    """A `bot.policy.authority.Directory` that can tell nothing."""
 
     def __init__(self, why: str) -> None:
         """`why` goes into every refusal."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bot.authority import No
 from bot.core import Core
 from bot.drawing import effect_of
 from bot.judging import Judge
+from bot.policy.authority import No
 from bot.requests import record_refusal, tell
 from bot.slack import sentences
 from storage import calls, decisions, inbox, outbox, runs

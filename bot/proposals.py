@@ -16,10 +16,10 @@ from pydantic import BaseModel, ValidationError
 
 from bot import grants, limits, repeats
 from bot.agent.planner import Proposed
-from bot.authority import LookupFailedError
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
-from bot.gates import Allow, Ask, Deny
 from bot.gating import gate_of, next_moment
+from bot.policy.authority import LookupFailedError
+from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import REASON_FIELD, Preview, Tool
 from storage import calls
 from storage.digest import OddValueError, key_id, parse_object

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from bot.core import Core
-from bot.policy import PolicyError, parse
+from bot.policy.evaluate import PolicyError, parse
 from bot.startup import policy_text
 from storage import audit
 

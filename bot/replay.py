@@ -15,14 +15,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
-from bot.authority import LookupFailedError
 from bot.core import Core, load_arguments, load_gate
 from bot.explaining import Words
-from bot.facts import Facts
-from bot.gates import Allow, Ask, Deny
 from bot.gathering import facts_of, needed, total
 from bot.gating import standing
-from bot.policy import Judged
+from bot.policy.authority import LookupFailedError
+from bot.policy.evaluate import Judged
+from bot.policy.facts import Facts
+from bot.policy.gates import Allow, Ask, Deny
 from bot.proposals import RefusedError, parse
 from bot.slack.text import in_utc
 from bot.tools import Tool

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from bot.authority import No, Yes
 from bot.core import Core, load_gate
-from bot.gates import Ask
 from bot.judging import Judge
+from bot.policy.authority import No, Yes
+from bot.policy.gates import Ask
 from bot.slack import sentences
 from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.decisions import Applied

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from bot.gates import Ask, Gate
+from bot.policy.gates import Ask, Gate
 from bot.proposals import Place
 from bot.slack import sentences
 from storage import outbox

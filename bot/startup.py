@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bot.policy import Policy, PolicyError, parse
+from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.settings import Settings, SettingsError
 
 

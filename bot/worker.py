@@ -19,7 +19,7 @@ from bot.agent.planner import Plan, Planner, PlannerError, Reply
 from bot.carriers import Answer, Presence, Thread
 from bot.core import Core, load_gate
 from bot.executor import CallExecutor
-from bot.policy import Ask
+from bot.policy.evaluate import Ask
 from bot.proposals import RefusedError, find_place, prepare
 from bot.routing import Asked, put_cards, unasked_card
 from bot.slack import answers, sentences
@@ -171,11 +171,11 @@ class Worker:
         if over := limits.on_going_on(core, run):
             return self._end(run, over)
         with core.store.read() as tx:
-            transcript = turns.complete(runs.transcript(tx, run))
+            items = turns.complete(runs.transcript(tx, run))
         tools = [turns.function(tool) for tool in core.tools]
         answer = self._answer(run)
         try:
-            result = self._planner.turn(transcript, tools, prompt.instructions(core.clock.now()), answer)
+            result = self._planner.turn(items, tools, prompt.instructions(core.clock.now()), answer)
             if isinstance(result, Reply):
                 return self._store_reply(run, result, answer)
             return self._store_plan(run, result, answer)

@@ -1,6 +1,6 @@
 """What people and the clock decide, each in the caller's transaction: vote, edit, expire, cancel, resolve, remake.
 
-Whether a person may decide is settled before (bot.authority); whether the decision still counts is settled here, by
+Whether a person may decide is settled before (bot.policy.authority); whether the decision still counts is settled here, by
 compare-and-swap on status, revision and deadline. The loser gets a typed outcome that says what happened instead.
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.conditions import Condition, ConditionError, Facts, Spent
+from bot.policy.conditions.condition import Condition, ConditionError, Facts, Spent
 
 DAY = 86_400
 ARGS: dict[str, Any] = {

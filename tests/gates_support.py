@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from bot.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
+from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
 
 ASKED = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PEOPLE = "ABCDEFGH"

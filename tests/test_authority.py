@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.authority import Authority, LookupFailedError, No, Verdict, Yes
-from bot.gates import Approvers, Ask, Stage
+from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
+from bot.policy.gates import Approvers, Ask, Stage
 from tests.storage.cast import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, Cast
 from tests.storage.rows import TEAM
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.conditions import Condition, ConditionError, Spent, seconds
+from bot.policy.conditions.condition import Condition, ConditionError, Spent, seconds
 from tests.conditions_support import ARGS, DAY, facts, holds, refused, untold
 
 

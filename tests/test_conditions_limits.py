@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bot.condition_telling import MACROS
-from bot.conditions import Condition, ConditionError, Spent
+from bot.policy.conditions.condition import Condition, ConditionError, Spent
+from bot.policy.conditions.evaluator import MACROS
 from tests.conditions_support import DAY, facts, holds, refused, untold
 
 MANY = list(range(10_000))

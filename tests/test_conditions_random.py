@@ -13,7 +13,7 @@ from celpy.evaluation import CELEvalError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.conditions import Condition, ConditionError
+from bot.policy.conditions.condition import Condition, ConditionError
 from tests.conditions_support import facts, holds
 
 ARGS = {"a": 3, "b": -2, "word": "ab", "flag": True, "list": [1, 2, 3], "words": ["ab", "c"], "map": {"x": 1}}

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bot import policy_file
-from bot.facts import Facts
-from bot.gates import Ask, Deny
-from bot.policy import parse
+from bot.policy import file
+from bot.policy.evaluate import parse
+from bot.policy.facts import Facts
+from bot.policy.gates import Ask, Deny
 from bot.settings import Settings
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database import database_tools
@@ -55,13 +55,13 @@ def test_settings() -> None:
 
 def test_policy_keys() -> None:
     """The table has every key of the policy file and none besides; every default of a gate is the one it names."""
-    keys = {*policy_file.Options.model_fields, *policy_file.RuleEntry.model_fields}
+    keys = {*file.Options.model_fields, *file.RuleEntry.model_fields}
     rows = table(section(POLICY, "Keys"))
     assert set(rows) == keys
     for key in ("post_to", "self_approval", "editors", "editor_counts"):
         default = Ask.model_fields[key].default
         assert rows[key][-1].strip("`").strip('"') == (str(default).lower() if default is False else default)
-    assert policy_file.seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
+    assert file.seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
 
 
 def test_databases() -> None:

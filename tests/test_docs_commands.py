@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import bot.__main__ as cli
-from bot.policy import parse
+from bot.policy.evaluate import parse
 from storage.store import Store
 from tests.pages import PAGES, ROOT, blocks, section
 

@@ -14,7 +14,7 @@ import pytest
 from bot.clock import ShiftedClock, SystemClock
 from bot.doctor import check_all, doctor, examine, write_policy
 from bot.doctor_checks import Check, check_database, check_model, check_tools
-from bot.policy import Policy, PolicyError, parse
+from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.sandbox.planner import Planner
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings

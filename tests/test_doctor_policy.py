@@ -13,7 +13,7 @@ from bot.core import dump_gate
 from bot.doctor_checks import Check
 from bot.doctor_policy import check_rules, usual_requesters
 from bot.doctor_slack import check_slack
-from bot.policy import parse
+from bot.policy.evaluate import parse
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from storage import moves

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from bot.gates import Allow, Approvers, Ask, Ballot, Deny, Escalation, Gate, Stage, Standing, tally
+from bot.policy.gates import Allow, Approvers, Ask, Ballot, Deny, Escalation, Gate, Stage, Standing, tally
 from tests.gates_support import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 quick = settings(max_examples=60, deadline=None)

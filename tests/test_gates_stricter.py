@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from bot.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter, tally
+from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter, tally
 from tests.gates_support import asks, ballot, ballots
 
 quick = settings(max_examples=60, deadline=None)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.facts import Facts
-from bot.gates import Allow, Approvers, Ask, Deny, Stage
-from bot.policy import Policy, PolicyError, parse
+from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.policy.facts import Facts
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 
 WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'
 

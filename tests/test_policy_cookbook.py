@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bot.conditions import NAMES, Condition
-from bot.facts import Facts, Spent
-from bot.gates import Allow, Approvers, Ask, Deny
-from bot.policy import Policy, parse
+from bot.policy.conditions.condition import NAMES, Condition
+from bot.policy.evaluate import Policy, parse
+from bot.policy.facts import Facts, Spent
+from bot.policy.gates import Allow, Approvers, Ask, Deny
 
 PAGE = (Path(__file__).parents[1] / "docs" / "policy.md").read_text("utf-8")
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin

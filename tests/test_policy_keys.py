@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bot.facts import Facts
-from bot.gates import Approvers, Ask, Escalation, Offer, Stage
-from bot.policy import PolicyError, parse
+from bot.policy.evaluate import PolicyError, parse
+from bot.policy.facts import Facts
+from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 
 RULE = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01", "U02", "U03"]\n'
 WHO = '[defaults]\napprovers = ["@shop-leads"]\n'

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.facts import Facts
-from bot.gates import Allow, Approvers, Ask, Deny, Stage
-from bot.policy import Policy
-from bot.rules import Rule
+from bot.policy.evaluate import Policy
+from bot.policy.facts import Facts
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
+from bot.policy.rules import Rule
 
 EFFECTS = ("read", "write", "destructive")
 CONDITIONS = ["", "true", "false", "args.amount > 10", "args.nope > 10", "requester in groups.staff", "args.amount"]

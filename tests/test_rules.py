@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.facts import Facts, Spent
-from bot.gates import Allow
-from bot.rules import Needs, Rule
+from bot.policy.facts import Facts, Spent
+from bot.policy.gates import Allow
+from bot.policy.rules import Needs, Rule
 
 DAY = 86_400
 EVERY: dict[str, Any] = {

@@ -18,9 +18,9 @@ from typing import Any
 from slack_bolt import App
 
 from bot import grants
-from bot.authority import LookupFailedError
 from bot.core import Core
 from bot.explaining import explain
+from bot.policy.authority import LookupFailedError
 from bot.slack import sentences
 from bot.slack.answers import notice_blocks
 from bot.slack.text import CHANNEL, channel_mention, escape, group_mention, mention

@@ -8,11 +8,11 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.authority import No, Yes
 from bot.core import Core, as_editable, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
-from bot.gates import Ask
 from bot.judging import Judge, pending_on, words_for
+from bot.policy.authority import No, Yes
+from bot.policy.gates import Ask
 from bot.slack import sentences
 from bot.slack.fields import FieldErrors, edit_modal, read_submission
 from bot.slack.modals import read_rejection, reject_modal, review_modal, send_back_modal

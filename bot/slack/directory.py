@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.authority import Group, LookupFailedError, Person
 from bot.clock import Clock
+from bot.policy.authority import Group, LookupFailedError, Person
 
 FRESH = timedelta(seconds=60)
 MISSING = {"user_not_found", "users_not_found", "channel_not_found", "no_such_subteam", "user_not_visible"}
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class SlackDirectory:
-    """`bot.authority.Directory` over the Web API. Thread-safe; failures are never remembered."""
+    """`bot.policy.authority.Directory` over the Web API. Thread-safe; failures are never remembered."""
 
     def __init__(self, client: WebClient, clock: Clock) -> None:
         """`client` may retry: every call here only reads."""

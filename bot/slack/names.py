@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bot.authority import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 
 _MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.gates import Offer
+from bot.policy.gates import Offer
 from bot.slack.visible import visible
 
 

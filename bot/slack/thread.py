@@ -11,8 +11,8 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.agent import prompt
-from bot.authority import LookupFailedError
 from bot.core import Core, body
+from bot.policy.authority import LookupFailedError
 from storage import inbox, runs
 from storage.models import Delivery, Run
 

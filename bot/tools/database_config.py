@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bot.policy_file import Loc, Places
+from bot.policy.file import Loc, Places
 
 Dialect = Literal["sqlite", "postgres"]
 _WORDS = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from slack_sdk.errors import SlackClientError
 
-from bot.authority import Directory
+from bot.policy.authority import Directory
 from bot.tools import Effect, Tool, ToolContext, tool
 from bot.tools.slack_common import Arguments, ChannelName, escaped, previewed, target
 from bot.tools.slack_lookup import Channel, Lookup

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from bot.authority import Directory, LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from bot.tools import ToolError
 
 if TYPE_CHECKING:  # the client is given, never made here

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from bot.authority import Authority, Group, LookupFailedError, Person
 from bot.clock import Clock
 from bot.core import Core, Identity
-from bot.policy import parse
+from bot.policy.authority import Authority, Group, LookupFailedError, Person
+from bot.policy.evaluate import parse
 from bot.settings import Settings
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from storage.models import Delivery
@@ -57,7 +57,7 @@ class Cast:
             raise LookupFailedError("ratelimited")
 
     def person(self, user: str) -> Person | None:
-        """As `bot.authority.Directory` says."""
+        """As `bot.policy.authority.Directory` says."""
         self._up(user)
         return self.people.get(user)
 

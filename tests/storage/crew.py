@@ -23,7 +23,7 @@ from bot.executor import CallExecutor
 from bot.intake import Intake
 from bot.judging import Judge
 from bot.loop import Loop
-from bot.policy import Allow
+from bot.policy.evaluate import Allow
 from bot.tools import ToolContext, ToolError
 from bot.worker import Worker
 from storage import calls, inbox, outbox, runs

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, insert, select
 from sqlmodel import col
 
 from bot.core import dump_gate
-from bot.gates import Allow, Approvers, Ask, Stage
 from bot.gating import weigher
+from bot.policy.gates import Allow, Approvers, Ask, Stage
 from storage import calls, runs
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values
 from storage.states import CallStatus, RunStatus

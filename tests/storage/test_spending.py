@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from bot.core import Core
-from bot.facts import Facts, Spent
 from bot.gathering import facts_of, with_sums
-from bot.policy import Ask, parse
+from bot.policy.evaluate import Ask, parse
+from bot.policy.facts import Facts, Spent
 from storage import spending
 from storage.models import Call, Plan, Run, values
 from storage.states import CallStatus, RunStatus

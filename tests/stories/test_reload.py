@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.app import build
-from bot.policy import parse
+from bot.policy.evaluate import parse
 from bot.tools import Effect, ToolContext, tool
 from storage.audit import verify
 from storage.models import Audit

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot import grants
-from bot.policy import parse
+from bot.policy.evaluate import parse
 from bot.sandbox.planner import Turn
 from storage.models import Grant
 from storage.states import CallStatus

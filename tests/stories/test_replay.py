@@ -11,7 +11,7 @@ import pytest
 
 from bot.__main__ import main
 from bot.looks import Plain
-from bot.policy import parse
+from bot.policy.evaluate import parse
 from bot.replay import Replay
 from storage.models import Call
 from tests.stories.kit import Kit

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.doctor_databases import check_databases
-from bot.facts import Facts
-from bot.gates import Allow, Ask, Deny
-from bot.policy import parse
+from bot.policy.evaluate import parse
+from bot.policy.facts import Facts
+from bot.policy.gates import Allow, Ask, Deny
 from bot.settings import Settings, SettingsError
 from bot.tools import REASON_FIELD
 from bot.tools.database_config import DatabasesError, parse_databases

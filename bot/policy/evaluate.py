@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.facts import Facts
-from bot.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
-from bot.policy_file import (
+from bot.policy.facts import Facts
+from bot.policy.file import (
     ASK_KEYS,
     EFFECTS,
     Loc,
@@ -26,8 +25,9 @@ from bot.policy_file import (
     seconds,
     sentence_for,
 )
-from bot.policy_sense import nonsense
-from bot.rules import Needs, Rule
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
+from bot.policy.lint import nonsense
+from bot.policy.rules import Needs, Rule
 
 __all__ = ["Allow", "Approvers", "Ask", "Deny", "Gate", "Judged", "Policy", "PolicyError", "Stage", "Tried", "parse"]
 ONCE = Offer(where="everywhere", lasts=30 * 86_400, uses=1000)  # what verdict = "once" remembers: these very arguments

@@ -14,10 +14,10 @@ from typing import Any
 
 from lark import Tree
 
-from bot.condition_reading import read
-from bot.condition_telling import MACROS, Telling
-from bot.condition_values import CLOCK, METHODS, Untold, Unusable, number, pattern, size, truth, value_of, zone
-from bot.facts import Facts, Spent
+from bot.policy.conditions.evaluator import MACROS, Telling
+from bot.policy.conditions.parser import read
+from bot.policy.conditions.values import CLOCK, METHODS, Untold, Unusable, number, pattern, size, truth, value_of, zone
+from bot.policy.facts import Facts, Spent
 
 MOST_BYTES = 1_024
 NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "groups", "now"})

@@ -1,5 +1,5 @@
 """A policy as its author writes it: the shape of the file, where things stand in it, and what the author is told.
-PURE; what the rules mean is `bot.policy`.
+PURE; what the rules mean is `bot.policy.evaluate`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.gates import Editors, Reasons
+from bot.policy.gates import Editors, Reasons
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
@@ -203,7 +203,7 @@ class RuleEntry(Options):
     @field_validator("when")
     @classmethod
     def _when(cls, value: str) -> str:
-        from bot.conditions import Condition  # only now: the library behind it takes a moment to load
+        from bot.policy.conditions.condition import Condition  # only now: the library behind it takes a moment to load
 
         Condition(value)  # says itself what is wrong
         return value

@@ -12,7 +12,7 @@ from celpy.celparser import CELParseError, CELParser
 from celpy.evaluation import celstr
 from lark import Tree
 
-from bot.condition_values import Untold, number
+from bot.policy.conditions.values import Untold, number
 
 MOST_DEPTH = 64
 _WRAPS = frozenset(

@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import combinations
 from typing import Protocol
 
-from bot.gates import Approvers, Ask
+from bot.policy.gates import Approvers, Ask
 
 
 class LookupFailedError(Exception):

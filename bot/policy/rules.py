@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.facts import Facts, Spent
-from bot.gates import Gate
+from bot.policy.facts import Facts, Spent
+from bot.policy.gates import Gate
 
 if TYPE_CHECKING:
-    from bot.conditions import Condition
+    from bot.policy.conditions.condition import Condition
 
 
 @cache
 def condition(source: str) -> Condition:
     """The condition, read once; raises ConditionError."""
-    from bot.conditions import Condition  # only now: the library behind it takes a moment to load
+    from bot.policy.conditions.condition import Condition  # only now: the library behind it takes a moment to load
 
     return Condition(source)
 

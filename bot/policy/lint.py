@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from datetime import timedelta
 
-from bot.gates import Approvers, Ask
-from bot.policy_file import Options
+from bot.policy.file import Options
+from bot.policy.gates import Approvers, Ask
 
 
 def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:

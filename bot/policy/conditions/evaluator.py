@@ -11,7 +11,7 @@ from typing import Any
 
 from lark import Tree
 
-from bot.condition_values import BINARY, METHODS, UNARY, Untold, field, item, truth, weight
+from bot.policy.conditions.values import BINARY, METHODS, UNARY, Untold, field, item, truth, weight
 
 MOST_STEPS = 100_000  # some tenths of a second
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
