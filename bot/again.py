@@ -19,7 +19,7 @@ from bot.policy.gates import stricter as both
 from bot.proposals import preview
 from bot.routing import withdraw
 from bot.tools import Preview, Tool
-from bot.tools.run import Refused
+from bot.tools.runner import Refused
 from storage import calls, decisions
 from storage.models import Call, Run
 

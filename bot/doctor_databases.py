@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from bot.doctor_checks import Check
 from bot.settings import Settings
 from bot.tools import ToolError
-from bot.tools.database import sources_of
-from bot.tools.database_catalog import Catalog
-from bot.tools.database_config import Database
+from bot.tools.database.catalog import Catalog
+from bot.tools.database.config import Database
+from bot.tools.database.tools import sources_of
 
 _TELLING = re.compile(  # a column that holds what nobody should read, as people tend to name it
     r"passw|secret|token|api_?key|private_?key|credential|card_?n(?:o|um)|iban|cvv|cvc|ssn|tax_?id|passport|salt$|_hash$",

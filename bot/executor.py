@@ -22,7 +22,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Ask, Deny, tally
 from bot.results import put_table
 from bot.tools import Effect, Tool, ToolContext
-from bot.tools.run import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
+from bot.tools.runner import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
 from storage import audit, calls, decisions, moves, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic_core import ErrorDetails
 
 from bot.environment import PROXIES, exempt, oddities, split
-from bot.tools.database_config import Database, DatabasesError, read_databases
+from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
 

@@ -11,9 +11,9 @@ from slack_sdk import WebClient
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 from bot.tools import Registry, Tool
-from bot.tools.orders import order_tools
-from bot.tools.shop import Shop
-from bot.tools.slack import slack_tools
+from bot.tools.shop.shop import Shop
+from bot.tools.shop.tools import order_tools
+from bot.tools.slack.tools import slack_tools
 
 
 def toolbox(
@@ -25,7 +25,7 @@ def toolbox(
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
     if settings.databases:
-        from bot.tools.database import database_tools  # only now: its parser and driver take memory and a moment
+        from bot.tools.database.tools import database_tools  # only now: its parser and driver take memory and a moment
 
         registry.add(*database_tools(settings.databases, settings.database_path))
     for name in settings.tool_modules:

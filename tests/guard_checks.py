@@ -120,7 +120,7 @@ class Rule:
 
 
 SLACK = ("slack_sdk", "slack_bolt")
-SLACK_TOOLS = ("bot/tools/slack.py", "bot/tools/slack_*.py")
+SLACK_TOOLS = ("bot/tools/slack/tools.py", "bot/tools/slack_*.py")
 RULES = (
     Rule(("storage/*",), ("bot",), "storage never looks back at the bot"),
     Rule(("storage/*",), (*SLACK, "openai", "apscheduler"), "storage knows no Slack, OpenAI or scheduler"),

@@ -19,7 +19,7 @@ from bot.__main__ import main
 from bot.sandbox.planner import Planner
 from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
-from bot.tools.shop import Shop
+from bot.tools.shop.shop import Shop
 from storage.sqlite import lock
 
 ROOT = Path(__file__).parent.parent

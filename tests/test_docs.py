@@ -24,8 +24,8 @@ from bot.policy.facts import Facts
 from bot.policy.gates import Ask, Deny
 from bot.settings import Settings
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database import database_tools
-from bot.tools.database_config import Database, parse_databases
+from bot.tools.database.config import Database, parse_databases
+from bot.tools.database.tools import database_tools
 from tests.pages import PAGES, ROOT, blocks, named, prose, section, table
 
 README, OPERATING, EXTENDING, POLICY = (

@@ -20,7 +20,7 @@ from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings, prepare_environment
 from bot.startup import read_policy
-from bot.tools.shop import Shop
+from bot.tools.shop.shop import Shop
 from storage.sqlite import lock
 
 POLICY = Path(__file__).with_name("demo_policy.toml")

@@ -21,7 +21,7 @@ from bot.sandbox.planner import Planner, Turn
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from bot.tools import Tool
-from bot.tools.shop import Shop
+from bot.tools.shop.shop import Shop
 from storage import decisions, outbox
 from storage.models import Audit, Call, Delivery, Message, Run
 from storage.states import RUN_OPEN

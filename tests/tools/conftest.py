@@ -11,9 +11,9 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
 from bot.slack.directory import SlackDirectory
-from bot.tools.orders import order_tools
-from bot.tools.shop import Shop
-from bot.tools.slack import slack_tools
+from bot.tools.shop.shop import Shop
+from bot.tools.shop.tools import order_tools
+from bot.tools.slack.tools import slack_tools
 from tests.tools import Tools
 from tests.tools.database_world import World, postgres_world, prepare_server, sqlite_world
 from tests.tools.postgres_server import Server, binaries, serve

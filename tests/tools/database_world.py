@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from bot.tools import Preview
-from bot.tools.database import database_tools, sources_of
-from bot.tools.database_config import Database, Dialect
-from bot.tools.database_secrets import check
-from bot.tools.database_session import Session
-from bot.tools.database_statement import Statement, StatementError, parse
+from bot.tools.database.config import Database, Dialect
+from bot.tools.database.secrets import check
+from bot.tools.database.session import Session
+from bot.tools.database.statement import Statement, StatementError, parse
+from bot.tools.database.tools import database_tools, sources_of
 from tests.tools import Tools, context, use
 from tests.tools.postgres_server import Server
 

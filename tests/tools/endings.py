@@ -9,7 +9,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel
 
 from bot.tools import Effect, Tool, ToolContext, tool
-from bot.tools.run import Outcome, run_tool
+from bot.tools.runner import Outcome, run_tool
 from tests.tools import context
 
 

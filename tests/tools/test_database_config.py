@@ -13,7 +13,7 @@ from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny
 from bot.settings import Settings, SettingsError
 from bot.tools import REASON_FIELD
-from bot.tools.database_config import DatabasesError, parse_databases
+from bot.tools.database.config import DatabasesError, parse_databases
 from tests.tools.database_world import World, sqlite_world
 
 GOOD = """

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.run import Lost, Refused, run_tool
+from bot.tools.runner import Lost, Refused, run_tool
 from tests.tools import context
 from tests.tools.cut_line import cut_line
 from tests.tools.database_world import World, described

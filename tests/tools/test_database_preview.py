@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import ChangedError, Effect, Table, ToolError
-from bot.tools.database import database_tools
-from bot.tools.run import Changed, run_tool
+from bot.tools.database.tools import database_tools
+from bot.tools.runner import Changed, run_tool
 from tests.tools import context
 from tests.tools.database_world import World
 

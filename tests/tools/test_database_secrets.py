@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import Catalog, Column, Table
-from bot.tools.database_config import Dialect
-from bot.tools.database_secrets import mark, mark_views
+from bot.tools.database.catalog import Catalog, Column, Table
+from bot.tools.database.config import Dialect
+from bot.tools.database.secrets import mark, mark_views
 from tests.tools.database_leaks import LEAKS, MASKED, TOLD_NOTHING
 from tests.tools.database_world import World, described, sqlite_world
 

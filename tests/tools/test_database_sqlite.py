@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.database_session import Session
-from bot.tools.database_sqlite import Guard
+from bot.tools.database.session import Session
+from bot.tools.database.sqlite import Guard
 from storage.store import Store
 from tests.tools.database_world import World, described, sqlite_world
 

@@ -10,9 +10,9 @@ import sqlglot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.tools.database import Sql
-from bot.tools.database_config import Dialect
-from bot.tools.database_statement import MAX_LENGTH, StatementError, lex, parse
+from bot.tools.database.config import Dialect
+from bot.tools.database.statement import MAX_LENGTH, StatementError, lex, parse
+from bot.tools.database.tools import Sql
 
 QUERIES = [
     "SELECT * FROM orders",

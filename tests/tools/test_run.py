@@ -17,7 +17,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from bot.tools import Effect, ToolContext, ToolError, tool
-from bot.tools.run import Lost, Outcome, Raised, Ran, Refused, TimedOut, ended
+from bot.tools.runner import Lost, Outcome, Raised, Ran, Refused, TimedOut, ended
 from tests.tools import NOW
 from tests.tools.endings import Nothing, making, run
 

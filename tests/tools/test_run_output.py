@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.tools.run import Raised, Ran, output, summary
+from bot.tools.runner import Raised, Ran, output, summary
 from tests.tools.endings import Nothing, making, run
 
 

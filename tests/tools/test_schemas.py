@@ -13,9 +13,9 @@ from slack_sdk import WebClient
 from bot.clock import SystemClock
 from bot.slack.directory import SlackDirectory
 from bot.tools import REASON_FIELD, Effect, Registry, Tool
-from bot.tools.orders import order_tools
-from bot.tools.shop import Shop
-from bot.tools.slack import slack_tools
+from bot.tools.shop.shop import Shop
+from bot.tools.shop.tools import order_tools
+from bot.tools.slack.tools import slack_tools
 
 CLIENT = WebClient("xoxb-never-used", base_url="http://127.0.0.1:9/")
 TOOLS: list[Tool[Any]] = [

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from bot.sandbox.server import Sandbox
 from bot.tools import ToolError
-from bot.tools.run import Raised, Ran, Refused
+from bot.tools.runner import Raised, Ran, Refused
 from tests.tools import Tools, context, preview, use
 from tests.tools.wire import calls, outcome
 

@@ -14,10 +14,10 @@ from slack_sdk import WebClient
 from bot.sandbox.server import Sandbox
 from bot.slack.directory import SlackDirectory
 from bot.tools import ToolError
-from bot.tools.run import Lost, Refused
-from bot.tools.slack import slack_tools
-from bot.tools.slack_posts import EVENT_TYPE
-from bot.tools.slack_refusals import SENTENCES, STEMS
+from bot.tools.runner import Lost, Refused
+from bot.tools.slack.posts import EVENT_TYPE
+from bot.tools.slack.refusals import SENTENCES, STEMS
+from bot.tools.slack.tools import slack_tools
 from tests.tools import Tools, context, preview, use
 from tests.tools.wire import calls, outcome, posted
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.sandbox.server import Sandbox
 from bot.tools import Tool, ToolContext
-from bot.tools.run import Outcome, run_tool
+from bot.tools.runner import Outcome, run_tool
 from tests.tools import context
 
 

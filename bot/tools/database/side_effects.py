@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from sqlglot import exp
 
-from bot.tools.database_catalog import Catalog, Table
-from bot.tools.database_statement import Statement
-from bot.tools.database_words import BARE, VOLATILE
+from bot.tools.database.allowlist import BARE, VOLATILE
+from bot.tools.database.catalog import Catalog, Table
+from bot.tools.database.statement import Statement
 
 _CALL = re.compile(r'([A-Za-z_]\w*|"(?:[^"]|"")+")\s*\(')
 _STABLE = {"now", "transaction_timestamp", "statement_timestamp", "age"}  # another value in the next transaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bot.tools.database_session import hide
+from bot.tools.database.session import hide
 
 _UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told
     ("password authentication failed|no password supplied", "its password is wrong or missing"),

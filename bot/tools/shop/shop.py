@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bot.tools import ToolError
-from bot.tools.shop_data import SCHEMA, rows
+from bot.tools.shop.data import SCHEMA, rows
 
 Status = Literal["pending", "processing", "shipped", "delivered", "returned", "cancelled"]
 BUSY_SECONDS = 10.0  # how long a connection waits for another one's write

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database_catalog import Catalog
-from bot.tools.database_config import Database
-from bot.tools.database_postgres import CONNECT_TIMEOUT, PostgresSource
-from bot.tools.database_preview import EXPECTS, MASK, preview_change, too_many
-from bot.tools.database_secrets import Checked, check, target
-from bot.tools.database_session import PREVIEW_TIMEOUT, Rows, Session, Source
-from bot.tools.database_sqlite import SqliteSource
-from bot.tools.database_statement import MAX_LENGTH, Statement, StatementError, lex, parse
+from bot.tools.database.catalog import Catalog
+from bot.tools.database.config import Database
+from bot.tools.database.postgres import CONNECT_TIMEOUT, PostgresSource
+from bot.tools.database.preview import EXPECTS, MASK, preview_change, too_many
+from bot.tools.database.secrets import Checked, check, target
+from bot.tools.database.session import PREVIEW_TIMEOUT, Rows, Session, Source
+from bot.tools.database.sqlite import SqliteSource
+from bot.tools.database.statement import MAX_LENGTH, Statement, StatementError, lex, parse
 
 MAX_CELL = 2_000  # characters of one value
 MAX_TABLES = 200  # listed at once

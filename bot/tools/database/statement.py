@@ -18,9 +18,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bot.tools import ToolError
-from bot.tools.database_config import Dialect
-from bot.tools.database_reasons import called, why_not
-from bot.tools.database_words import (
+from bot.tools.database.allowlist import (
     BARE,
     CHANGES,
     FUNCTIONS,
@@ -32,6 +30,8 @@ from bot.tools.database_words import (
     VOLATILE,
     VOLATILE_TEXTS,
 )
+from bot.tools.database.config import Dialect
+from bot.tools.database.reasons import called, why_not
 
 MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack

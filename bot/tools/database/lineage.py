@@ -15,8 +15,8 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
-from bot.tools.database_catalog import Catalog
-from bot.tools.database_statement import StatementError
+from bot.tools.database.catalog import Catalog
+from bot.tools.database.statement import StatementError
 
 # Through these a value passes without an error that could depend on it; the whole result is masked.
 _HARMLESS = (

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.shop import BEFORE_SHIPPING, Order, Shop, Status, one_line
+from bot.tools.shop.shop import BEFORE_SHIPPING, Order, Shop, Status, one_line
 
 OrderId = Field(title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042.")
 TIMEOUT = 20.0  # seconds: twice what a busy database may take

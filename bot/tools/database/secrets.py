@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from sqlglot import exp, parse_one
 
-from bot.tools.database_catalog import Catalog, Table
-from bot.tools.database_config import Database, Dialect
-from bot.tools.database_flow import Flow
-from bot.tools.database_statement import Statement, StatementError
+from bot.tools.database.catalog import Catalog, Table
+from bot.tools.database.config import Database, Dialect
+from bot.tools.database.lineage import Flow
+from bot.tools.database.statement import Statement, StatementError
 
 
 @dataclass(frozen=True, slots=True)

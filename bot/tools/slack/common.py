@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot.tools import ToolContext, ToolError
-from bot.tools.slack_lookup import Channel, Lookup
+from bot.tools.slack.lookup import Channel, Lookup
 
 ChannelName = Annotated[
     str, Field(title="Channel", min_length=1, max_length=100, description="#name or the channel's id.")

@@ -23,10 +23,10 @@ from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.types import NullType
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import OWN_TABLES, Catalog, Column, Table
-from bot.tools.database_config import Database
-from bot.tools.database_secrets import mark
-from bot.tools.database_statement import Statement
+from bot.tools.database.catalog import OWN_TABLES, Catalog, Column, Table
+from bot.tools.database.config import Database
+from bot.tools.database.secrets import mark
+from bot.tools.database.statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
 MAX_SIZE = 5_000_000  # characters of all values of a result: after the row that goes beyond, no more are read

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AwareDatetime, Field, field_validator
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.slack_common import Arguments, ChannelName, escaped, previewed, target
-from bot.tools.slack_lookup import Channel, Lookup
-from bot.tools.slack_refusals import act
+from bot.tools.slack.common import Arguments, ChannelName, escaped, previewed, target
+from bot.tools.slack.lookup import Channel, Lookup
+from bot.tools.slack.refusals import act
 
 if TYPE_CHECKING:  # the client is given, never made here
     from slack_sdk import WebClient

@@ -18,13 +18,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import Catalog, Table, quoted
-from bot.tools.database_config import Database
-from bot.tools.database_hidden import in_sqlite
-from bot.tools.database_secrets import set_columns
-from bot.tools.database_session import HERE, Rows, Secrets, Session, bounded, close, hide, reflect, refuse_own
-from bot.tools.database_statement import Statement
-from bot.tools.database_words import FUNCTIONS
+from bot.tools.database.allowlist import FUNCTIONS
+from bot.tools.database.catalog import Catalog, Table, quoted
+from bot.tools.database.config import Database
+from bot.tools.database.secrets import set_columns
+from bot.tools.database.session import HERE, Rows, Secrets, Session, bounded, close, hide, reflect, refuse_own
+from bot.tools.database.side_effects import in_sqlite
+from bot.tools.database.statement import Statement
 
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,

@@ -18,12 +18,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database_catalog import OWN_TABLES, Catalog, Table, quoted
-from bot.tools.database_config import Database
-from bot.tools.database_hidden import in_postgres
-from bot.tools.database_postgres_errors import reason
-from bot.tools.database_session import HERE, Rows, Secrets, Session, bounded, close, reflect
-from bot.tools.database_statement import Statement, StatementError
+from bot.tools.database.catalog import OWN_TABLES, Catalog, Table, quoted
+from bot.tools.database.config import Database
+from bot.tools.database.postgres_errors import reason
+from bot.tools.database.session import HERE, Rows, Secrets, Session, bounded, close, reflect
+from bot.tools.database.side_effects import in_postgres
+from bot.tools.database.statement import Statement, StatementError
 
 CONNECT_TIMEOUT = 5  # seconds
 _NAME = b"countersign"  # of the prepared statement

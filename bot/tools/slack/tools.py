@@ -15,10 +15,10 @@ from slack_sdk.errors import SlackClientError
 
 from bot.policy.authority import Directory
 from bot.tools import Effect, Tool, ToolContext, tool
-from bot.tools.slack_common import Arguments, ChannelName, escaped, previewed, target
-from bot.tools.slack_lookup import Channel, Lookup
-from bot.tools.slack_posts import post_message_tool, schedule_message_tool
-from bot.tools.slack_refusals import act
+from bot.tools.slack.common import Arguments, ChannelName, escaped, previewed, target
+from bot.tools.slack.lookup import Channel, Lookup
+from bot.tools.slack.posts import post_message_tool, schedule_message_tool
+from bot.tools.slack.refusals import act
 
 if TYPE_CHECKING:  # the client is given, never made here
     from slack_sdk import WebClient

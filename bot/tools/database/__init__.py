@@ -1,0 +1,1 @@
+"""Tools that read and change the databases that the operator names."""
