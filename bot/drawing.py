@@ -1,4 +1,4 @@
-"""Rows become what a card shows. Reads the database; draws nothing (`bot.slack.cards` does) and sends nothing."""
+"""Rows become what a card shows. Reads the database; draws nothing (`bot.messages.cards.card` does) and sends nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 
 from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
 from bot.gating import standing, waited
+from bot.messages.forms.form import values
+from bot.messages.offers import offer as offer_words
+from bot.messages.views import CallView, CardView, Progress, Value
 from bot.policy.gates import Ask
-from bot.slack.fields import values
-from bot.slack.offers import offer as offer_words
-from bot.slack.views import CallView, CardView, Progress, Value
 from bot.tools import Tool
 from storage import calls, outbox, runs
 from storage.masking import masked

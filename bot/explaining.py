@@ -14,12 +14,12 @@ from pydantic import BaseModel
 from bot import grants, limits
 from bot.core import Core, dump_arguments
 from bot.gathering import facts_of, needed, with_sums
+from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.proposals import place_for
-from bot.slack.text import in_utc
 from bot.tools import Tool
 from storage.models import Run
 

@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.core import Core, load_gate
+from bot.messages import sentences
+from bot.messages.text import mention, when
 from bot.policy.gates import Ask, Offer
-from bot.slack import sentences
-from bot.slack.text import mention, when
 from bot.tools import Tool
 from storage import calls, grants
 from storage.digest import canonical

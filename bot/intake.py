@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.core import Core, body
-from bot.slack import answers, sentences
+from bot.messages import answers, sentences
 from bot.slack.directory import SlackDirectory
 from bot.slack.thread import said
 from storage import contacts, decisions, inbox, moves, outbox, runs

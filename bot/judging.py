@@ -13,12 +13,12 @@ from sqlalchemy import Connection
 
 from bot.core import Core, dump_arguments, load_arguments, load_gate
 from bot.gating import gate_of, standing, waited
+from bot.messages import sentences
+from bot.messages.forms.form import Parsed
+from bot.messages.text import mention
 from bot.policy.authority import LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Allow, Ask, Deny, stricter
 from bot.proposals import preview
-from bot.slack import sentences
-from bot.slack.fields import Parsed
-from bot.slack.text import mention
 from bot.tools import Preview
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown

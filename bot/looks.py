@@ -13,12 +13,12 @@ from bot.clock import SystemClock
 from bot.core import Core
 from bot.explaining import explain
 from bot.gathering import needed
+from bot.messages.visible import visible
 from bot.onlooking import Onlooker, onlooker
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import PolicyError
 from bot.replay import Replay
 from bot.settings import SettingsError
-from bot.slack.visible import visible
 from bot.typed import MistypedError, typed_call
 from storage.models import Run
 

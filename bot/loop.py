@@ -22,10 +22,10 @@ from bot.core import Core
 from bot.deciding import Deciding
 from bot.drawing import effect_of
 from bot.intake import Intake
+from bot.messages import sentences
 from bot.nudging import Nudging
 from bot.policy.authority import LookupFailedError
 from bot.reload import Reload
-from bot.slack import sentences
 from storage import calls, decisions, inbox, moves, outbox, runs
 from storage.models import Call, Delivery
 from storage.states import CallStatus, RunStatus

@@ -5,9 +5,9 @@ from __future__ import annotations
 from bot.core import Core
 from bot.drawing import effect_of
 from bot.judging import Judge
+from bot.messages import sentences
 from bot.policy.authority import No
 from bot.requests import record_refusal, tell
-from bot.slack import sentences
 from storage import calls, decisions, inbox, outbox, runs
 from storage.decisions import Applied
 from storage.models import Delivery

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.core import Core
-from bot.slack.text import in_utc
+from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
 from storage import calls
 from storage.models import Call, Run

@@ -19,12 +19,12 @@ from bot.core import Core, load_arguments, load_gate
 from bot.explaining import Words
 from bot.gathering import facts_of, needed, total
 from bot.gating import standing
+from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny
 from bot.proposals import RefusedError, parse
-from bot.slack.text import in_utc
 from bot.tools import Tool
 from storage import calls, history, runs
 from storage.models import Call, Run

@@ -6,9 +6,9 @@ from sqlalchemy import Connection
 
 from bot.core import Core, load_gate
 from bot.judging import Judge
+from bot.messages import sentences
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
-from bot.slack import sentences
 from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.decisions import Applied
 from storage.models import Call, Delivery

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from bot.messages import sentences
 from bot.policy.gates import Ask, Gate
 from bot.proposals import Place
-from bot.slack import sentences
 from storage import outbox
 from storage.models import Call, Message, Run
 

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.agent.planner import Plan, Proposed
+from bot.messages import sentences
 from bot.proposals import Prepared
-from bot.slack import sentences
 from storage import outbox
 from storage.models import Run
 

@@ -19,10 +19,10 @@ from bot.agent.planner import Plan, Planner, PlannerError, Reply
 from bot.carriers import Answer, Presence, Thread
 from bot.core import Core, load_gate
 from bot.executor import CallExecutor
+from bot.messages import answers, sentences
 from bot.policy.evaluate import Ask
 from bot.proposals import RefusedError, find_place, prepare
 from bot.routing import Asked, put_cards, unasked_card
-from bot.slack import answers, sentences
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run

@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
+from bot.messages.views import CallView, CardView, Value
 from bot.sandbox.blocks import check_blocks, check_message_size, check_view
-from bot.slack.views import CallView, CardView, Value
 from storage.states import CallStatus
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)

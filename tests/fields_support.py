@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
+from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission
 from bot.sandbox.blocks import check_view
 from bot.sandbox.inputs import merge, problems, states
-from bot.slack.fields import FieldErrors, Parsed, edit_modal, read_submission
 from bot.tools import Effect, Tool, ToolContext
 
 

@@ -159,8 +159,8 @@ def imports_everything(source: Source) -> Iterator[str]:
 
 
 PURE = (
-    "bot/slack/cards.py", "bot/slack/fields.py", "bot/slack/text.py", "bot/policy/evaluate.py", "bot/policy/gates.py", "bot/policy/rules.py",
-    "bot/policy/conditions/condition.py", "bot/slack/offers.py", "storage/states.py",
+    "bot/messages/cards/card.py", "bot/messages/forms/form.py", "bot/messages/text.py", "bot/policy/evaluate.py", "bot/policy/gates.py", "bot/policy/rules.py",
+    "bot/policy/conditions/condition.py", "bot/messages/offers.py", "storage/states.py",
 )  # fmt: skip
 PURE_IF_THERE = ("bot/slack/home.py",)
 _IO = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.slack.cards import card
-from bot.slack.views import CallView, Value
+from bot.messages.cards.card import card
+from bot.messages.views import CallView, Value
 from storage.states import CallStatus
 from tests.cards_support import (
     CANCEL,

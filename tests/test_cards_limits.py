@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.slack.cards import card
-from bot.slack.text import slack_length
-from bot.slack.views import CallView, CardView, Progress, Value
-from bot.slack.visible import visible
+from bot.messages.cards.card import card
+from bot.messages.text import slack_length
+from bot.messages.views import CallView, CardView, Progress, Value
+from bot.messages.visible import visible
 from storage.states import CallStatus
 from tests.cards_support import CANCEL, NOW, REFUND, accept_message, action_ids, buttons, mrkdwn_texts, read, view
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.slack.modals import REASONS, chunks, read_rejection, reject_modal, review_modal
-from bot.slack.text import slack_length
-from bot.slack.views import Value
+from bot.messages.modals import REASONS, chunks, read_rejection, reject_modal, review_modal
+from bot.messages.text import slack_length
+from bot.messages.views import Value
 from tests.cards_support import CANCEL, REFUND, accept_view, inside, read
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.slack.text import (
+from bot.messages.text import (
     channel_mention,
     escape,
     group_mention,

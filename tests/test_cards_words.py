@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.slack import sentences
-from bot.slack.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
-from bot.slack.text import unescape
+from bot.messages import sentences
+from bot.messages.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
+from bot.messages.text import unescape
 from tests.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)

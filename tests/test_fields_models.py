@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.slack.fields import FieldErrors, Parsed, edit_modal, read_submission, values
+from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission, values
 from tests.fields_support import (
     Address,
     Everything,

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
+from bot.messages.forms.form import Parsed, diff, edit_modal, read_submission, values
 from bot.sandbox.inputs import states
-from bot.slack.fields import Parsed, diff, edit_modal, read_submission, values
 from tests.fields_support import tool_for, view_of
 
 TEXTS = st.one_of(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
-from bot.slack.fields import diff, values
-from bot.slack.views import Value
-from bot.slack.visible import visible
+from bot.messages.forms.form import diff, values
+from bot.messages.views import Value
+from bot.messages.visible import visible
 from tests.fields_support import Address, Everything, dumped, tool_for
 
 TOOL = tool_for(Everything, secret=frozenset({"token"}))

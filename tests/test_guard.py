@@ -136,13 +136,13 @@ def test_purity_is_followed_through_imports() -> None:
     """A file that a pure file imports is held to the same rule, however it is imported."""
     texts = {
         "bot/policy/evaluate.py": "from bot import helper",
-        "bot/helper.py": "import bot.slack.text",
-        "bot/slack/text.py": "",
+        "bot/helper.py": "import bot.messages.text",
+        "bot/messages/text.py": "",
         "bot/clock.py": "",
     }
     files = {path: Source(path, text) for path, text in texts.items()}
     assert needed_by(("bot/policy/evaluate.py",), files) == {
         "bot/policy/evaluate.py",
         "bot/helper.py",
-        "bot/slack/text.py",
+        "bot/messages/text.py",
     }

@@ -20,10 +20,10 @@ from slack_bolt import App
 from bot import grants
 from bot.core import Core
 from bot.explaining import explain
+from bot.messages import sentences
+from bot.messages.answers import notice_blocks
+from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
 from bot.policy.authority import LookupFailedError
-from bot.slack import sentences
-from bot.slack.answers import notice_blocks
-from bot.slack.text import CHANNEL, channel_mention, escape, group_mention, mention
 from bot.typed import MistypedError, typed_call
 from storage.models import Run
 

@@ -11,12 +11,12 @@ from slack_sdk import WebClient
 from bot.core import Core, as_editable, load_gate, readable_arguments
 from bot.drawing import call_view, effect_of
 from bot.judging import Judge, pending_on, words_for
+from bot.messages import sentences
+from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
+from bot.messages.modals import read_rejection, reject_modal, review_modal, send_back_modal
+from bot.messages.names import with_names
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
-from bot.slack import sentences
-from bot.slack.fields import FieldErrors, edit_modal, read_submission
-from bot.slack.modals import read_rejection, reject_modal, review_modal, send_back_modal
-from bot.slack.names import with_names
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied

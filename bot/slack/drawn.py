@@ -7,10 +7,10 @@ from typing import Any
 
 from bot.core import Core
 from bot.drawing import card_view
-from bot.slack import answers
-from bot.slack.cards import Drawn, card
-from bot.slack.names import with_names
-from bot.slack.text import escape, neutral_markdown, plain
+from bot.messages import answers
+from bot.messages.cards.card import Drawn, card
+from bot.messages.names import with_names
+from bot.messages.text import escape, neutral_markdown, plain
 from storage import outbox
 from storage.models import Message
 

@@ -19,7 +19,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.core import Core
-from bot.slack import answers
+from bot.messages import answers
 from bot.slack.drawn import draw
 from bot.slack.posting import PASSING, Posting, key_of
 from bot.slack.unseen import close_unseen, tell_of_file

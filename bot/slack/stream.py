@@ -14,8 +14,8 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.core import Core
-from bot.slack.names import with_names
-from bot.slack.text import neutral_markdown, split_markdown
+from bot.messages.names import with_names
+from bot.messages.text import neutral_markdown, split_markdown
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.slack.card_decided import decided_blocks, outcome_sentence
-from bot.slack.card_parts import (
+from bot.messages.cards.decided import decided_blocks, outcome_sentence
+from bot.messages.cards.parts import (
     Json,
     actions,
     button,
@@ -26,10 +26,10 @@ from bot.slack.card_parts import (
     section,
     weight,
 )
-from bot.slack.card_values import Filled, effect_of, fill, headline, pieces_of, title_of
-from bot.slack.text import channel_mention, escape, group_mention, in_utc, mention, plain, slack_length, when
-from bot.slack.views import CallView, CardView, Progress
-from bot.slack.visible import visible
+from bot.messages.cards.values import Filled, effect_of, fill, headline, pieces_of, title_of
+from bot.messages.text import channel_mention, escape, group_mention, in_utc, mention, plain, slack_length, when
+from bot.messages.views import CallView, CardView, Progress
+from bot.messages.visible import visible
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message

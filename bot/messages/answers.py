@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.slack.card_parts import Json, actions, button, line, mrkdwn, plain_text, rich, section, words
-from bot.slack.text import escape, neutral_markdown, unescape
-from bot.slack.visible import visible
+from bot.messages.cards.parts import Json, actions, button, line, mrkdwn, plain_text, rich, section, words
+from bot.messages.text import escape, neutral_markdown, unescape
+from bot.messages.visible import visible
 
 CELL = 80  # characters of a table's cell
 _EFFECTS = {

@@ -7,11 +7,11 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from bot.slack.field_inputs import ACTION, EMPTY_LIST, EMPTY_TEXT, LONGEST, TEXT_INPUT, Input, exact_digits
-from bot.slack.field_kinds import Kind, Mark, Slot
-from bot.slack.field_values import readable
-from bot.slack.text import plain, slack_length
-from bot.slack.visible import is_hidden, visible
+from bot.messages.forms.inputs import ACTION, EMPTY_LIST, EMPTY_TEXT, LONGEST, TEXT_INPUT, Input, exact_digits
+from bot.messages.forms.slots import Kind, Mark, Slot
+from bot.messages.forms.values import readable
+from bot.messages.text import plain, slack_length
+from bot.messages.visible import is_hidden, visible
 from storage.masking import MASK
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bot.slack.card_parts import (
+from bot.messages.cards.parts import (
     Json,
     context,
     header,
@@ -23,10 +23,10 @@ from bot.slack.card_parts import (
     weight,
     words,
 )
-from bot.slack.card_values import effect_of, fits_header, headline, pieces_of, shown, title_of
-from bot.slack.text import mention, plain, slack_length, when
-from bot.slack.views import CallView
-from bot.slack.visible import visible
+from bot.messages.cards.values import effect_of, fits_header, headline, pieces_of, shown, title_of
+from bot.messages.text import mention, plain, slack_length, when
+from bot.messages.views import CallView
+from bot.messages.visible import visible
 
 CHUNK = 2_900  # characters of one text in a dialog
 MAX_BLOCKS = 100

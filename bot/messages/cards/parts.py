@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.slack.text import DATE_FORMAT, PERSON, in_utc, slack_length
+from bot.messages.text import DATE_FORMAT, PERSON, in_utc, slack_length
 
 Json = dict[str, Any]
 

@@ -17,13 +17,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.slack.field_blocks import input_block, section, shown_blocks, text_object, then_block
-from bot.slack.field_errors import located, shortened
-from bot.slack.field_inputs import ACTION, Input, make
-from bot.slack.field_kinds import Kind, Mark, Slot, lookup, slots
-from bot.slack.field_reading import RefusedError, read
-from bot.slack.field_values import diff, same, values
-from bot.slack.text import plain, slack_length
+from bot.messages.forms.blocks import input_block, section, shown_blocks, text_object, then_block
+from bot.messages.forms.errors import located, shortened
+from bot.messages.forms.inputs import ACTION, Input, make
+from bot.messages.forms.reading import RefusedError, read
+from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
+from bot.messages.forms.values import diff, same, values
+from bot.messages.text import plain, slack_length
 from bot.tools import Tool
 
 __all__ = ["CALLBACK", "FieldErrors", "Parsed", "diff", "edit_modal", "read_submission", "values"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bot.messages.visible import visible
 from bot.policy.gates import Offer
-from bot.slack.visible import visible
 
 
 def offer(what: Offer, titles: Mapping[str, str]) -> str:

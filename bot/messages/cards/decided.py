@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.slack.card_parts import (
+from bot.messages.cards.parts import (
     Json,
     actions,
     button,
@@ -17,9 +17,9 @@ from bot.slack.card_parts import (
     rich,
     words,
 )
-from bot.slack.card_values import compact, effect_of, shown, title_of
-from bot.slack.text import escape, mention, plain, when
-from bot.slack.views import CallView
+from bot.messages.cards.values import compact, effect_of, shown, title_of
+from bot.messages.text import escape, mention, plain, when
+from bot.messages.views import CallView
 from storage.states import CallStatus
 
 TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread

@@ -14,9 +14,9 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.slack.field_kinds import Kind, Mark, Slot
-from bot.slack.field_values import readable, same
-from bot.slack.text import plain, slack_length
+from bot.messages.forms.slots import Kind, Mark, Slot
+from bot.messages.forms.values import readable, same
+from bot.messages.text import plain, slack_length
 
 LONGEST = 3000  # characters Slack takes in an input
 ACTION = "v"  # the action id of every input

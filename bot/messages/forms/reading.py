@@ -14,9 +14,9 @@ from datetime import UTC, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from bot.slack.field_inputs import EMPTY_LIST, EMPTY_TEXT, Input
-from bot.slack.field_kinds import Kind, Mark
-from bot.slack.field_values import same
+from bot.messages.forms.inputs import EMPTY_LIST, EMPTY_TEXT, Input
+from bot.messages.forms.slots import Kind, Mark
+from bot.messages.forms.values import same
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.slack.text import channel_mention, escape, mention, plain, when
-from bot.slack.visible import visible
+from bot.messages.text import channel_mention, escape, mention, plain, when
+from bot.messages.visible import visible
 from storage.masking import masked
 
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Any
 
-from bot.slack.field_kinds import Kind, Mark, Slot, lookup, slots
-from bot.slack.views import Value
-from bot.slack.visible import visible
+from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
+from bot.messages.views import Value
+from bot.messages.visible import visible
 from bot.tools import Tool
 from storage.masking import MASK, masked
 

@@ -1,0 +1,1 @@
+"""From rows to words and blocks: cards, dialogs, sentences. Pure."""

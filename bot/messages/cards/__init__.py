@@ -1,0 +1,1 @@
+"""A card as Block Kit, from what its readers may see of a plan and its calls. Pure."""
