@@ -20,9 +20,9 @@ from slack_sdk.errors import SlackApiError
 
 from bot.core import Core
 from bot.messages import answers
-from bot.slack.drawn import draw
 from bot.slack.posting import PASSING, Posting, key_of
-from bot.slack.unseen import close_unseen, tell_of_file
+from bot.slack.render import draw
+from bot.slack.undeliverable import close_unseen, tell_of_file
 from storage import outbox
 from storage.models import Message
 

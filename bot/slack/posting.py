@@ -12,7 +12,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.core import Core
-from bot.slack.drawn import blocks_of
+from bot.slack.render import blocks_of
 from storage import outbox, runs
 from storage.models import Message
 
