@@ -14,11 +14,11 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Connection, insert
 
 from bot.agent.planner import Plan, Proposed, Reply, Sink
+from bot.approvals.clicks import Deciding
+from bot.approvals.permissions import Judge
 from bot.clock import SystemClock
 from bot.core import Core, Identity
-from bot.deciding import Deciding
 from bot.executor import CallExecutor
-from bot.judging import Judge
 from bot.policy.authority import Authority, Group, Person
 from bot.policy.evaluate import parse
 from bot.settings import Settings

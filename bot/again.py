@@ -12,12 +12,12 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
+from bot.approvals.gating import gate_of, next_moment
+from bot.approvals.routing import withdraw
 from bot.core import Core, dump_gate, fingerprint, load_gate
-from bot.gating import gate_of, next_moment
 from bot.policy.gates import Ask, Deny
 from bot.policy.gates import stricter as both
 from bot.proposals import preview
-from bot.routing import withdraw
 from bot.tools import Preview, Tool
 from bot.tools.runner import Refused
 from storage import calls, decisions

@@ -25,12 +25,12 @@ from slack_sdk.http_retry.builtin_handlers import (
 )
 
 from bot.agent.planner import Planner
+from bot.approvals.clicks import Deciding
+from bot.approvals.permissions import Judge
 from bot.clock import Clock
 from bot.core import Core, Identity
-from bot.deciding import Deciding
 from bot.executor import CallExecutor
 from bot.intake import Intake
-from bot.judging import Judge
 from bot.keys import key_for
 from bot.logs import mask_logs
 from bot.loop import Loop

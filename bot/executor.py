@@ -14,10 +14,11 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot import again, grants
+from bot import again
+from bot.approvals import grants
+from bot.approvals.facts import facts_of
+from bot.approvals.gating import ballots_of, gate_within, standing
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
-from bot.gathering import facts_of
-from bot.gating import ballots_of, gate_within, standing
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Ask, Deny, tally
 from bot.results import put_table

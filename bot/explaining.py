@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from bot import grants, limits
+from bot.approvals import grants, limits
+from bot.approvals.facts import facts_of, needed, with_sums
 from bot.core import Core, dump_arguments
-from bot.gathering import facts_of, needed, with_sums
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged

@@ -9,10 +9,10 @@ from collections.abc import Callable, MutableMapping
 from datetime import timedelta
 from pathlib import Path
 
+from bot.approvals.facts import needed
 from bot.clock import SystemClock
 from bot.core import Core
 from bot.explaining import explain
-from bot.gathering import needed
 from bot.messages.visible import visible
 from bot.onlooking import Onlooker, onlooker
 from bot.policy.authority import LookupFailedError

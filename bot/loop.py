@@ -17,13 +17,13 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
+from bot.approvals.card_view import effect_of
+from bot.approvals.clicks import Deciding
+from bot.approvals.reminders import Nudging
 from bot.clock import SystemClock
 from bot.core import Core
-from bot.deciding import Deciding
-from bot.drawing import effect_of
 from bot.intake import Intake
 from bot.messages import sentences
-from bot.nudging import Nudging
 from bot.policy.authority import LookupFailedError
 from bot.reload import Reload
 from storage import calls, decisions, inbox, moves, outbox, runs

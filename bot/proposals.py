@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot import grants, limits, repeats
 from bot.agent.planner import Proposed
+from bot.approvals import duplicates, grants, limits
+from bot.approvals.gating import gate_of, next_moment
 from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
-from bot.gating import gate_of, next_moment
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import REASON_FIELD, Preview, Tool
@@ -100,10 +100,10 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier
                 "the same call was rejected before",
             )
     beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
-    repeat = repeats.find(core, run, tool, arguments, beside)
+    repeat = duplicates.find(core, run, tool, arguments, beside)
     if repeat and repeat.stands:
         prepared.birth["same_as"] = repeat.stands.id
-        raise RefusedError(repeats.output_of(repeat.stands), repeats.SAME)
+        raise RefusedError(duplicates.output_of(repeat.stands), duplicates.SAME)
     siblings = [(each.tool, given) for each, given in beside]
     gate = gate_of(core, run, tool, args, siblings=siblings)
     prepared.gate = gate

@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
+from bot.approvals.facts import facts_of, needed, total
+from bot.approvals.gating import standing
 from bot.core import Core, load_arguments, load_gate
 from bot.explaining import Words
-from bot.gathering import facts_of, needed, total
-from bot.gating import standing
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged

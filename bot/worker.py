@@ -13,16 +13,17 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from bot import limits, turns
+from bot import turns
 from bot.agent import prompt
 from bot.agent.planner import Plan, Planner, PlannerError, Reply
+from bot.approvals import limits
+from bot.approvals.routing import Asked, put_cards, unasked_card
 from bot.carriers import Answer, Presence, Thread
 from bot.core import Core, load_gate
 from bot.executor import CallExecutor
 from bot.messages import answers, sentences
 from bot.policy.evaluate import Ask
 from bot.proposals import RefusedError, find_place, prepare
-from bot.routing import Asked, put_cards, unasked_card
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run

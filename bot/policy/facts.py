@@ -1,4 +1,4 @@
-"""What a policy may know of a call when it judges it. Plain data; `bot.gathering` fills it in."""
+"""What a policy may know of a call when it judges it. Plain data; `bot.approvals.facts` fills it in."""
 
 from __future__ import annotations
 

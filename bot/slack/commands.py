@@ -17,7 +17,7 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot import grants
+from bot.approvals import grants
 from bot.core import Core
 from bot.explaining import explain
 from bot.messages import sentences

@@ -8,9 +8,9 @@ from typing import Any
 
 from slack_sdk import WebClient
 
+from bot.approvals.card_view import call_view, effect_of
+from bot.approvals.permissions import Judge, pending_on, words_for
 from bot.core import Core, as_editable, load_gate, readable_arguments
-from bot.drawing import call_view, effect_of
-from bot.judging import Judge, pending_on, words_for
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
 from bot.messages.modals import read_rejection, reject_modal, review_modal, send_back_modal

@@ -17,11 +17,11 @@ from sqlalchemy import Connection, select
 from sqlmodel import col
 
 from bot.agent.planner import Plan, PlannerError, Proposed, Reply
+from bot.approvals.clicks import Deciding
+from bot.approvals.permissions import Judge
 from bot.core import load_gate
-from bot.deciding import Deciding
 from bot.executor import CallExecutor
 from bot.intake import Intake
-from bot.judging import Judge
 from bot.loop import Loop
 from bot.policy.evaluate import Allow
 from bot.tools import ToolContext, ToolError

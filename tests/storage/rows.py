@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection, insert, select
 from sqlmodel import col
 
+from bot.approvals.gating import weigher
 from bot.core import dump_gate
-from bot.gating import weigher
 from bot.policy.gates import Allow, Approvers, Ask, Stage
 from storage import calls, runs
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values

@@ -15,9 +15,9 @@ from slack_sdk import WebClient
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
+from bot.approvals.clicks import Deciding
+from bot.approvals.permissions import Judge
 from bot.core import Core
-from bot.deciding import Deciding
-from bot.judging import Judge
 from bot.loop import Loop
 from bot.slack.dialogs import Dialogs
 from bot.slack.listeners import Listeners

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from bot.approvals.clicks import Deciding
+from bot.approvals.permissions import Judge
 from bot.core import Core
-from bot.deciding import Deciding
-from bot.judging import Judge
 from bot.loop import OVERDUE, TRIES, Loop
 from storage import audit, decisions, inbox, outbox, runs
 from storage.models import Delivery, Message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot import grants
+from bot.approvals import grants
 from bot.policy.evaluate import parse
 from bot.sandbox.planner import Turn
 from storage.models import Grant

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
+from bot.approvals.permissions import Judge
 from bot.core import Core, load_gate
-from bot.judging import Judge
 from bot.messages import sentences
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
@@ -16,7 +16,7 @@ from storage.states import CallStatus, RunStatus
 
 
 class Requests:
-    """One per process; called by `bot.deciding` only."""
+    """One per process; called by `bot.approvals.clicks` only."""
 
     def __init__(self, core: Core, judge: Judge) -> None:
         """`judge` knows who may."""

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
+from bot.approvals.facts import facts_of, with_sums
 from bot.core import Core, load_gate
-from bot.gathering import facts_of, with_sums
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Ballot, Deny, Standing, tally
 from bot.tools import Tool
@@ -30,7 +30,7 @@ def gate_of(
     call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Allow | Deny | Ask:
-    """What policy says now; outside any transaction. `call`, `siblings`: see bot.gathering.with_sums."""
+    """What policy says now; outside any transaction. `call`, `siblings`: see bot.approvals.facts.with_sums."""
     facts = facts_of(core, run, tool, args)
     with core.store.read() as tx:
         return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call, siblings=siblings))

@@ -11,8 +11,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from bot.approvals.gating import gate_of, standing, waited
 from bot.core import Core, dump_arguments, load_arguments, load_gate
-from bot.gating import gate_of, standing, waited
 from bot.messages import sentences
 from bot.messages.forms.form import Parsed
 from bot.messages.text import mention

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from bot.approvals.card_view import effect_of
+from bot.approvals.permissions import Judge
+from bot.approvals.requests import record_refusal, tell
 from bot.core import Core
-from bot.drawing import effect_of
-from bot.judging import Judge
 from bot.messages import sentences
 from bot.policy.authority import No
-from bot.requests import record_refusal, tell
 from storage import calls, decisions, inbox, outbox, runs
 from storage.decisions import Applied
 from storage.models import Delivery
 
 
 class Plans:
-    """One per process; called by `bot.deciding` only."""
+    """One per process; called by `bot.approvals.clicks` only."""
 
     def __init__(self, core: Core, judge: Judge) -> None:
         """`judge` knows who may."""

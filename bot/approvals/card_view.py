@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
+from bot.approvals.gating import standing, waited
 from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
-from bot.gating import standing, waited
 from bot.messages.forms.form import values
 from bot.messages.offers import offer as offer_words
 from bot.messages.views import CallView, CardView, Progress, Value

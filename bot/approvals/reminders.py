@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
+from bot.approvals.card_view import effect_of
+from bot.approvals.gating import next_moment, standing, waited
+from bot.approvals.routing import Asked, card_row
 from bot.core import Core, load_gate
-from bot.drawing import effect_of
-from bot.gating import next_moment, standing, waited
 from bot.messages import sentences
 from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers, Ask
 from bot.proposals import Place, group_ids, place_for
-from bot.routing import Asked, card_row
 from storage import audit, calls, outbox, runs
 from storage.models import Call, Message, Run
 

@@ -11,20 +11,20 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot import grants
+from bot.approvals import grants
+from bot.approvals.card_view import effect_of
+from bot.approvals.gating import next_moment, still_needed, weigher
+from bot.approvals.permissions import Edit, Judge, pending_on, words_for
+from bot.approvals.plans import Plans
+from bot.approvals.requests import Requests, record_refusal, tell
+from bot.approvals.routing import Asked, put_cards, route
 from bot.core import Core, as_editable, body, dump_gate, fingerprint, load_gate, readable_arguments
-from bot.drawing import effect_of
-from bot.gating import next_moment, still_needed, weigher
-from bot.judging import Edit, Judge, pending_on, words_for
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, read_submission
 from bot.messages.modals import REASONS, read_approval, read_feedback, read_rejection
-from bot.plans import Plans
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
 from bot.proposals import RefusedError, find_place
-from bot.requests import Requests, record_refusal, tell
-from bot.routing import Asked, put_cards, route
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied, Gone, Outcome
