@@ -18,12 +18,12 @@ from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import SystemClock
 from bot.core import Core, Identity
-from bot.executor import CallExecutor
 from bot.policy.authority import Authority, Group, Person
 from bot.policy.evaluate import parse
+from bot.runs.executor import CallExecutor
+from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.tools import Effect, Registry, ToolContext, tool
-from bot.worker import Worker
 from storage import inbox, moves, outbox, runs
 from storage.digest import load_key
 from storage.models import Call, Delivery, Item, Message, Run, values

@@ -29,13 +29,14 @@ from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import Clock
 from bot.core import Core, Identity
-from bot.executor import CallExecutor
-from bot.intake import Intake
 from bot.keys import key_for
 from bot.logs import mask_logs
-from bot.loop import Loop
 from bot.policy.authority import Authority
 from bot.policy.evaluate import Policy
+from bot.runs.executor import CallExecutor
+from bot.runs.intake import Intake
+from bot.runs.loop import Loop
+from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory
@@ -48,7 +49,6 @@ from bot.slack.thread import SlackThread
 from bot.slack.warming import warm
 from bot.toolbox import toolbox
 from bot.tools import Tool
-from bot.worker import Worker
 from storage.store import Store
 
 log = logging.getLogger("countersign")

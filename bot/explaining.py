@@ -19,7 +19,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
-from bot.proposals import place_for
+from bot.runs.proposals import place_for
 from bot.tools import Tool
 from storage.models import Run
 

@@ -24,7 +24,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny
-from bot.proposals import RefusedError, parse
+from bot.runs.proposals import RefusedError, parse
 from bot.tools import Tool
 from storage import calls, history, runs
 from storage.models import Call, Run

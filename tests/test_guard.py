@@ -89,10 +89,20 @@ PLANTED: list[tuple[Check, str, str, str]] = [
         "bot/tools/slack/tools.py:1: imports",
     ),
     (forbidden_imports, "bot/slack/a.py", "from openai import OpenAI", "bot/slack/a.py:1: imports openai.OpenAI"),
-    (forbidden_imports, "bot/loop.py", "from bot import sandbox", "bot/loop.py:1: imports bot.sandbox"),
-    (forbidden_imports, "bot/loop.py", "from .sandbox.blocks import x", "bot/loop.py:1: imports bot.sandbox.blocks.x"),
-    (forbidden_imports, "bot/worker.py", "from bot.app import build", "bot/worker.py:1: imports bot.app.build"),
-    (imports_everything, "bot/loop.py", BOTH_EDGES, "bot/loop.py:1: imports Slack's edge and the model's"),
+    (forbidden_imports, "bot/runs/loop.py", "from bot import sandbox", "bot/runs/loop.py:1: imports bot.sandbox"),
+    (
+        forbidden_imports,
+        "bot/runs/loop.py",
+        "from .sandbox.blocks import x",
+        "bot/runs/loop.py:1: imports bot.sandbox.blocks.x",
+    ),
+    (
+        forbidden_imports,
+        "bot/runs/worker.py",
+        "from bot.app import build",
+        "bot/runs/worker.py:1: imports bot.app.build",
+    ),
+    (imports_everything, "bot/runs/loop.py", BOTH_EDGES, "bot/runs/loop.py:1: imports Slack's edge and the model's"),
     (
         impure,
         "bot/policy/evaluate.py",
@@ -120,7 +130,7 @@ FINE: list[tuple[Check, str, str]] = [
     (forbidden_imports, "bot/tools/slack/tools.py", "from slack_sdk.errors import SlackApiError"),
     (forbidden_imports, "bot/__main__.py", "from bot.sandbox.demo import run"),
     (imports_everything, "bot/app.py", BOTH_EDGES),
-    (imports_everything, "bot/worker.py", "from bot.agent.planner import Plan\nfrom bot.slack import sentences"),
+    (imports_everything, "bot/runs/worker.py", "from bot.agent.planner import Plan\nfrom bot.slack import sentences"),
     (unexplained, "bot/a.py", "x = 1  # noqa: S101  # nobody sees it"),
     (sleeps, "tests/a.py", "await asyncio.sleep(0)"),
 ]

@@ -24,7 +24,7 @@ from bot.messages.forms.form import FieldErrors, read_submission
 from bot.messages.modals import REASONS, read_approval, read_feedback, read_rejection
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
-from bot.proposals import RefusedError, find_place
+from bot.runs.proposals import RefusedError, find_place
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied, Gone, Outcome

@@ -18,7 +18,7 @@ from bot.messages.forms.form import Parsed
 from bot.messages.text import mention
 from bot.policy.authority import LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Allow, Ask, Deny, stricter
-from bot.proposals import preview
+from bot.runs.proposals import preview
 from bot.tools import Preview
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown

@@ -20,7 +20,7 @@ from bot.messages import sentences
 from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers, Ask
-from bot.proposals import Place, group_ids, place_for
+from bot.runs.proposals import Place, group_ids, place_for
 from storage import audit, calls, outbox, runs
 from storage.models import Call, Message, Run
 

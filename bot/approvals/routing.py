@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from bot.messages import sentences
 from bot.policy.gates import Ask, Gate
-from bot.proposals import Place
+from bot.runs.proposals import Place
 from storage import outbox
 from storage.models import Call, Message, Run
 

@@ -71,7 +71,7 @@ def notice_blocks(sentence: str) -> list[Json]:
 
 
 def table_blocks(body: Mapping[str, Any]) -> list[Json]:
-    """Rows a tool found (see `bot.results`): what they are, the first of them, and where the rest is."""
+    """Rows a tool found (see `bot.runs.results`): what they are, the first of them, and where the rest is."""
     total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
     parts = [f"{total:,} row{'' if total == 1 else 's'}", *(["and there are more"] if body["more"] else [])]
     if shown < total:

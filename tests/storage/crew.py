@@ -20,12 +20,12 @@ from bot.agent.planner import Plan, PlannerError, Proposed, Reply
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.core import load_gate
-from bot.executor import CallExecutor
-from bot.intake import Intake
-from bot.loop import Loop
 from bot.policy.evaluate import Allow
+from bot.runs.executor import CallExecutor
+from bot.runs.intake import Intake
+from bot.runs.loop import Loop
+from bot.runs.worker import Worker
 from bot.tools import ToolContext, ToolError
-from bot.worker import Worker
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus

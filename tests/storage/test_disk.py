@@ -18,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.core import Core
-from bot.loop import Loop
+from bot.runs.loop import Loop
 from bot.slack.dialogs import Dialogs
 from bot.slack.listeners import Listeners
 from storage import audit, inbox

@@ -13,7 +13,7 @@ import pytest
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.core import Core
-from bot.loop import OVERDUE, TRIES, Loop
+from bot.runs.loop import OVERDUE, TRIES, Loop
 from storage import audit, decisions, inbox, outbox, runs
 from storage.models import Delivery, Message
 from storage.store import Store

@@ -13,17 +13,17 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from bot import turns
 from bot.agent import prompt
 from bot.agent.planner import Plan, Planner, PlannerError, Reply
 from bot.approvals import limits
 from bot.approvals.routing import Asked, put_cards, unasked_card
-from bot.carriers import Answer, Presence, Thread
 from bot.core import Core, load_gate
-from bot.executor import CallExecutor
 from bot.messages import answers, sentences
 from bot.policy.evaluate import Ask
-from bot.proposals import RefusedError, find_place, prepare
+from bot.runs import transcript
+from bot.runs.executor import CallExecutor
+from bot.runs.ports import Answer, Presence, Thread
+from bot.runs.proposals import RefusedError, find_place, prepare
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run
@@ -172,8 +172,8 @@ class Worker:
         if over := limits.on_going_on(core, run):
             return self._end(run, over)
         with core.store.read() as tx:
-            items = turns.complete(runs.transcript(tx, run))
-        tools = [turns.function(tool) for tool in core.tools]
+            items = transcript.complete(runs.transcript(tx, run))
+        tools = [transcript.function(tool) for tool in core.tools]
         answer = self._answer(run)
         try:
             result = self._planner.turn(items, tools, prompt.instructions(core.clock.now()), answer)
@@ -208,7 +208,7 @@ class Worker:
             taken = calls.provider_ids(tx, run.team, run.channel, run.thread_ts)
         row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = prepare(core, run, row.id, plan.calls, taken)
-        turns.rename(plan, plan.calls, prepared)
+        transcript.rename(plan, plan.calls, prepared)
         asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
         at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
         waits = bool(asked) and not at_once  # then it is suspended in the same transaction
@@ -223,7 +223,7 @@ class Worker:
             put_cards(tx, run, row.id, asked)
             for each in prepared:
                 if each.tell_requester:
-                    turns.tell(tx, run, each)
+                    transcript.tell(tx, run, each)
             if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
         if waits:

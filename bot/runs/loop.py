@@ -22,10 +22,10 @@ from bot.approvals.clicks import Deciding
 from bot.approvals.reminders import Nudging
 from bot.clock import SystemClock
 from bot.core import Core
-from bot.intake import Intake
 from bot.messages import sentences
 from bot.policy.authority import LookupFailedError
-from bot.reload import Reload
+from bot.runs.intake import Intake
+from bot.runs.policy_reload import Reload
 from storage import calls, decisions, inbox, moves, outbox, runs
 from storage.models import Call, Delivery
 from storage.states import CallStatus, RunStatus

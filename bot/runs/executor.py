@@ -14,14 +14,14 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot import again
 from bot.approvals import grants
 from bot.approvals.facts import facts_of
 from bot.approvals.gating import ballots_of, gate_within, standing
 from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
 from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Ask, Deny, tally
-from bot.results import put_table
+from bot.runs import reapproval
+from bot.runs.results import put_table
 from bot.tools import Effect, Tool, ToolContext
 from bot.tools.runner import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
 from storage import audit, calls, decisions, moves, runs
@@ -74,7 +74,9 @@ class CallExecutor:
             heartbeat=lambda: self._renew(run), beat=core.settings.lease / 3,
         )  # fmt: skip
         renewed = (
-            again.changed(core, run, tool, args, shown.call, outcome.message) if isinstance(outcome, Changed) else None
+            reapproval.changed(core, run, tool, args, shown.call, outcome.message)
+            if isinstance(outcome, Changed)
+            else None
         )
         self._finish(run, shown, renewed or outcome)
 
@@ -147,10 +149,10 @@ class CallExecutor:
                     return False
                 case Ask() if call.grant_id:
                     if not grants.use(tx, core, call, gate):
-                        again.ask(core, tx, run, call, again.no_longer_remembered(call, gate))
+                        reapproval.ask(core, tx, run, call, reapproval.no_longer_remembered(call, gate))
                         return False
                 case Ask() if not (enough and gate == seen):
-                    again.ask(core, tx, run, call, again.stricter(call, gate))
+                    reapproval.ask(core, tx, run, call, reapproval.stricter(call, gate))
                     return False
             return moves.call(tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest})
 
@@ -229,8 +231,8 @@ class CallExecutor:
                 end(C.SUCCEEDED, f"SUCCEEDED.{ran}\n{text}", summary)
                 if table is not None and held:
                     put_table(tx, run, call, table)
-            case again.Again() as renewed:
-                if not held or not again.ask(self._core, tx, run, call, renewed):
+            case reapproval.Again() as renewed:
+                if not held or not reapproval.ask(self._core, tx, run, call, renewed):
                     end(C.FAILED, f"FAILED: {renewed.why} Nothing was done.{ran}", renewed.why)
             case Refused(message=message):
                 end(C.FAILED, f"FAILED: {message}{ran}", message)

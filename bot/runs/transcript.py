@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from bot.agent.planner import Plan, Proposed
 from bot.messages import sentences
-from bot.proposals import Prepared
+from bot.runs.proposals import Prepared
 from storage import outbox
 from storage.models import Run
 

@@ -17,7 +17,7 @@ from bot.approvals.routing import withdraw
 from bot.core import Core, dump_gate, fingerprint, load_gate
 from bot.policy.gates import Ask, Deny
 from bot.policy.gates import stricter as both
-from bot.proposals import preview
+from bot.runs.proposals import preview
 from bot.tools import Preview, Tool
 from bot.tools.runner import Refused
 from storage import calls, decisions
