@@ -12,14 +12,14 @@ from pathlib import Path
 from bot.approvals.facts import needed
 from bot.clock import SystemClock
 from bot.core import Core
-from bot.explaining import explain
+from bot.explain.explain import explain
+from bot.explain.replay import Replay
+from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.visible import visible
 from bot.onlooking import Onlooker, onlooker
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import PolicyError
-from bot.replay import Replay
 from bot.settings import SettingsError
-from bot.typed import MistypedError, typed_call
 from storage.models import Run
 
 BAD_INPUT = 2  # exit code
@@ -32,7 +32,7 @@ Complain = Callable[[object], int]
 
 
 class Plain:
-    """People by name and id, groups and channels as a policy writes them; see `bot.explaining.Words`."""
+    """People by name and id, groups and channels as a policy writes them; see `bot.explain.explain.Words`."""
 
     def __init__(self, core: Core) -> None:
         """Names are looked up."""

@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from bot.__main__ import main
-from bot.explaining import lasting
+from bot.explain.explain import lasting
+from bot.explain.typed_call import MistypedError, typed_call
 from bot.sandbox.server import Sandbox
 from bot.tools import Effect, Registry, ToolContext, tool
-from bot.typed import MistypedError, typed_call
 
 POLICY = """
 [defaults]

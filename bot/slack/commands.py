@@ -19,12 +19,12 @@ from slack_bolt import App
 
 from bot.approvals import grants
 from bot.core import Core
-from bot.explaining import explain
+from bot.explain.explain import explain
+from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages import sentences
 from bot.messages.answers import notice_blocks
 from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
 from bot.policy.authority import LookupFailedError
-from bot.typed import MistypedError, typed_call
 from storage.models import Run
 
 log = logging.getLogger("countersign.commands")
@@ -52,7 +52,7 @@ class Question:
 
 
 class SlackWords:
-    """People, groups and places as mentions, all else literal; see `bot.explaining.Words`."""
+    """People, groups and places as mentions, all else literal; see `bot.explain.explain.Words`."""
 
     def __init__(self, core: Core) -> None:
         """Groups and channels are looked up by name."""

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import main
+from bot.explain.replay import Replay
 from bot.looks import Plain
 from bot.policy.evaluate import parse
-from bot.replay import Replay
 from storage.models import Call
 from tests.stories.kit import Kit
 from tests.stories.world import SUPPORT, World, ask

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from bot.approvals.facts import facts_of, needed, total
 from bot.approvals.gating import standing
 from bot.core import Core, load_arguments, load_gate
-from bot.explaining import Words
+from bot.explain.explain import Words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged

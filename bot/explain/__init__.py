@@ -1,0 +1,1 @@
+"""Why policy says what it says: one call explained, recorded calls replayed."""
