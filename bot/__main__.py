@@ -103,9 +103,9 @@ def _looks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _look(arguments: argparse.Namespace) -> int:
-    from bot import looks
+    from bot.cli import explain
 
-    ask = looks.explain_command if arguments.command == "explain" else looks.replay_command
+    ask = explain.explain_command if arguments.command == "explain" else explain.replay_command
     return ask(arguments, os.environ, DOTENV, _say, _complain)
 
 
@@ -171,13 +171,13 @@ def _complain(problem: object) -> int:
 
 
 def _doctor() -> int:
-    from bot.doctor import doctor, examine
+    from bot.cli.doctor.doctor import doctor, examine
 
     return doctor(examine(os.environ, DOTENV, SystemClock()), lambda line: print(line, flush=True))
 
 
 def _init(approvers: list[str]) -> int:
-    from bot.doctor import write_policy
+    from bot.cli.doctor.doctor import write_policy
 
     if not approvers and sys.stdin.isatty():
         answer = input('Who decides? User ids (U0123), groups (@shop-leads) or "channel", separated by spaces: ')

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
+from bot.cli.doctor.doctor import check_all, doctor, examine, write_policy
 from bot.clock import ShiftedClock, SystemClock
-from bot.doctor import check_all, doctor, examine, write_policy
-from bot.doctor_checks import Check, check_database, check_model, check_tools
 from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.sandbox.planner import Planner
 from bot.sandbox.server import Sandbox

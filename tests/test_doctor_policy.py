@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.doctor.checks import Check
+from bot.cli.doctor.policy import check_rules, usual_requesters
+from bot.cli.doctor.slack import check_slack
 from bot.clock import SystemClock
 from bot.core import dump_gate
-from bot.doctor_checks import Check
-from bot.doctor_policy import check_rules, usual_requesters
-from bot.doctor_slack import check_slack
 from bot.policy.evaluate import parse
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings

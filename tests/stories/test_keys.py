@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.doctor_checks import check_database
+from bot.cli.doctor.checks import check_database
 from bot.startup import StartupError
 from storage.digest import key_id
 from storage.models import Call

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import main
+from bot.cli.explain import Plain
 from bot.explain.replay import Replay
-from bot.looks import Plain
 from bot.policy.evaluate import parse
 from storage.models import Call
 from tests.stories.kit import Kit

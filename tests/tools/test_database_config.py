@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.doctor_databases import check_databases
+from bot.cli.doctor.databases import check_databases
 from bot.policy.evaluate import parse
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny

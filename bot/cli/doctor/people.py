@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.doctor_checks import Check
-from bot.doctor_policy import DAYS, Usual
+from bot.cli.doctor.checks import Check
+from bot.cli.doctor.policy import DAYS, Usual
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.evaluate import Ask, Policy
 from bot.policy.gates import Approvers

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from bot.doctor_checks import Check
+from bot.cli.doctor.checks import Check
 from bot.settings import Settings
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog

@@ -13,10 +13,10 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
+from bot.cli.doctor.checks import PATIENCE, Check
+from bot.cli.doctor.people import check_people
+from bot.cli.doctor.policy import Usual
 from bot.clock import Clock
-from bot.doctor_checks import PATIENCE, Check
-from bot.doctor_people import check_people
-from bot.doctor_policy import Usual
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Policy
 from bot.settings import Settings

@@ -14,9 +14,9 @@ from typing import Any
 from slack_sdk import WebClient
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot.cli.doctor.checks import Check
 from bot.clock import Clock
 from bot.core import load_gate
-from bot.doctor_checks import Check
 from bot.policy.evaluate import Policy
 from bot.policy.facts import Facts
 from bot.policy.gates import Ask

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 
+from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
+from bot.cli.doctor.databases import check_databases
+from bot.cli.doctor.policy import check_rules, usual_requesters
+from bot.cli.doctor.slack import check_slack
 from bot.clock import Clock
-from bot.doctor_checks import Check, check_database, check_model, check_tools
-from bot.doctor_databases import check_databases
-from bot.doctor_policy import check_rules, usual_requesters
-from bot.doctor_slack import check_slack
 from bot.policy.evaluate import Policy, parse
 from bot.settings import Settings, prepare_environment
 from bot.startup import StartupError, read

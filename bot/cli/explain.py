@@ -10,13 +10,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.approvals.facts import needed
+from bot.cli.readonly import Onlooker, onlooker
 from bot.clock import SystemClock
 from bot.core import Core
 from bot.explain.explain import explain
 from bot.explain.replay import Replay
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.visible import visible
-from bot.onlooking import Onlooker, onlooker
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import PolicyError
 from bot.settings import SettingsError

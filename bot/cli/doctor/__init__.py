@@ -1,0 +1,1 @@
+"""`countersign doctor`: checks of settings, policy, Slack, databases, tools and model."""
