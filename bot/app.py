@@ -29,7 +29,6 @@ from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import Clock
 from bot.core import Core, Identity
-from bot.keys import key_for
 from bot.logs import mask_logs
 from bot.policy.authority import Authority
 from bot.policy.evaluate import Policy
@@ -38,6 +37,7 @@ from bot.runs.intake import Intake
 from bot.runs.loop import Loop
 from bot.runs.worker import Worker
 from bot.settings import Settings
+from bot.signing_key import key_for
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory
 from bot.slack.listeners import Listeners

@@ -14,7 +14,7 @@ from typing import Literal
 
 from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, OpenAIError
 
-from bot import keys
+from bot import signing_key
 from bot.settings import Settings
 from storage.digest import key_id
 
@@ -96,9 +96,9 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    kept = keys.key_path(path)
+    kept = signing_key.key_path(path)
     text = settings.key.get_secret_value() if settings.key else kept.read_text().strip() if kept.exists() else ""
-    for each in keys.strangers(waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept):
+    for each in signing_key.strangers(waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept):
         yield Check("fail", "key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
