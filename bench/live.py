@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bot.sandbox.people import BOT_USER, Channel, Group, Person, Seed
-from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.openai.server import Planner, Turn
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.people import BOT_USER, Channel, Group, Person, Seed
 
 ROOT = Path(__file__).parents[1]
 CHANNELS = 10

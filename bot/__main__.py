@@ -144,7 +144,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _sandbox(arguments: argparse.Namespace) -> int:
     try:
-        from bot.sandbox.alone import CannotStart, run  # as above
+        from bot.sandbox.standalone import CannotStart, run  # as above
     except ModuleNotFoundError as error:
         return _without_extra("sandbox", error)
     where = (arguments.port, arguments.manifest, arguments.seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox.layouts import Surface
+from bot.sandbox.blockkit.layouts import Surface
 from tests.block_samples import ELEMENTS, OTHER, Json, plain
 
 DIVIDER: Json = {"type": "divider"}

@@ -16,7 +16,7 @@ from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
 from bot.messages.views import CallView, CardView, Value
-from bot.sandbox.blocks import check_blocks, check_message_size, check_view
+from bot.sandbox.blockkit.blocks import check_blocks, check_message_size, check_view
 from storage.states import CallStatus
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)

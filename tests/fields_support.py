@@ -12,8 +12,8 @@ from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
 from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission
-from bot.sandbox.blocks import check_view
-from bot.sandbox.inputs import merge, problems, states
+from bot.sandbox.blockkit.blocks import check_view
+from bot.sandbox.blockkit.inputs import merge, problems, states
 from bot.tools import Effect, Tool, ToolContext
 
 

@@ -9,8 +9,8 @@ from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from bot.sandbox.blocks import check_blocks, check_message_size, check_message_text, check_view, message_size
-from bot.sandbox.layouts import Surface
+from bot.sandbox.blockkit.blocks import check_blocks, check_message_size, check_message_text, check_view, message_size
+from bot.sandbox.blockkit.layouts import Surface
 from tests.block_samples import BLOCKS, BUTTON, ELEMENTS, OPTION, OTHER, SHORT_RICH, Json, mrkdwn, plain
 
 DIVIDER = {"type": "divider"}

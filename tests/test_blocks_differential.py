@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from bot.sandbox.blocks import check_blocks, check_view
+from bot.sandbox.blockkit.blocks import check_blocks, check_view
 from tests.block_differences import LAXER, STRICTER, VIEWS
 from tests.block_samples import ELEMENTS, SURFACE_OF, Json, plain
 

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.sandbox.blocks import check_blocks
-from bot.sandbox.layouts import BLOCKS, Surface
+from bot.sandbox.blockkit.blocks import check_blocks
+from bot.sandbox.blockkit.layouts import BLOCKS, Surface
 from tests.block_gallery import gallery
 from tests.block_samples import BLOCKS as KINDS
 from tests.block_samples import ELEMENTS, LEAVES

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from bot.sandbox.blocks import check_blocks
-from bot.sandbox.elements import element
+from bot.sandbox.blockkit.blocks import check_blocks
+from bot.sandbox.blockkit.elements import element
 from tests.block_samples import BLOCKS, ELEMENTS, LEAF_BLOCKS, PIE, SURFACE_OF, Json
 
 SCHEMA = Path(__file__).parents[2] / "shared" / "fixtures" / "block-kit.schema.json"

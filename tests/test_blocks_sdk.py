@@ -13,8 +13,8 @@ from slack_sdk.models.attachments import BlockAttachment
 from slack_sdk.models.blocks import Block, SectionBlock
 from slack_sdk.models.views import View
 
-from bot.sandbox.attachments import check_attachments
-from bot.sandbox.blocks import check_blocks, check_view
+from bot.sandbox.blockkit.attachments import check_attachments
+from bot.sandbox.blockkit.blocks import check_blocks, check_view
 from tests.block_differences import UNSEEN, asking
 from tests.block_gallery import gallery
 from tests.block_samples import BLOCKS, ELEMENTS, SURFACE_OF, Json, plain

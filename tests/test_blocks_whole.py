@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.attachments import check_attachments, completed_attachments
-from bot.sandbox.blocks import check_blocks, check_leave, error_of
-from bot.sandbox.text import completed, elements_of, every_block
+from bot.sandbox.blockkit.attachments import check_attachments, completed_attachments
+from bot.sandbox.blockkit.blocks import check_blocks, check_leave, error_of
+from bot.sandbox.blockkit.text import completed, elements_of, every_block
 from tests.block_differences import CHART, TABLE, VISUAL
 from tests.block_samples import BLOCKS, BUTTON, ELEMENTS, Json, plain
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import main
-from bot.sandbox.planner import Planner
+from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
 from bot.tools.shop.shop import Shop

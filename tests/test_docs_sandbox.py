@@ -21,11 +21,11 @@ from urllib.request import Request, urlopen
 import pytest
 from aiohttp import web
 
-from bot.sandbox import control_faults
-from bot.sandbox.control import Control
-from bot.sandbox.files_http import FilesHttp
-from bot.sandbox.methods import FACTS
+from bot.sandbox.http import faults
+from bot.sandbox.http.control import Control
+from bot.sandbox.http.files import FilesHttp
 from bot.sandbox.server import Sandbox
+from bot.sandbox.spec.facts import FACTS
 from tests.pages import ROOT, blocks, section, table
 
 PAGE = ROOT / "docs" / "sandbox.md"
@@ -156,7 +156,7 @@ def test_the_command_with_curl(local: Local) -> None:
 def test_faults(local: Local) -> None:
     """Every kind of fault is taken as it stands and listed, none is left out, and DELETE forgets them."""
     examples = dict(rows("Faults and rates", "`kind`"))
-    kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(control_faults._Any)}
+    kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(faults._Any)}
     assert set(examples) == kinds
     for kind, example in examples.items():
         assert json.loads(example)["kind"] == kind
@@ -175,7 +175,7 @@ def test_no_route_is_left_out() -> None:
         sandbox, router = Sandbox(), web.UrlDispatcher()
         for part in (Control(sandbox.world), FilesHttp(sandbox.world)):
             part.add_routes(router)
-        control_faults.ControlFaults(sandbox.world, sandbox.faults, sandbox.rates).add_routes(router)
+        faults.ControlFaults(sandbox.world, sandbox.faults, sandbox.rates).add_routes(router)
         return {f"{each.method} {each.resource.canonical}" for each in router.routes() if each.resource is not None}
 
     there = {each for each in asyncio.run(routes()) if " /sandbox/" in each and not each.startswith("HEAD")}

@@ -15,7 +15,7 @@ from bot.cli.doctor.checks import Check, check_database, check_model, check_tool
 from bot.cli.doctor.doctor import check_all, doctor, examine, write_policy
 from bot.clock import ShiftedClock, SystemClock
 from bot.policy.evaluate import Policy, PolicyError, parse
-from bot.sandbox.planner import Planner
+from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 

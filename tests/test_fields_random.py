@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
 from bot.messages.forms.form import Parsed, diff, edit_modal, read_submission, values
-from bot.sandbox.inputs import states
+from bot.sandbox.blockkit.inputs import states
 from tests.fields_support import tool_for, view_of
 
 TEXTS = st.one_of(

@@ -94,7 +94,7 @@ PLANTED: list[tuple[Check, str, str, str]] = [
         forbidden_imports,
         "bot/runs/loop.py",
         "from .sandbox.blocks import x",
-        "bot/runs/loop.py:1: imports bot.sandbox.blocks.x",
+        "bot/runs/loop.py:1: imports bot.sandbox.blockkit.blocks.x",
     ),
     (
         forbidden_imports,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.catalogue import METHODS
-from bot.sandbox.method_table import WORDS_FOR_MISSING
-from bot.sandbox.methods import ANYWHERE, ERRORS, FACTS, SCOPES, TIERS, scope_for
+from bot.sandbox.spec.facts import ANYWHERE, ERRORS, FACTS, SCOPES, TIERS, scope_for
+from bot.sandbox.spec.table import WORDS_FOR_MISSING
+from bot.sandbox.web_api.catalogue import METHODS
 from tests.sandbox.raised import raised_by
 
 REFERENCE = Path(__file__).parents[2] / "shared" / "fixtures" / "slack_methods.json"

@@ -15,7 +15,7 @@ from pathlib import Path
 from bot.app import build
 from bot.clock import ShiftedClock
 from bot.sandbox.guide import first_steps
-from bot.sandbox.planner import Planner
+from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings, prepare_environment

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bot.sandbox.records import Message
-from bot.sandbox.state import World
-from bot.sandbox.wire import Json
+from bot.sandbox.workspace.records import Message
+from bot.sandbox.workspace.state import World
+from bot.sandbox.workspace.wire import Json
 
 DECIDING = ("approve", "review")  # the buttons that only a waiting card has
 PROMPTS = [

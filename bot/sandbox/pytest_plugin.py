@@ -30,9 +30,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.manifests import ManifestError, read_manifest
 from bot.sandbox.server import Sandbox
-from bot.sandbox.wire import Json
+from bot.sandbox.workspace.manifests import ManifestError, read_manifest
+from bot.sandbox.workspace.wire import Json
 
 _OPTION = "slack_sandbox_manifest"
 

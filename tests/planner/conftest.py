@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
-from bot.sandbox.planner import Planner
+from bot.sandbox.openai.server import Planner
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.sandbox.planner import Turn
-from bot.sandbox.planner_brain import plan
+from bot.sandbox.openai.brain import plan
+from bot.sandbox.openai.server import Turn
 from tests.planner.tools import READS, WRITES, offered
 
 Calls = list[tuple[str, dict[str, Any]]]

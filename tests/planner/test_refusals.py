@@ -9,7 +9,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.openai.server import Planner, Turn
 from tests.planner.test_wire import ASK, TOOL, TWO, answered
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look_up_order", "arguments": "{}"}

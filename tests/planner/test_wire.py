@@ -17,7 +17,7 @@ from openai.types.responses import (
 )
 from pydantic import TypeAdapter
 
-from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.openai.server import Planner, Turn
 
 SCHEMA = {"type": "object", "properties": {"order_id": {"type": "integer"}}, "additionalProperties": False}
 TOOL: Any = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from slack_sdk import WebClient
 
-from bot.sandbox.people import Seed, default_seed
 from bot.sandbox.server import Sandbox, load_manifest
+from bot.sandbox.workspace.people import Seed, default_seed
 from tests.sandbox.support import HandApp, Json
 
 

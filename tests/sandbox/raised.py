@@ -14,9 +14,9 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from bot.sandbox.methods import ERRORS
-from bot.sandbox.state import World
-from bot.sandbox.wire import Args
+from bot.sandbox.spec.facts import ERRORS
+from bot.sandbox.workspace.state import World
+from bot.sandbox.workspace.wire import Args
 
 CODES = frozenset(code for codes in ERRORS.values() for code in codes)
 KNOWN_AS = {"world": World, "args": Args}  # what the variables of these names are, everywhere in the sandbox

@@ -12,8 +12,8 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.sandbox.apps import App
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.apps import App
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
 Json = dict[str, Any]

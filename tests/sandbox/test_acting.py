@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 from slack_bolt import App
 
-from bot.sandbox.actor import Where
+from bot.sandbox.client.actor import Where
 from tests.sandbox.support import Json, buttons, differences, fixture, modal
 from tests.sandbox.workshop import Workshop, workshop
 

@@ -6,8 +6,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.sandbox import agents
 from bot.sandbox.server import Sandbox
+from bot.sandbox.web_api import agents
 from tests.sandbox.support import Json, code
 
 SUPPORT = "C0SUPPORT"

@@ -18,8 +18,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.__main__ import main
-from bot.sandbox.alone import environment
 from bot.sandbox.server import Sandbox
+from bot.sandbox.standalone import environment
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30  # seconds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from slack_sdk import WebClient
 
-from bot.sandbox import agents
 from bot.sandbox.server import Sandbox
+from bot.sandbox.web_api import agents
 from tests.sandbox.support import HandApp, Json
 
 

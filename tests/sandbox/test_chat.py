@@ -10,9 +10,9 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.clock import ShiftedClock
-from bot.sandbox.people import default_seed
 from bot.sandbox.server import Sandbox
-from bot.sandbox.state import World
+from bot.sandbox.workspace.people import default_seed
+from bot.sandbox.workspace.state import World
 from tests.sandbox.support import Json, buttons, code, section
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from slack_bolt import App, Respond
 
-from bot.sandbox.records import Delivery
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.records import Delivery
 from tests.sandbox.support import Json, differences, fixture, modal, section
 from tests.sandbox.workshop import Workshop, over_http, workshop
 

@@ -13,8 +13,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.sandbox.apps import App
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.apps import App
 from tests.sandbox.support import HandApp, Json, buttons, code, modal
 
 ANA, BEN = "UANA00001", "UBEN00001"

@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 import pytest
 from slack_sdk import WebClient
 
-from bot.sandbox import file_store
 from bot.sandbox.server import Sandbox
+from bot.sandbox.web_api import file_store
 from tests.sandbox.calls import events, refused, second_client
 from tests.sandbox.support import Json, fixture
 

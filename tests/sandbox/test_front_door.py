@@ -11,9 +11,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from bot.sandbox.method_table import WORDS_FOR_MISSING
-from bot.sandbox.methods import FACTS
 from bot.sandbox.server import Sandbox, load_manifest
+from bot.sandbox.spec.facts import FACTS
+from bot.sandbox.spec.table import WORDS_FOR_MISSING
 from tests.sandbox.support import Json
 
 

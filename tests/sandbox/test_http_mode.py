@@ -13,8 +13,8 @@ from slack_bolt import Say as BoltSay
 from slack_sdk import WebClient
 from slack_sdk.signature import SignatureVerifier
 
-from bot.sandbox.records import Delivery
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.records import Delivery
 from tests.sandbox.http_app import Got, HttpApp, Say, serving, through
 from tests.sandbox.support import Json, buttons, fixture, modal
 

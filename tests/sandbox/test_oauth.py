@@ -18,8 +18,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.oauth.installation_store import FileInstallationStore
 from slack_sdk.oauth.state_store import FileOAuthStateStore
 
-from bot.sandbox.apps import App
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.apps import App
 from tests.sandbox.http_app import HttpApp, serving, through
 from tests.sandbox.support import Json, code
 

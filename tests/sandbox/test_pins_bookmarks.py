@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from slack_sdk import WebClient
 
-from bot.sandbox import marks
 from bot.sandbox.server import Sandbox
+from bot.sandbox.web_api import marks
 from tests.sandbox.calls import events, refused, second_client
 from tests.sandbox.support import Json
 

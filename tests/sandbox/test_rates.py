@@ -7,9 +7,9 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.sandbox.methods import TIERS
-from bot.sandbox.rates import BURST
 from bot.sandbox.server import Sandbox
+from bot.sandbox.spec.facts import TIERS
+from bot.sandbox.web_api.rates import BURST
 from tests.sandbox.calls import second_client
 
 SUPPORT = "C0SUPPORT"

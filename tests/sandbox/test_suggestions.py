@@ -9,7 +9,7 @@ import pytest
 from slack_bolt import App
 from slack_sdk import WebClient
 
-from bot.sandbox.actor import Where
+from bot.sandbox.client.actor import Where
 from tests.sandbox.support import Json, differences, fixture, modal
 from tests.sandbox.workshop import Workshop, over_http, workshop
 

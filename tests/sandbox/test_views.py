@@ -9,7 +9,7 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.sandbox.actor import Actor
+from bot.sandbox.client.actor import Actor
 from bot.sandbox.server import Sandbox
 from tests.sandbox.support import HandApp, Json, buttons, code, modal
 

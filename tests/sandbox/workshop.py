@@ -14,7 +14,7 @@ from slack_bolt import App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 
-from bot.sandbox.actor import Actor
+from bot.sandbox.client.actor import Actor
 from bot.sandbox.server import Sandbox, load_manifest
 from tests.sandbox.http_app import HttpApp, serving, through
 from tests.sandbox.support import Json, close_bolt

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from bot.sandbox.planner import Planner
+from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.store import Store, rows

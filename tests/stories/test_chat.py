@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox import events, messages
-from bot.sandbox.messages import Draft
+from bot.sandbox.workspace import events, messages
+from bot.sandbox.workspace.messages import Draft
 from storage.models import Audit, Delivery, Run
 from storage.states import RunStatus
 from tests.stories.world import (

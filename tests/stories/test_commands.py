@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slack_bolt import BoltRequest
 
-from bot.sandbox.records import Delivery
+from bot.sandbox.workspace.records import Delivery
 from storage.models import Delivery as Row
 from tests.stories.kit import Kit
 from tests.stories.world import SUPPORT, World, ask, words

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.openai.server import Planner, Turn
 from bot.sandbox.server import Sandbox
 from storage.models import Call
 from storage.states import CallStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bot.sandbox.planner import Turn
+from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus
 from tests.stories.kit import Kit
 from tests.stories.world import SUPPORT, World, ask, menu, now_at, told

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlmodel import col
 
-from bot.sandbox.faults import When
+from bot.sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
 from storage.states import CallStatus, RunStatus

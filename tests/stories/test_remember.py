@@ -9,7 +9,7 @@ import pytest
 
 from bot.approvals import grants
 from bot.policy.evaluate import parse
-from bot.sandbox.planner import Turn
+from bot.sandbox.openai.server import Turn
 from storage.models import Grant
 from storage.states import CallStatus
 from tests.stories.kit import Kit

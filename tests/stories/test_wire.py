@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from bot.sandbox import events
-from bot.sandbox.records import Delivery as Sent
+from bot.sandbox.workspace import events
+from bot.sandbox.workspace.records import Delivery as Sent
 from bot.slack.directory import SlackDirectory
 from storage.models import Delivery, Run
 from storage.states import CallStatus

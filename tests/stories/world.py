@@ -17,7 +17,7 @@ from sqlmodel import col
 from bot.app import App, build
 from bot.clock import ShiftedClock
 from bot.policy.evaluate import parse
-from bot.sandbox.planner import Planner, Turn
+from bot.sandbox.openai.server import Planner, Turn
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from bot.tools import Tool

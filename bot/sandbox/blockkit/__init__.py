@@ -1,0 +1,1 @@
+"""Blocks, elements and views checked as Slack checks them."""

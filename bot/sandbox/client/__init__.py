@@ -1,0 +1,1 @@
+"""People at their clients: what they see, press, type and choose."""

@@ -1,0 +1,183 @@
+"""What a person does with buttons and modals: the payloads that follow, and what came of them.
+
+Works on the world only; it is called by actors and by the page's HTTP interface, on any thread.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from bot.sandbox.blockkit import inputs
+from bot.sandbox.blockkit.text import elements_of, every_block
+from bot.sandbox.client import places
+from bot.sandbox.client.places import Place
+from bot.sandbox.web_api import views
+from bot.sandbox.workspace import choosing, events, messages
+from bot.sandbox.workspace.apps import App
+from bot.sandbox.workspace.events import VERIFICATION, team_domain
+from bot.sandbox.workspace.records import Delivery, View
+from bot.sandbox.workspace.state import World
+from bot.sandbox.workspace.wire import Json
+
+WARNINGS = {
+    "timeout": "This app did not answer in time. Please try again.",
+    "no_socket": "This app is not reachable right now. Please try again later.",
+    "unreachable": "This app is not reachable right now. Please try again later.",
+    "http_error": "This app answered with an error. Please try again later.",
+}
+
+
+def _action(world: World, block: Json, element: Json, chosen: Json) -> Json:
+    action = {"action_id": element["action_id"], "block_id": block["block_id"], "type": element["type"]}
+    return action | copy.deepcopy(chosen) | {"action_ts": world.next_ts()}
+
+
+def base(world: World, app: App, kind: str, user: str) -> Json:
+    """What every interactive payload begins with."""
+    person = world.by_id[user]
+    who = {"id": user, "username": person.name, "name": person.name, "team_id": person.team_id}
+    return {
+        "type": kind,
+        "user": who,
+        "api_app_id": app.id,
+        "token": VERIFICATION,
+        "team": team_domain(world, person.team_id),
+        "enterprise": None,
+        "is_enterprise_install": False,
+    }
+
+
+def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> Delivery:
+    """Send the app any interactive payload, also one that no real client would send."""
+    delivery = Delivery("interactive", payload, app, accepts_response_payload=accepts)
+    world.send(delivery)
+    return delivery
+
+
+def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> Delivery | None:
+    """Use an element, `chosen` as `choosing.selection` gives it; its new state is kept, as the client keeps it.
+
+    Returns the delivery at once, or None where the app is not told: in an input block without dispatch_action.
+    """
+    block, element = found
+    if element["type"] in inputs.FIELDS:
+        place.values[block["block_id"]][element["action_id"]] = {"type": element["type"], **copy.deepcopy(chosen)}
+        world.touch([place.user])
+    if not inputs.dispatches(block):
+        return None
+    view_id = place.view.id if place.view else ""
+    payload = base(world, place.app, "block_actions", place.user) | place.about(world)
+    payload["trigger_id"] = views.new_trigger(world, place.app, place.user, view_id, place.channel_id)
+    payload["actions"] = [_action(world, block, element, chosen)]
+    if place.shown is not None:
+        payload["response_url"] = world.new_response_url(place.app, place.channel_id, place.shown["ts"], place.user)
+    return deliver(world, place.app, payload)
+
+
+def typed_in(world: World, place: Place, state: Json, *, strictly: bool = True) -> None:
+    """Keep element states that the person entered, by block and action; nothing is sent.
+
+    ValueError for a state that cannot be entered, or (`strictly`) for an input that is not there.
+    """
+    for block_id, actions in state.items():
+        for action_id, given in actions.items():
+            if not strictly and action_id not in place.values.get(block_id, {}):
+                continue
+            element = place.input(block_id, action_id)
+            key = inputs.FIELDS[element["type"]][0]
+            if key not in given:
+                raise ValueError(f"the state of {element['type']} {block_id}/{action_id} needs {key!r}")
+            offered = world.offered.get((place.user, place.key, block_id, action_id), [])
+            value = choosing.checked(world, place.user, element, given.get(key), offered)
+            place.values[block_id][action_id] = {"type": element["type"], key: value}
+
+
+def top(world: World, user: str, view_id: str | None = None) -> View:
+    """The view on top of that user's screen (which must be `view_id` if given); ValueError when it is not there."""
+    stack = world.stacks.get(user, [])
+    if not stack or (view_id is not None and stack[-1].id != view_id):
+        raise ValueError("no such view is open on top")
+    return stack[-1]
+
+
+def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
+    """Submit the top view with `changes` typed into it, and wait for what comes of it (at most some seconds)."""
+    with world.lock:
+        view = top(world, user, view_id)
+        if not view.body["submit"]:
+            raise ValueError("this view has no submit button")
+        typed_in(world, places.of_view(world, view), changes)
+        if found := inputs.problems(view.body["blocks"], view.values):
+            return {"outcome": "errors", "errors": found}
+        app = world.apps[view.app_id]
+        payload = base(world, app, "view_submission", user) | {
+            "trigger_id": views.new_trigger(world, app, user, view.id, view.channel_id),
+            "view": views.with_state(view),
+            "response_urls": _response_urls(world, app, view),
+        }
+        result: Json = {}
+        delivery = Delivery("interactive", payload, app, accepts_response_payload=True)
+
+        def settle(done: Delivery) -> None:
+            if done.ok:
+                result.update(views.respond(world, view, done.ack))
+            else:
+                result.update(outcome="timeout", message=WARNINGS[done.outcome])
+
+        delivery.on_settled = settle
+        world.send(delivery)
+    delivery.wait(world.ack_seconds + 5)
+    return result
+
+
+def _response_urls(world: World, app: App, view: View) -> list[Json]:
+    """An address for each conversation that was chosen in a select with response_url_enabled."""
+    made: list[Json] = []
+    for block in every_block(view.body["blocks"]):
+        for element in elements_of(block):
+            state = view.values.get(block["block_id"], {}).get(element.get("action_id"), {})
+            channel = state.get("selected_conversation") or state.get("selected_channel")
+            if element.get("response_url_enabled") and channel:
+                url = world.new_response_url(app, channel, "", view.user)
+                ids = {"block_id": block["block_id"], "action_id": element["action_id"]}
+                made.append(ids | {"channel_id": channel, "response_url": url})
+    return made
+
+
+def close_view(world: World, user: str, view_id: str | None, *, everything: bool = False) -> None:
+    """Close the top view, or all of them with the × of the window; view_closed goes to those who asked for it."""
+    with world.lock:
+        view = top(world, user, view_id)
+        everything = everything or bool(view.body["clear_on_close"])
+        closed = views.close(world, user, view.id, everything=everything)
+        root = closed[-1]
+        for gone in [root] if everything else closed:
+            if gone.body["notify_on_close"]:
+                extra = {"view": views.with_state(gone), "is_cleared": everything}
+                app = world.apps[gone.app_id]
+                deliver(world, app, base(world, app, "view_closed", user) | extra)
+
+
+def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Delivery | None:
+    """Press Slack's Stop in a thread: streams there end, and the app hears agent_session_stopped."""
+    with world.lock:
+        channel = world.channels[channel_id]
+        stopped: list[str] = []
+        status = world.statuses.pop((channel_id, thread_ts), None)
+        app_id = status.app_id if status else ""
+        for message in world.messages.get(channel_id, {}).values():
+            if message.root == thread_ts and message.stream and message.stream.state == "in_progress":
+                message.stream.state = "stopped_by_user"
+                stopped.append(message.ts)
+                app_id = message.app_id
+        world.touch(messages.audience(channel))
+        event = {
+            "type": "agent_session_stopped",
+            "channel": channel_id,
+            "thread_ts": thread_ts,
+            "user": user,
+            "streaming_message_ts": stopped,
+        }
+        if not app_id and channel.kind == "im":
+            app_id = world.app_of_dm(channel).id
+        return events.emit(world, world.apps.get(app_id, world.app), event, channel)

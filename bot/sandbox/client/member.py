@@ -1,0 +1,161 @@
+"""A person as a member of the workspace: where they are, what they write, react to, change and delete.
+
+The half of `Actor` that has nothing to do with apps. Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from bot.sandbox.blockkit.text import typed
+from bot.sandbox.web_api import assistants, conversations_admin, reacting
+from bot.sandbox.workspace import choosing, events, messages
+from bot.sandbox.workspace.messages import Draft
+from bot.sandbox.workspace.people import Channel
+from bot.sandbox.workspace.records import Message
+from bot.sandbox.workspace.state import World
+from bot.sandbox.workspace.wire import Json, SlackError
+
+
+class Member:
+    """One person among others."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self.person = world.people[name]
+        self.id, self.name = self.person.id, name
+
+    def _channel(self, name_or_id: str) -> Channel:
+        """The channel, if this person may know of it; ValueError else."""
+        channel = self._world.channel(name_or_id)
+        if channel.kind != "channel" and self.id not in channel.members:
+            raise ValueError(f"{self.name} does not see {name_or_id}")
+        return channel
+
+    def _member_of(self, name_or_id: str) -> Channel:
+        """The channel, if this person can write there; ValueError else."""
+        channel = self._channel(name_or_id)
+        if self.id not in channel.members or self.person.deleted or channel.is_archived:
+            raise ValueError(f"{self.name} cannot post in {name_or_id}")
+        return channel
+
+    def _message(self, channel: Channel, ts: str) -> Message:
+        message = self._world.find(channel.id, ts)
+        if message is None:
+            raise ValueError(f"{self.name} sees no message {ts} in {channel.id}")
+        return message
+
+    def _token(self, name: str) -> str | None:
+        """What Slack makes of "@name" or "#name" while this person types; private channels stay without their name."""
+        world, word = self._world, name[1:].lower()
+        if name.startswith("#"):
+            named = (c for c in world.channels.values() if c.name == word and choosing.sees(world, self.id, c))
+            channel = next(named, None)
+            return f"<#{channel.id}|{channel.name if channel.kind == 'channel' else ''}>" if channel else None
+        app = world.app if word == "bot" else next((a for a in world.apps.values() if a.name == word), None)
+        if app:
+            return f"<@{app.bot_user}>"
+        if word in world.people:
+            return f"<@{world.people[word].id}>"
+        if word in world.groups:
+            return f"<!subteam^{world.groups[word].id}>"
+        return f"<!{word}>" if word in ("here", "channel", "everyone") else None
+
+    # writing
+
+    def say(self, channel: str, text: str, thread_ts: str | None = None) -> str:
+        """Post a message; "@bot", "@ana", "@shop-leads", "#general", links and addresses become what Slack makes
+        of them. Returns its ts; ValueError where this person cannot post."""
+        with self._world.lock:
+            place = self._member_of(channel)
+            root = assistants.latest(self._world, place)
+            thread_ts = thread_ts or (root.ts if root else "")
+            draft = Draft(place, self.id, typed(text, self._token), thread_ts=thread_ts)
+            return messages.add(self._world, draft).ts
+
+    def edit(self, channel: str, ts: str, text: str) -> None:
+        """Give one's own message another text; ValueError for anyone else's."""
+        with self._world.lock:
+            message = self._own(channel, ts)
+            messages.edit(self._world, message, text=typed(text, self._token), blocks=[], by=self.id, marked=True)
+
+    def delete(self, channel: str, ts: str) -> None:
+        """Delete one's own message; ValueError for anyone else's."""
+        with self._world.lock:
+            messages.remove(self._world, self._own(channel, ts))
+
+    def _own(self, channel: str, ts: str) -> Message:
+        message = self._message(self._member_of(channel), ts)
+        if message.body.get("user") != self.id or message.body.get("subtype") not in (None, "thread_broadcast"):
+            raise ValueError(f"{ts} is no message of {self.name}")
+        return message
+
+    def react(self, channel: str, ts: str, name: str) -> None:
+        """Add a reaction (an emoji's name without colons); ValueError with Slack's word when that cannot be."""
+        self._reaction(reacting.react, channel, ts, name)
+
+    def unreact(self, channel: str, ts: str, name: str) -> None:
+        """Take one's own reaction away; ValueError (no_reaction) when there is none."""
+        self._reaction(reacting.unreact, channel, ts, name)
+
+    def _reaction(self, change: Callable[[World, Message, str, str], None], channel: str, ts: str, name: str) -> None:
+        with self._world.lock:
+            message = self._message(self._member_of(channel), ts)
+            try:
+                change(self._world, message, self.id, name)
+            except SlackError as error:
+                raise ValueError(error.code) from None
+
+    # being somewhere
+
+    def join(self, channel: str) -> None:
+        """Come into a public channel; ValueError where this person cannot."""
+        with self._world.lock:
+            place = self._channel(channel)
+            if not choosing.sees(self._world, self.id, place) or place.is_archived or self.person.deleted:
+                raise ValueError(f"{self.name} cannot join {channel}")
+            if self.id in place.members:
+                raise ValueError(f"{self.name} is in {channel} already")
+            conversations_admin.add_member(self._world, place, self.id)
+
+    def leave(self, channel: str) -> None:
+        """Leave a channel; ValueError for #general, DMs, and where this person is not."""
+        with self._world.lock:
+            place = self._channel(channel)
+            if self.id not in place.members or place.kind in ("im", "mpim") or place.name == "general":
+                raise ValueError(f"{self.name} cannot leave {channel}")
+            messages.post_system(self._world, place, self.id, "channel_leave", f"<@{self.id}> has left the channel")
+            place.members.remove(self.id)
+            events.member_event(self._world, "member_left_channel", self.id, place)
+            self._world.touch()
+
+    def read(self, channel: str) -> None:
+        """Open a channel: all that is in it counts as read."""
+        with self._world.lock:
+            self._world.read(self.id, self._channel(channel))
+            self._world.touch([self.id])
+
+    # seeing
+
+    def messages(self, channel: str, thread_ts: str | None = None) -> list[Json]:
+        """The channel's own messages (without replies in threads), or one thread with its root, oldest first.
+
+        Ephemeral messages for this person are among them, with `is_ephemeral`.
+        """
+        with self._world.lock:
+            seen = self._world.visible(self.id, self._channel(channel))
+            if thread_ts is None:
+                top = [m for m in seen if m.root == m.ts or m.body.get("subtype") == "thread_broadcast"]
+                return [messages.seen(self._world, m) for m in top]
+            return [messages.seen(self._world, m) for m in seen if m.root == thread_ts]
+
+    def everything(self, channel: str) -> list[Json]:
+        """All that this person sees in the channel, replies in threads included, oldest first."""
+        with self._world.lock:
+            return [messages.seen(self._world, m) for m in self._world.visible(self.id, self._channel(channel))]
+
+    def notifications(self) -> list[Json]:
+        """What Slack would have notified this person of: {channel, ts, thread_ts, text, at}, oldest first."""
+        with self._world.lock:
+            return copy.deepcopy(self._world.notes.get(self.id, []))

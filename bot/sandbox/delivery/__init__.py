@@ -1,0 +1,1 @@
+"""Payloads on their way to apps: Socket Mode and signed HTTP."""

@@ -1,0 +1,1 @@
+"""The control interface over HTTP, files, and the consent page."""

@@ -1,0 +1,1 @@
+"""A stand-in for the model's server: plans by simple phrases, for the demo."""

@@ -1,0 +1,1 @@
+"""Facts about Slack's Web API methods: scopes, tiers, arguments, errors."""

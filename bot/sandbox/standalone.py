@@ -1,0 +1,75 @@
+"""The local Slack alone, for any app: `countersign sandbox`. It prints where everything is and waits for Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bot.sandbox.ports import PortTakenError, free_port
+from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.apps import App
+from bot.sandbox.workspace.manifests import ManifestError, load_manifest, read_manifest, unknown
+from bot.sandbox.workspace.people import default_seed
+from bot.sandbox.workspace.seed_file import SeedApp, SeedError, read_seed
+
+CannotStart = (ManifestError, SeedError, PortTakenError)  # each says in one line why
+
+
+def run(
+    port: int | None,
+    manifests: Sequence[Path],
+    seed: Path | None,
+    *,
+    rate_limits: bool,
+    say: Callable[[str], object],
+    warn: Callable[[str], object],
+) -> None:
+    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on; port 0 takes any, None the first free from 8765.
+
+    Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose bots come into
+    every public channel; with neither there is one app that may do everything.
+    """
+    workspace, apps = read_seed(seed) if seed else (default_seed(), [])
+    public = [channel.name for channel in workspace.channels if channel.kind == "channel" and not channel.is_archived]
+    apps += [SeedApp(read_manifest(path), public) for path in manifests]
+    apps = apps or [SeedApp(load_manifest(Path("no manifest")), public)]
+    for seeded in apps:
+        for warning in unknown(seeded.manifest):
+            warn(warning)
+    with Sandbox(apps[0].manifest, seed=workspace, port=free_port(port)) as sandbox:
+        sandbox.rates.enabled = rate_limits
+        populate(sandbox, apps)
+        say(f"Local Slack: {sandbox.url}")
+        for app in sandbox.world.apps.values():
+            say("\n".join(["", *environment(sandbox, app)]))
+        say("\nCtrl-C ends it; nothing is kept.")
+        threading.Event().wait()
+
+
+def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:
+    """Install the apps after the first, which is there, and give each its channels and secrets."""
+    for number, seeded in enumerate(apps):
+        app = sandbox.install(seeded.manifest) if number else sandbox.world.app
+        with sandbox.world.lock:
+            for name in seeded.channels:
+                members = sandbox.world.channel(name).members
+                if app.bot_user not in members:
+                    members.append(app.bot_user)
+            for field, secret in seeded.secrets.items():
+                setattr(app, field, secret)
+
+
+def environment(sandbox: Sandbox, app: App) -> list[str]:
+    """What an app's environment has to hold, as lines that a shell or a .env file takes."""
+    way = "signed HTTP" if app.over_http else "Socket Mode"
+    mark = "" if app.redirect_urls and app.over_http else "# "  # Bolt forgets the bot token where it finds a client id
+    return [
+        f"# {app.name} ({app.id}), {way}",
+        f"SLACK_API_URL={sandbox.api_url}",
+        f"SLACK_BOT_TOKEN={app.bot_token}",
+        f"SLACK_APP_TOKEN={app.app_token}",
+        f"SLACK_SIGNING_SECRET={app.signing_secret}",
+        f"{mark}SLACK_CLIENT_ID={app.client_id}",
+        f"{mark}SLACK_CLIENT_SECRET={app.client_secret}",
+    ]

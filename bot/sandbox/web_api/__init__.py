@@ -1,0 +1,1 @@
+"""Slack's Web API, a module for each family of methods."""

@@ -1,0 +1,42 @@
+"""Every Web API method that the sandbox answers, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bot.sandbox.web_api import (
+    agents,
+    bookmarks,
+    chat,
+    conversations,
+    files,
+    marks,
+    oauth,
+    scheduled,
+    streams,
+    unfurls,
+    unsupported,
+    usergroups,
+    users,
+    views,
+)
+from bot.sandbox.workspace.state import World
+from bot.sandbox.workspace.wire import Args, Json
+
+Method = Callable[[World, Args], Json]
+METHODS: Mapping[str, Method] = {
+    **agents.METHODS,
+    **bookmarks.METHODS,
+    **chat.METHODS,
+    **conversations.METHODS,
+    **users.METHODS,
+    **unsupported.METHODS,
+    **files.METHODS,
+    **marks.METHODS,
+    **oauth.METHODS,
+    **scheduled.METHODS,
+    **streams.METHODS,
+    **unfurls.METHODS,
+    **usergroups.METHODS,
+    **views.METHODS,
+}

@@ -1,0 +1,255 @@
+"""chat.*: posting, changing and deleting messages, with Slack's limits and its rules of ownership.
+
+Streams have their own file. Called with the world's lock held.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+from bot.sandbox.blockkit import attachments
+from bot.sandbox.blockkit import blocks as checker
+from bot.sandbox.workspace import messages
+from bot.sandbox.workspace.messages import Draft
+from bot.sandbox.workspace.people import Channel
+from bot.sandbox.workspace.records import Message
+from bot.sandbox.workspace.state import World
+from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
+
+POST_LIMIT, UPDATE_LIMIT, MARKDOWN_LIMIT, METADATA_LIMIT = 40_000, 4_000, 12_000, 16_000
+_TS = re.compile(r"\d{1,12}\.\d{6}")
+
+
+def checked_blocks(args: Args, name: str = "blocks") -> list[Json] | None:
+    """The blocks of a call, None where it has none; SlackError for what Slack would not take."""
+    value: Any = args.json(name, "invalid_blocks_format")
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise SlackError("invalid_blocks_format")
+    problems = checker.check_blocks(value, "message")
+    if problems := problems or checker.check_leave(value, args.app.scopes, args.app.manifest):
+        raise invalid(problems, checker.error_of(problems))
+    if error := checker.check_message_size(value):
+        raise SlackError(error)
+    return value
+
+
+def checked_metadata(args: Args) -> Json | None:
+    """The metadata of a call, None where it has none."""
+    value: Any = args.json("metadata", "invalid_metadata_format")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise SlackError("invalid_metadata_format")
+    payload = value.get("event_payload")
+    if not isinstance(value.get("event_type"), str) or not value["event_type"] or not isinstance(payload, dict):
+        raise SlackError("invalid_metadata_schema")
+    if len(repr(payload)) > METADATA_LIMIT:
+        raise SlackError("metadata_too_large")
+    return value
+
+
+def content(args: Args) -> tuple[str | None, list[Json] | None]:
+    """Text and blocks of a call as they will be stored; `markdown_text` becomes a markdown block."""
+    text = args.text("text") if args.has("text") else None
+    found = checked_blocks(args)
+    if args.has("markdown_text"):
+        if text is not None or found is not None:
+            raise SlackError("markdown_text_conflict")
+        text = args.text("markdown_text")
+        if len(text) > MARKDOWN_LIMIT:
+            raise SlackError("msg_too_long")
+        found = [{"type": "markdown", "text": text}]
+    return None if text is None else escaped(text), found
+
+
+def escaped(text: str) -> str:
+    """The text with every lone & as Slack stores it."""
+    return re.sub(r"&(?!(?:amp|lt|gt);)", "&amp;", text)
+
+
+def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | None:
+    """The attachments of a call beside its blocks `found`, as they will be stored; None where it has none."""
+    value: Any = args.json("attachments", "invalid_attachments")
+    if value is None:
+        return None
+    code, problems = attachments.check_attachments(value, found or [])
+    if code:
+        raise invalid(problems, code) if problems else SlackError(code)
+    return attachments.completed_attachments(value)
+
+
+def extras(args: Args, found: list[Json] | None) -> Json:
+    """What a message has beside text and the blocks `found`: attachments; name and picture."""
+    attached = checked_attachments(args, found)
+    return ({"attachments": attached} if attached else {}) | appearance(args)
+
+
+def appearance(args: Args) -> Json:
+    """The name and picture that a call gives its message; without chat:write.customize there are none."""
+    extra: Json = {}
+    if "chat:write.customize" not in args.app.scopes:
+        return extra
+    if name := args.text("username"):
+        extra["username"] = name
+    if emoji := args.text("icon_emoji"):
+        extra["icons"] = {"emoji": emoji}
+    elif url := args.text("icon_url"):
+        extra["icons"] = {"image_48": url}
+    return extra
+
+
+def something(text: str | None, found: list[Json] | None, extra: Json) -> None:
+    """SlackError unless there is something to post."""
+    if not found and "attachments" not in extra and (error := checker.check_message_text(text or "")):
+        raise SlackError(error)
+
+
+def target(world: World, args: Args) -> Channel:
+    """The channel to post to; a user id means the DM with them. SlackError where the bot may not."""
+    name = args.required("channel")
+    if name in world.by_id:
+        if world.by_id[name].deleted:
+            raise SlackError("channel_not_found")
+        channel = world.dm(name, args.app)
+    elif name in world.channels:
+        channel = world.seen_by(args.app, name)
+    else:
+        named = [c for c in world.channels.values() if c.kind == "channel" and f"#{c.name}" in (name, f"#{name}")]
+        if not named:
+            raise SlackError("channel_not_found")
+        channel = named[0]
+    if channel.is_archived:
+        raise SlackError("is_archived")
+    if args.app.bot_user not in channel.members and "chat:write.public" not in args.app.scopes:
+        raise SlackError("not_in_channel")
+    if channel.kind == "im" and not args.app.app_home.get("messages_tab_enabled", True):
+        raise SlackError("messages_tab_disabled")
+    return channel
+
+
+def thread_of(args: Args, error: str = "invalid_thread_ts") -> str:
+    """The call's thread_ts, "" where it has none; SlackError(`error`) when it is no timestamp."""
+    thread_ts = args.text("thread_ts")
+    if thread_ts and not _TS.fullmatch(thread_ts):
+        raise invalid(["must be the ts of a message [json-pointer:/thread_ts]"], error)
+    return thread_ts
+
+
+def me_message(world: World, args: Args) -> Json:
+    """chat.meMessage: "the bot does something"."""
+    channel, text = target(world, args), escaped(args.text("text"))
+    if len(text) > POST_LIMIT:
+        raise SlackError("msg_too_long")
+    message = messages.add(world, Draft(channel, args.app.bot_user, text, subtype="me_message"))
+    return {"channel": channel.id, "ts": message.ts}
+
+
+def _post(world: World, args: Args) -> tuple[Message, Json]:
+    channel = target(world, args)
+    text, found = content(args)
+    thread_ts = thread_of(args)
+    metadata, extra = checked_metadata(args), extras(args, found)
+    something(text, found, extra)
+    warning: Json = {}
+    if text and len(text) > POST_LIMIT:
+        text = text[:POST_LIMIT]
+        warning = {"warning": "message_truncated", "response_metadata": {"warnings": ["message_truncated"]}}
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_ts, metadata, extra=extra)
+    draft.broadcast = args.flag("reply_broadcast")
+    return messages.add(world, draft), warning
+
+
+def post_message(world: World, args: Args) -> Json:
+    """chat.postMessage."""
+    message, extra = _post(world, args)
+    shown = copy.deepcopy(message.body) | ({"metadata": message.metadata} if message.metadata else {})
+    return {"channel": message.channel, "ts": message.ts, "message": shown, **extra}
+
+
+def own(world: World, args: Args, error: str) -> Message:
+    """The bot's message that a call names; SlackError(`error`) when someone else wrote it."""
+    channel = world.seen_by(args.app, args.required("channel"))
+    message = world.find(channel.id, args.required("ts"))
+    if message is None:
+        raise SlackError("message_not_found")
+    if message.body.get("user") != args.app.bot_user:
+        raise SlackError(error)
+    return message
+
+
+def update(world: World, args: Args) -> Json:
+    """chat.update: text without blocks takes the blocks away; what is left out else stays."""
+    args.required("channel")
+    args.required("ts")
+    text, found = content(args)
+    metadata, attached = checked_metadata(args), checked_attachments(args, found)
+    if text is not None and len(text) > UPDATE_LIMIT:
+        raise SlackError("msg_too_long")
+    message = own(world, args, "cant_update_message")
+    if message.stream and message.stream.state_at(world.now()) == "in_progress":
+        raise SlackError("streaming_state_conflict")
+    if text is None and found is None and metadata is None and attached is None:
+        raise SlackError("no_text")
+    if found == [] and not text and not attached:
+        raise SlackError("no_text")
+    if attached is not None:
+        message.body["attachments"] = attached
+        if not attached:
+            del message.body["attachments"]
+    if metadata is not None:
+        message.metadata = metadata
+    if text is not None or found is not None:
+        message.stream = None
+        new_text = text if text is not None else str(message.body["text"])
+        messages.edit(world, message, text=new_text, blocks=found or [], by=args.app.bot_user, marked=not found)
+    shown = copy.deepcopy(message.body)
+    del shown["ts"]
+    return {"channel": message.channel, "ts": message.ts, "text": message.body["text"], "message": shown}
+
+
+def delete(world: World, args: Args) -> Json:
+    """chat.delete."""
+    message = own(world, args, "cant_delete_message")
+    messages.remove(world, message)
+    return {"channel": message.channel, "ts": message.ts}
+
+
+def post_ephemeral(world: World, args: Args) -> Json:
+    """chat.postEphemeral: for one member's eyes; no method can find it again."""
+    channel = target(world, args)
+    user = args.required("user")
+    text, found = content(args)
+    extra = extras(args, found)
+    something(text, found, extra)
+    if text and len(text) > POST_LIMIT:
+        raise SlackError("msg_too_long")
+    if user not in channel.members:
+        raise SlackError("user_not_in_channel")
+    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), only_for=user, extra=extra)
+    return {"message_ts": messages.add(world, draft).ts}
+
+
+def permalink(world: World, args: Args) -> Json:
+    """chat.getPermalink."""
+    channel = world.seen_by(args.app, args.required("channel"))
+    message = world.find(channel.id, args.required("message_ts"))
+    if message is None:
+        raise SlackError("message_not_found")
+    link = f"{world.url}/archives/{channel.id}/p{message.ts.replace('.', '')}"
+    if message.root != message.ts:
+        link += f"?thread_ts={message.root}&cid={channel.id}"
+    return {"permalink": link, "channel": channel.id}
+
+
+METHODS = {
+    "chat.postMessage": post_message,
+    "chat.update": update,
+    "chat.delete": delete,
+    "chat.postEphemeral": post_ephemeral,
+    "chat.meMessage": me_message,
+    "chat.getPermalink": permalink,
+}

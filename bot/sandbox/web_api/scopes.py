@@ -1,0 +1,27 @@
+"""Scopes by kind of conversation: reading a private channel takes another scope than reading a public one."""
+
+from __future__ import annotations
+
+from bot.sandbox.spec.facts import scope_for
+from bot.sandbox.workspace.apps import App
+from bot.sandbox.workspace.people import Channel
+from bot.sandbox.workspace.wire import SlackError
+
+FAMILIES = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
+
+
+def allowed(app: App, method: str, kind: str) -> bool:
+    """Whether the app's scopes let it use the method on a conversation of that kind (a Channel.kind)."""
+    needed = scope_for(method, FAMILIES[kind])
+    return not needed or bool(app.scopes.intersection(needed))
+
+
+def require(app: App, method: str, channel: Channel) -> None:
+    """SlackError(missing_scope) unless the app may use the method on this channel."""
+    if not allowed(app, method, channel.kind):
+        raise missing(app, scope_for(method, FAMILIES[channel.kind]))
+
+
+def missing(app: App, needed: tuple[str, ...]) -> SlackError:
+    """The refusal for scopes that the manifest does not list."""
+    return SlackError("missing_scope", needed=",".join(needed), provided=",".join(sorted(app.scopes)))

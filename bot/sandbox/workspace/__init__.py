@@ -1,0 +1,1 @@
+"""What exists in the local workspace: people, channels, messages, apps, and what happened."""
