@@ -22,7 +22,7 @@ from bot.policy.evaluate import Policy
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 
-MANIFEST = Path(__file__).parent.parent / "manifest.yml"
+MANIFEST = Path(__file__).parents[3] / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's
 UNREACHABLE = (SlackClientError, HTTPException, OSError)  # what slack_sdk raises besides SlackApiError
 

@@ -22,7 +22,7 @@ from bot.sandbox.workspace.people import Person
 from bot.sandbox.workspace.state import World
 from bot.sandbox.workspace.wire import Json
 
-PAGE = Path(__file__).parent / "page"
+PAGE = Path(__file__).parents[1] / "page"
 Query = Mapping[str, str]
 
 

@@ -16,7 +16,7 @@ from bot.sandbox.spec.facts import SCOPES
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.wire import Json
 
-FILE = Path(__file__).parents[2] / "manifest.yml"
+FILE = Path(__file__).parents[3] / "manifest.yml"
 # Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or by another name.
 _MORE = {"chat:write.public", "chat:write.customize", "commands", "incoming-webhook", "users:read.email"}
 KNOWN_SCOPES = events.SCOPES | {scope for needed in SCOPES.values() for scope in needed} | _MORE
