@@ -10,8 +10,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.block_gallery import INPUTS, asking
-from tests.block_gallery import gallery as all_samples
+from tests.sandbox.blockkit.gallery import INPUTS, asking
+from tests.sandbox.blockkit.gallery import gallery as all_samples
 
 from . import samples
 from .axe import findings

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from storage.states import CallStatus
+from tests.policy.test_policy_cookbook import RECIPES
 from tests.stories.world import SUPPORT, World, action_ids, arrived, ask, told, words
-from tests.test_policy_cookbook import RECIPES
 
 C = CallStatus
 

@@ -1,0 +1,193 @@
+"""The command line as a person meets it: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.__main__ import main
+from bot.sandbox.openai.server import Planner
+from bot.sandbox.ports import PortTakenError, free_port
+from bot.sandbox.server import Sandbox
+from bot.tools.shop.shop import Shop
+from storage.sqlite import lock
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 40  # seconds after which a command that hangs is killed
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to work in, none of our variables, and nobody at the keyboard."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "OPENAI_API_KEY", "COUNTERSIGN_POLICY", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    handler = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.mark.parametrize("argv", [[], ["walk"], ["demo", "--port", "x"], ["run", "--port", "1"]])
+def test_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no command ends with a usage line and exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == 2
+    assert "usage: countersign" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """--version says which one it is."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.count(".") == 2
+
+
+def test_run_without_settings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` lists everything missing and everything wrong, the policy's problems included, and starts nothing."""
+    Path("p.toml").write_text('[defaults]\napprovers = []\ndeadline = "1y"\n')
+    Path(".env").write_text("SLACK_BOT_TOKEN=xoxb-from-file\nCOUNTERSIGN_POLICY=p.toml\n")
+    monkeypatch.setenv("COUNTERSIGN_TICK", "99")
+    assert main(["run"]) == 1
+    printed = capsys.readouterr()
+    told = [line.strip().split(":")[0] for line in printed.err.splitlines()[1:]]
+    assert told == ["SLACK_APP_TOKEN", "OPENAI_API_KEY", "COUNTERSIGN_TICK", "p.toml", "p.toml"]
+    assert not printed.out
+    assert not list(Path().glob("*.db*"))
+
+
+def test_doctor_without_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    """`doctor` with nothing set says what to set, a line each, and fails."""
+    assert main(["doctor"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [each.split(":")[0] for each in lines[:-1]] == ["fail  settings"] * 4
+
+
+def test_init(capsys: pytest.CaptureFixture[str]) -> None:
+    """`doctor --init` writes policy.toml once, says what comes next, and leaves a file that is there alone."""
+    assert main(["doctor", "--init", "--approver", "U0123", "--approver", "@leads"]) == 0
+    assert "COUNTERSIGN_POLICY=policy.toml" in capsys.readouterr().out
+    text = Path("policy.toml").read_text()
+    assert '["U0123", "@leads"]' in text
+    assert main(["doctor", "--init", "--approver", "U0456"]) == 1
+    assert "left as it is" in capsys.readouterr().err
+    assert Path("policy.toml").read_text() == text
+
+
+def test_init_without_approvers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody is made an approver by default: without a name, and nobody to ask, nothing is written."""
+    assert main(["doctor", "--init"]) == 1
+    assert "--approver U0123" in capsys.readouterr().err
+    assert not Path("policy.toml").exists()
+
+
+def test_init_refuses_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """An approver that is no id and no handle is refused with what to write instead."""
+    assert main(["doctor", "--init", "--approver", "Ana"]) == 1
+    assert "'Ana' names nobody" in capsys.readouterr().err
+    assert not Path("policy.toml").exists()
+
+
+def test_approver_needs_init(capsys: pytest.CaptureFixture[str]) -> None:
+    """--approver without --init would do nothing, so it is refused."""
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--approver", "U0123"])
+    assert ended.value.code == 2
+    assert "--init" in capsys.readouterr().err
+
+
+@contextmanager
+def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """`countersign ...` as a process of its own in the current folder; killed where it outlives its test."""
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **variables}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bot", *argv], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    watchdog = threading.Timer(PATIENCE, process.kill)
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.communicate()
+
+
+def test_demo() -> None:
+    """The demo prints one address that serves the page and two lines what to do, and ends with 0 on Ctrl-C."""
+    with command("demo", "--port", "0") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        start, address = lines[0].rstrip().rsplit(" ", 1)
+        assert start == "Countersign demo:"
+        assert address.startswith("http://127.0.0.1:")
+        assert "http" not in lines[1] + lines[2]
+        with urllib.request.urlopen(f"{address}/sandbox/people", timeout=5) as answer:
+            assert b"Ana Ruiz" in answer.read()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, ""), err
+    assert err == ""
+    assert Path("var/demo/countersign.db").is_file()
+    assert Shop("var/demo/shop.db").order(1042).id == 1042
+
+
+def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second demo removes nothing under one that is running."""
+    folder = Path("var/demo")
+    folder.mkdir(parents=True)
+    (folder / "shop.db").write_text("precious")
+    with closing(lock(folder / "countersign.db")):
+        assert main(["demo"]) == 1
+    assert "already running" in capsys.readouterr().err
+    assert (folder / "shop.db").read_text() == "precious"
+
+
+def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    """A port that was asked for and is taken is an error; without a wish the next free one is found."""
+    with Sandbox() as sandbox:
+        port = int(sandbox.url.rsplit(":", 1)[1])
+        with pytest.raises(PortTakenError, match=f"port {port} is taken"):
+            free_port(port)
+        assert main(["demo", "--port", str(port)]) == 1
+        assert "--port" in capsys.readouterr().err
+
+
+def test_run() -> None:
+    """`run` connects with what .env says, and ends with 0 on SIGTERM."""
+    Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
+    with Sandbox() as sandbox, Planner() as planner:
+        variables = {
+            "SLACK_BOT_TOKEN": sandbox.bot_token,
+            "SLACK_APP_TOKEN": sandbox.app_token,
+            "SLACK_API_URL": sandbox.api_url,
+            "OPENAI_API_KEY": "offline",
+            "OPENAI_BASE_URL": planner.url,
+            "COUNTERSIGN_POLICY": "policy.toml",
+        }
+        Path(".env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+        with command(
+            "run", SLACK_CLIENT_ID="1.2", SLACK_CLIENT_SECRET="x", HTTPS_PROXY="http://127.0.0.1:9"
+        ) as process:
+            sandbox.wait(lambda: any(each.method == "apps.connections.open" for each in sandbox.requests), timeout=20)
+            process.terminate()
+            _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        assert "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored" in err
+        with command("run", SLACK_BOT_TOKEN="xoxb-wrong") as process:
+            _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert err.splitlines()[-1].startswith("Slack answers invalid_auth")
+    assert "Traceback" not in err

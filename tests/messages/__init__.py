@@ -1,0 +1,1 @@
+"""Cards, dialogs, forms and sentences."""

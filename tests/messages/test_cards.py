@@ -1,0 +1,275 @@
+"""The card that waits for a decision, and the card that had one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.messages.cards.card import card
+from bot.messages.views import CallView, Value
+from storage.states import CallStatus
+from tests.messages.cards_support import (
+    CANCEL,
+    NOW,
+    REFUND,
+    accept_message,
+    action_ids,
+    buttons,
+    inside,
+    mrkdwn_texts,
+    needs_schema,
+    read,
+    view,
+)
+
+DECIDED = replace(REFUND, decided_by=("UANA00001",), decided_at=NOW)
+
+
+def test_a_pending_card_reads_from_effect_to_buttons() -> None:
+    """The effect stands first and big, then the arguments, then who and when, then the agent, then the buttons."""
+    drawn = card(view(), NOW)
+    accept_message(drawn.blocks)
+    assert drawn.blocks[0]["type"] == "header"
+    assert read(drawn.blocks).splitlines() == [
+        "Refund 40.00 EUR of order 1042",
+        "Order:  1042",
+        "Amount:  40.00 EUR",
+        "Asked by <@UBEN00001>  ·  Approvers: <!subteam^S0LEADS>, <@UANA00001>  ·  "
+        "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time}|21 Nov 2026, 15:00 UTC>",
+        "Refund an order  ·  #1a2b3c4d",
+        "The agent says:",
+        "The parcel arrived broken.",
+        "ApproveEditRejectCancel requestApprove with a note…Send the plan back…Withdraw (who asked)",
+    ]
+
+
+def test_the_notification_is_a_plain_sentence() -> None:
+    """The lock screen says who asks for what, until when."""
+    assert card(view(), NOW).text == (
+        "<@UBEN00001> asks to refund 40.00 EUR of order 1042. Approve or reject by 21 Nov 2026, 15:00 UTC."
+    )
+    assert card(view(REFUND, CANCEL), NOW).text.startswith(
+        "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; cancel order 1043 for good. Approve"
+    )
+
+
+def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
+    """B03: each button says which revision of what it means."""
+    found = buttons(card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
+    assert set(found) == {
+        *((verb, "call-1:1") for verb in ("approve", "edit", "reject")),
+        *((verb, "call-2:4") for verb in ("approve", "edit", "reject")),
+        ("approve_all", "plan-1:3:0"),
+        ("reject_all", "plan-1:3:0"),
+        ("cancel_run", "run-1"),
+    }
+    assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve all (2)"
+    assert found["approve", "call-1:1"]["style"] == "primary"
+    assert found["reject", "call-1:1"]["style"] == "danger"
+
+
+def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
+    """A destructive call warns on the card and asks again on Approve, as does an Approve all that holds one."""
+    found = buttons(card(view(REFUND, CANCEL), NOW).blocks)
+    assert "confirm" not in found["approve", "call-1:1"]
+    assert found["approve", "call-2:1"]["confirm"]["text"]["text"].startswith("Cancel order 1043 for good")
+    assert "Cancel order 1043 for good" in found["approve_all", "plan-1:3:0"]["confirm"]["text"]["text"]
+    harmless = buttons(card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
+    assert "confirm" not in harmless["approve_all", "plan-1:3:0"]
+    assert "cannot be undone" not in read(card(view(), NOW).blocks)
+    assert "cannot be undone" in read(card(view(CANCEL), NOW).blocks)
+
+
+def test_what_may_not_be_edited_has_no_edit_button() -> None:
+    """Edit is only offered where it leads somewhere."""
+    assert "edit" not in action_ids(card(view(replace(REFUND, editable=False)), NOW).blocks)
+
+
+def test_an_edited_argument_shows_old_and_new() -> None:
+    """After an edit the card shows what changed to what, and who changed it."""
+    values = (Value("Amount", "40.00 EUR", "45.00 EUR"), Value("Note", "a\nb", "a\nc"))
+    drawn = card(view(replace(REFUND, values=values, edited_by="UCLEO0001")), NOW)
+    accept_message(drawn.blocks)
+    assert "Amount:  45.00 EUR  →  40.00 EUR" in read(drawn.blocks)
+    assert "Note:  before\na\nc\nnow\na\nb" in read(drawn.blocks)
+    assert "Edited by <@UCLEO0001>" in read(drawn.blocks)
+    struck = [each["text"] for each in inside(drawn.blocks) if each.get("style") == {"strike": True}]
+    assert struck == ["45.00 EUR"]
+
+
+def test_values_of_several_lines_stand_in_a_frame() -> None:
+    """S04: a value with line ends cannot pass for further lines of the card."""
+    value = Value("Text", "Hello\nAmount:  1.00 EUR")
+    blocks = card(view(replace(REFUND, values=(value,))), NOW).blocks
+    framed = [each for each in inside(blocks) if each.get("type") == "rich_text_preformatted"]
+    assert [each["elements"][0]["text"] for each in framed] == ["Hello\nAmount:  1.00 EUR"]
+
+
+def test_hidden_characters_are_shown() -> None:
+    """S04: right-to-left and zero-width characters in a value, the effect or the reason appear as what they are."""
+    call = replace(REFUND, effect="Pay \u202e001", values=(Value("To", "a\u200bb"),), agent_reason="\u2066x")
+    text = read(card(view(call), NOW).blocks)
+    assert "Pay ⟨U+202E⟩001" in text
+    assert "a⟨U+200B⟩b" in text
+    assert "⟨U+2066⟩x" in text
+
+
+def test_after_the_deadline_nothing_can_be_clicked() -> None:
+    """T01: a card drawn at its deadline or later offers no decision, even before the sweep."""
+    at = NOW + timedelta(hours=1)
+    assert action_ids(card(view(), at).blocks) == []
+    assert "the deadline has passed" in read(card(view(), at).blocks)
+    assert "approve" in action_ids(card(view(), at - timedelta(microseconds=1)).blocks)
+
+
+def test_a_part_says_so_and_decides_for_itself() -> None:
+    """P14: one message of several says that there are more, and that its buttons are for what it shows."""
+    drawn = card(view(REFUND, CANCEL, part=1, parts=2), NOW)
+    accept_message(drawn.blocks)
+    assert "Part 1 of 2" in read(drawn.blocks)
+    found = buttons(drawn.blocks)
+    assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve these (2)"
+    assert found["reject_all", "plan-1:3:0"]["text"]["text"] == "Reject these"
+
+
+def test_a_card_elsewhere_links_to_the_request() -> None:
+    """Approvers in another channel can go and look."""
+    link = "https://shop.slack.com/archives/C1/p1795269600000100"
+    assert f"<{link}|see it>" in read(card(view(origin=link), NOW).blocks)
+    assert "javascript" not in read(card(view(origin="javascript:alert(1)"), NOW).blocks)
+
+
+def test_the_approving_channel_is_named() -> None:
+    """Where a channel decides, the card names the channel; where nobody does, it says nobody."""
+    drawn = card(view(approver_users=(), approver_groups=(), approver_channel="C0SUPPORT"), NOW)
+    assert "Approvers: members of <#C0SUPPORT>" in read(drawn.blocks)
+    assert "Approvers: nobody" in read(card(view(approver_users=(), approver_groups=()), NOW).blocks)
+
+
+OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
+    CallStatus.APPROVED: ({}, "✅ Approved by {UANA00001} · {21 Nov 2026, 14:00 UTC} — not started yet"),
+    CallStatus.REFUSED: ({"note": "outside office hours"}, "⛔ Refused: outside office hours"),
+    CallStatus.REJECTED: (
+        {"note": "Not needed"},
+        "🚫 Rejected by {UANA00001} · {21 Nov 2026, 14:00 UTC} — Not needed",
+    ),
+    CallStatus.EXPIRED: ({}, "⌛ Expired: nobody answered by {21 Nov 2026, 15:00 UTC}"),
+    CallStatus.CANCELLED: (
+        {"note": "an earlier step failed", "decided_by": (), "decided_at": None},
+        "⏹️ Cancelled — an earlier step failed",
+    ),
+    CallStatus.SUPERSEDED: ({}, "↪️ Superseded: the request was changed"),
+    CallStatus.INVALIDATED: ({"note": "the tool is gone"}, "⚠️ No longer valid: the tool is gone"),
+    CallStatus.RUNNING: ({}, "⏳ Running…"),
+    CallStatus.SUCCEEDED: ({"result": "refund R-7 booked"}, "✅ Done: refund R-7 booked"),
+    CallStatus.FAILED: ({"note": "no order 1042"}, "❌ Failed: no order 1042"),
+    CallStatus.UNKNOWN: ({}, "❓ Unknown: it started, and nobody knows whether it finished"),
+}
+
+
+@pytest.mark.parametrize("status", list(OUTCOMES))
+def test_every_outcome_has_its_line(status: CallStatus) -> None:
+    """After a decision the same message says who, when, why and what came of it, and keeps the arguments."""
+    changes, line = OUTCOMES[status]
+    drawn = card(view(replace(DECIDED, status=status, **changes)), NOW)
+    accept_message(drawn.blocks)
+    lines = read(drawn.blocks).splitlines()
+    assert lines[:3] == ["Refund 40.00 EUR of order 1042", line, "Order: 1042  ·  Amount: 40.00 EUR"]
+    assert set(OUTCOMES) | {CallStatus.PENDING} == set(CallStatus)
+
+
+@pytest.mark.parametrize("status", list(OUTCOMES))
+def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
+    """S07: a decided card has no button that could be clicked again; an unknown one asks a person."""
+    ids = action_ids(card(view(replace(DECIDED, status=status)), NOW).blocks)
+    wanted = ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
+    assert ids == wanted
+
+
+def test_running_an_unknown_call_again_asks_first() -> None:
+    """X06: doing it twice takes a second thought."""
+    found = buttons(card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
+    assert "second time" in found["run_again", "call-1:1"]["confirm"]["text"]["text"]
+
+
+def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
+    """P03: partly decided, the card shows what is settled and what is not, and keeps the open call's buttons."""
+    drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
+    accept_message(drawn.blocks)
+    assert "waiting for the other decisions" in read(drawn.blocks)
+    assert action_ids(drawn.blocks) == ["approve", "edit", "reject", "cancel_run"]
+
+
+def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
+    """The fallback text tells the truth as the blocks do."""
+    done = replace(DECIDED, status=CallStatus.SUCCEEDED)
+    assert card(view(done), NOW).text == "Approved by <@UANA00001>: Refund 40.00 EUR of order 1042. Done."
+    expired = replace(REFUND, status=CallStatus.EXPIRED)
+    assert card(view(expired), NOW).text == "Expired, nobody answered: Refund 40.00 EUR of order 1042."
+
+
+def test_a_decided_card_still_says_who_asked() -> None:
+    """In an approver's direct messages a settled card keeps its requester and the way to the thread."""
+    done = replace(DECIDED, status=CallStatus.SUCCEEDED)
+    text = read(card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks)
+    assert text.endswith("Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)")
+
+
+def test_many_arguments_of_a_decided_card_are_counted() -> None:
+    """What a settled card leaves out, it counts."""
+    values = tuple(Value("Note", "x" * 300) for _ in range(9))
+    text = read(card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks)
+    assert text.count("Note: ") == 5
+    assert "more characters)" in text
+    assert "and 4 more" in text
+
+
+def test_a_result_of_many_lines_is_quoted() -> None:
+    """S04: a tool's result cannot write lines of the card."""
+    result = "booked\n✅ Approved by Ana"
+    blocks = card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, result=result)), NOW).blocks
+    quotes = [each["elements"][0]["text"] for each in inside(blocks) if each.get("type") == "rich_text_quote"]
+    assert quotes == [result]
+
+
+@pytest.mark.parametrize("count", [0, 6])
+def test_a_card_takes_one_to_five_calls(count: int) -> None:
+    """P14: a caller that forgets to split is told, instead of a call being left out."""
+    calls: tuple[CallView, ...] = tuple(replace(REFUND, id=f"c{n}") for n in range(count))
+    with pytest.raises(ValueError, match="one to five"):
+        card(replace(view(), calls=calls), NOW)
+
+
+def test_block_ids_change_with_the_revision() -> None:
+    """An edit makes new block ids, so that a click on the old card cannot be taken for one on the new."""
+
+    def ids(call: CallView) -> set[Any]:
+        return {block.get("block_id") for block in card(view(call), NOW).blocks}
+
+    assert ids(REFUND) == ids(REFUND)
+    assert not ids(REFUND) & ids(replace(REFUND, revision=2))
+
+
+@needs_schema
+def test_the_schema_judge_notices_a_bad_block() -> None:
+    """The published schema that judges the other tests can say no."""
+    with pytest.raises(AssertionError):
+        accept_message([{"type": "header", "block_id": "x", "text": {"type": "mrkdwn", "text": "x"}}])
+
+
+def test_mrkdwn_holds_our_words_only() -> None:
+    """S04: what a card formats is the same whatever the call says."""
+    tame = mrkdwn_texts(card(view(CANCEL), NOW).blocks)
+    wild = replace(CANCEL, title="*t*", effect="`e`", values=(Value("_l_", "<!here>"),), agent_reason="<@U1>")
+    assert mrkdwn_texts(card(view(wild), NOW).blocks) == tame
+
+
+def test_plain_text_leaves_emoji_codes_alone() -> None:
+    """S04: ":white_check_mark:" in a title or an effect stays what somebody typed."""
+    call = replace(CANCEL, effect=":white_check_mark: approved")
+    texts = [each for each in inside(card(view(call), NOW).blocks) if each.get("type") == "plain_text"]
+    assert texts
+    assert all(each["emoji"] is False for each in texts)

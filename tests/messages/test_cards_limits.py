@@ -1,0 +1,241 @@
+"""Cards under hostile and huge input: always valid, never cut in silence, nothing formatted that others wrote."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bot.messages.cards.card import card
+from bot.messages.text import slack_length
+from bot.messages.views import CallView, CardView, Progress, Value
+from bot.messages.visible import visible
+from storage.states import CallStatus
+from tests.messages.cards_support import (
+    CANCEL,
+    NOW,
+    REFUND,
+    accept_message,
+    action_ids,
+    buttons,
+    mrkdwn_texts,
+    read,
+    view,
+)
+
+NASTY = st.sampled_from(
+    [
+        "<!channel>", "<@UANA00001>", "<https://evil.example|Approve>", "*bold* `code` ~no~ _it_", ":tada:", "&amp;",
+        "&<>" * 30, "\u202egnp.exe", "a\u200bb", "\u2028", "\x00\x1b[31m", "\ud800", "🏴‍☠️" * 9, "", " ", "\n",
+        "```\nfence", "Amount: 1.00", "x" * 151, "long " * 700, "&" * 700, "line\n" * 45, "é\u0301" * 50,
+    ]
+)  # fmt: skip
+TEXT = st.one_of(NASTY, st.text(max_size=40), st.lists(NASTY, max_size=3).map(" ".join))
+SHORT = st.one_of(NASTY.map(lambda text: text[:200]), st.text(max_size=30))
+VALUES = st.lists(
+    st.builds(Value, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)), max_size=6
+).map(tuple)
+PERSON = st.sampled_from(["", "UANA00001", "UCLEO0001"])
+PEOPLE = st.lists(PERSON, max_size=3).map(tuple)
+PROGRESS = st.builds(
+    Progress, approved=PEOPLE, rejected=PEOPLE, needed=st.integers(1, 50), stage=st.integers(1, 10),
+    stages=st.integers(1, 10), veto=st.integers(1, 50),
+)  # fmt: skip
+
+
+@st.composite
+def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
+    """Calls with anything in them that a tool, the model or a person could write."""
+    strategy = st.builds(
+        CallView,
+        id=st.just(""),
+        revision=st.integers(1, 9),
+        title=SHORT,
+        effect=TEXT,
+        does=st.sampled_from(["read", "write", "destructive"]),
+        status=st.one_of(st.just(CallStatus.PENDING), st.sampled_from(CallStatus)),
+        values=VALUES,
+        digest=st.just("1a2b3c4d5e"),
+        deadline=st.sampled_from([None, NOW + timedelta(hours=1), NOW - timedelta(hours=1)]),
+        preview=TEXT,
+        agent_reason=TEXT,
+        edited_by=PERSON,
+        decided_by=PEOPLE,
+        progress=st.one_of(st.none(), PROGRESS),
+        decided_at=st.sampled_from([None, NOW]),
+        note=TEXT,
+        result=TEXT,
+        editable=st.booleans(),
+    )
+    return tuple(replace(draw(strategy), id=f"{n}{'i' * 21}") for n in range(count))
+
+
+@st.composite
+def views(draw: st.DrawFn) -> CardView:
+    """A card of one to five such calls."""
+    some = draw(st.integers(1, 5).flatmap(lambda n: calls(n)))
+    people = draw(st.sampled_from([(), ("UANA00001",), tuple(f"U{n:010}" for n in range(300))]))
+    return view(*some, approver_users=people, parts=draw(st.sampled_from([1, 2])))
+
+
+SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SLOW
+@given(views())
+def test_any_card_is_valid(shown: CardView) -> None:
+    """S03: whatever is in the calls, Slack takes the message, and the notification is one short plain line."""
+    drawn = card(shown, NOW)
+    accept_message(drawn.blocks)
+    assert "\n" not in drawn.text
+    assert len(drawn.text) <= 300
+    left = re.sub(r"<@[UW][A-Z0-9]+>", "", drawn.text)
+    assert not re.search(r"[<>]", left)
+
+
+@SLOW
+@given(views())
+def test_nothing_is_approved_unseen(shown: CardView) -> None:
+    """S03, P14: an Approve stands only below a call of which every part is on the card; else there is a Review."""
+    blocks = card(shown, NOW).blocks
+    text, found = read(blocks), buttons(blocks)
+    for call in shown.calls:
+        value = f"{call.id}:{call.revision}"
+        if ("approve", value) not in found:
+            waits = call.status is CallStatus.PENDING and (call.deadline is None or call.deadline > NOW)
+            assert (("review", value) in found) == waits
+            assert not waits or "in Review" in text
+            continue
+        seen = [part for each in call.values for part in (each.label, each.text, each.before) if part]
+        for part in [*seen, call.preview, call.agent_reason]:
+            assert part.isspace() or _squeeze(visible(part)) in _squeeze(text)
+    if any(verb == "review" for verb, _ in found):
+        assert not any(verb == "approve_all" for verb, _ in found)
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r"\s+", "", re.sub("⟨U\\+(2028|2029|0085|001[C-F]|000[B-D]|0020|00A0)⟩", "", text))
+
+
+@SLOW
+@given(views())
+def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView) -> None:
+    """S04: with every foreign text replaced by a tame one, no other mrkdwn appears."""
+    tame = tuple(
+        replace(
+            call,
+            title="t",
+            effect="e",
+            values=tuple(Value("l", "v") for _ in call.values),
+            preview="p" if call.preview.strip() else "",
+            agent_reason="r",
+            note="n",
+            result="r",
+        )
+        for call in shown.calls
+    )
+    allowed = set(mrkdwn_texts(card(replace(shown, calls=tame), NOW).blocks))
+    assert set(mrkdwn_texts(card(shown, NOW).blocks)) <= allowed
+
+
+def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
+    """S03: what does not fit is named and goes to Review; Edit and Reject stay; the other call is unaffected."""
+    values = (Value("To", "#general"), Value("Text", "word " * 800), Value("At", "noon"))
+    drawn = card(view(replace(REFUND, values=values), CANCEL), NOW)
+    accept_message(drawn.blocks)
+    assert "🔎 2 of 3 arguments are shown; the rest is in Review." in read(drawn.blocks)
+    found = buttons(drawn.blocks)
+    assert [verb for verb, value in found if value == "call-1:1"] == ["review", "edit", "reject"]
+    assert [verb for verb, value in found if value == "call-2:1"] == ["approve", "edit", "reject"]
+    assert found["review", "call-1:1"]["text"]["text"] == "Review and approve…"
+    assert "approve_all" not in action_ids(drawn.blocks)
+    assert "reject_all" in action_ids(drawn.blocks)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"preview": "x" * 3_000}, "The preview is in Review."),
+        ({"agent_reason": "x" * 3_000}, "What the agent says is in Review."),
+        ({"effect": "x" * 3_000}, "The full sentence is in Review."),
+        (
+            {"effect": "x" * 3_000, "values": (Value("T", "x" * 3_000),), "preview": "x" * 3_000},
+            "The full sentence, the argument and the preview are in Review.",
+        ),
+        ({"values": (Value("T", "\n" * 60 + "x"),)}, "The argument is in Review."),
+    ],
+)
+def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> None:
+    """S03: a preview, a sentence, a reason or a tall value that does not fit leads to Review as well."""
+    drawn = card(view(replace(REFUND, **changes)), NOW)
+    accept_message(drawn.blocks)
+    assert said in read(drawn.blocks)
+    assert "approve" not in action_ids(drawn.blocks)
+
+
+def test_lengths_are_counted_after_escaping() -> None:
+    """S03: what grows by escaping counts with what it grows to."""
+    assert "approve" in action_ids(card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks)
+    assert "review" in action_ids(card(view(replace(REFUND, values=(Value("T", "&" * 600),))), NOW).blocks)
+    assert card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"] == REFUND.title
+    assert slack_length("&<>a") == 5 + 4 + 4 + 1
+
+
+def test_a_long_effect_stands_below_the_title_in_full() -> None:
+    """A sentence too long for a header is shown whole, in bold, below the title."""
+    effect = "Post in #general: " + "hello " * 30 + "end"
+    drawn = card(view(replace(REFUND, effect=effect)), NOW)
+    assert drawn.blocks[0]["text"]["text"] == "Refund an order"
+    assert effect in read(drawn.blocks)
+    assert "approve" in action_ids(drawn.blocks)
+
+
+def test_small_calls_leave_their_room_to_large_ones() -> None:
+    """A message is shared out: two long calls beside small ones are still shown in full."""
+    long = tuple(Value(f"Field {n}", "word " * 150) for n in range(4))
+    small = [replace(REFUND, id=f"s{n}") for n in range(3)]
+    drawn = card(view(*small, replace(CANCEL, values=long)), NOW)
+    accept_message(drawn.blocks)
+    assert "review" not in action_ids(drawn.blocks)
+    five = [replace(CANCEL, id=f"f{n}", values=long) for n in range(5)]
+    drawn = card(view(*five), NOW)
+    accept_message(drawn.blocks)
+    assert action_ids(drawn.blocks).count("review") == 5
+
+
+@pytest.mark.parametrize("status", CallStatus)
+@pytest.mark.parametrize("char", ["&", "🏴", "\u202e"])
+def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
+    """S03: five calls with everything as long as it can be, and as many approvers as it can name."""
+    long = char * 3_000
+    value = Value(char * 200, char * 280, char * 280)
+    call = replace(
+        CANCEL,
+        status=status,
+        effect=long,
+        title=long,
+        values=(value,) * 9,
+        preview=long,
+        agent_reason=char * 280,
+        note=long,
+        result=long,
+        edited_by="UANA00001",
+        decided_by=("UANA00001",),
+        decided_at=NOW,
+    )
+    some = [replace(call, id=f"{n}{'i' * 21}") for n in range(5)]
+    drawn = card(view(*some, approver_users=tuple(f"U{n:010}" for n in range(300)), parts=2), NOW)
+    accept_message(drawn.blocks)
+    assert len(drawn.text) <= 300
+
+
+def test_many_approvers_are_counted() -> None:
+    """A policy that names hundreds of people still makes a valid card, and says how many it does not name."""
+    drawn = card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
+    accept_message(drawn.blocks)
+    assert "221 more" in read(drawn.blocks)

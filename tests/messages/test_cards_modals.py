@@ -1,0 +1,132 @@
+"""The dialogs beside the card: Review shows all of a call, Reject asks why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.messages.modals import REASONS, chunks, read_rejection, reject_modal, review_modal
+from bot.messages.text import slack_length
+from bot.messages.views import Value
+from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, read
+
+
+def everything(modal: dict[str, Any]) -> str:
+    """All literal text of a dialog, in order, without separators."""
+    return "".join(each["text"] for each in inside(modal["blocks"]) if isinstance(each.get("text"), str))
+
+
+def test_review_shows_what_the_card_shows_and_approves() -> None:
+    """The dialog has the effect, the arguments, the agent's words, and Approve."""
+    modal = review_modal(REFUND)
+    accept_view(modal)
+    assert modal["callback_id"] == "review_call"
+    assert json.loads(modal["private_metadata"]) == {"call": "call-1", "revision": 1}
+    assert modal["submit"]["text"] == "Approve"
+    lines = read(modal["blocks"]).splitlines()
+    assert lines[:3] == ["Refund 40.00 EUR of order 1042", "Order:  1042", "Amount:  40.00 EUR"]
+    assert lines[-3:] == ["The agent says:", "The parcel arrived broken.", "NoteFor the thread and for the agent"]
+    assert "cannot be undone" in read(review_modal(CANCEL)["blocks"])
+
+
+def test_who_may_not_approve_gets_no_submit() -> None:
+    """A01: the dialog can be read by anyone, and submitted only by who may."""
+    modal = review_modal(REFUND, may_approve=False)
+    accept_view(modal)
+    assert "submit" not in modal
+
+
+def test_a_long_argument_is_there_to_its_last_character() -> None:
+    """S03: a text of many chunks is complete, its parts numbered, and can be approved."""
+    text = "".join(f"{n:06}" for n in range(10_000))
+    modal = review_modal(replace(REFUND, values=(Value("Text", text, "before"),)))
+    accept_view(modal)
+    parts = [e["elements"][0]["text"] for e in inside(modal["blocks"]) if e.get("type") == "rich_text_preformatted"]
+    assert "".join(parts) == text
+    assert f"Text, now (part {len(parts)} of {len(parts)}):" in read(modal["blocks"])
+    assert "submit" in modal
+
+
+@pytest.mark.parametrize("text", ["x" * 400_000, "é" * 60_000, "x\n" * 150_000])
+def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
+    """S03: beyond Slack's limits of blocks or bytes the dialog says so and has no submit."""
+    modal = review_modal(replace(REFUND, values=(Value("Text", text),)))
+    accept_view(modal)
+    assert "submit" not in modal
+    assert "more than Slack can show" in read(modal["blocks"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.builds(Value, label=st.text(max_size=20), text=st.text(max_size=6_000)), max_size=8), st.booleans())
+def test_any_review_is_valid_and_complete(values: list[Value], edited: bool) -> None:
+    """S04: whatever the values, Slack takes the dialog, and all of each is in it."""
+    changed = tuple(replace(each, before=each.text[::-1] if edited else None) for each in values)
+    modal = review_modal(replace(REFUND, values=changed))
+    accept_view(modal)
+    printable = [each.text for each in values if each.text.isprintable() and each.text.strip()]
+    assert all(len(text) > 2_900 or text in everything(modal) for text in printable)
+
+
+@given(st.text(alphabet="a&<>\n🏴", max_size=300), st.integers(5, 40))
+def test_chunks_join_to_the_text(text: str, limit: int) -> None:
+    """Cutting for Slack's limit loses nothing and keeps the limit as Slack counts."""
+    parts = chunks(text, limit)
+    assert "".join(parts) == text
+    assert all(slack_length(part) <= limit for part in parts)
+
+
+def test_reject_names_its_target() -> None:
+    """The dialog carries what it rejects and shows it as plain text."""
+    modal = reject_modal("call:call-1:1", count=1, title="Refund <!here> " + "x" * 5_000)
+    accept_view(modal)
+    assert modal["callback_id"] == "reject"
+    assert json.loads(modal["private_metadata"]) == {"target": "call:call-1:1"}
+    assert modal["blocks"][0]["text"]["type"] == "plain_text"
+    assert "more characters)" in read(modal["blocks"])
+    assert reject_modal("plan:p:2", count=3, title="x")["title"]["text"] == "Reject all 3"
+    accept_view(reject_modal("plan:p:2", count=3, title="\u202e"))
+
+
+def state(key: str | None, words: str | None) -> dict[str, Any]:
+    """What Slack submits for the Reject dialog."""
+    option = None if key is None else {"text": {"type": "plain_text", "text": "x"}, "value": key}
+    return {
+        "reason": {"preset": {"type": "radio_buttons", "selected_option": option}},
+        "words": {"text": {"type": "plain_text_input", "value": words}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "outcome"),
+    [
+        ("not_needed", None, "Not needed"),
+        ("value", " 30 EUR at most ", "Wrong amount or value: 30 EUR at most"),
+        ("other", "He left", "He left"),
+        ("other", "  ", {"words": "Please say why, in a few words."}),
+        (None, "x", {"reason": "Please choose one."}),
+        ("made-up", "x", {"reason": "Please choose one."}),
+        ("value", "x" * 501, {"words": "At most 500 characters, please; these are 501."}),
+    ],
+)
+def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object) -> None:
+    """The reason is the preset with the person's words, or an error at the field that lacks something."""
+    assert read_rejection(state(key, words)) == outcome
+
+
+@pytest.mark.parametrize("values", [{}, {"reason": None}, {"reason": {"preset": None}, "words": []}])
+def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
+    """A submission that lacks the blocks is an error at a field that exists, never an exception."""
+    errors = read_rejection(values)
+    assert isinstance(errors, dict)
+    assert set(errors) <= {block["block_id"] for block in reject_modal("call:x:1", count=1, title="x")["blocks"]}
+
+
+def test_the_dialog_offers_the_reasons_that_are_read() -> None:
+    """Every option of the dialog is one that `read_rejection` knows."""
+    modal = reject_modal("call:x:1", count=1, title="x")
+    assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(REASONS)

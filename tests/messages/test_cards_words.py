@@ -1,0 +1,155 @@
+"""Answers, help, and the sentences people are told: valid blocks, and nobody's words can mention or format."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.messages import sentences
+from bot.messages.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
+from bot.messages.text import unescape
+from tests.messages.cards_support import accept_message, buttons, inside
+
+AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
+EVIL = "<!channel> <@UEVE00001> <https://evil.example|ok>\n\u202e&"
+TOOLS = [("Look up an order", "read"), ("Refund an order", "write"), ("Cancel <an> order", "destructive")]
+
+SAID = {
+    "already_decided": ("UANA00001", "approve", AT),
+    "your_own_click": ("approve",),
+    "not_an_approver": ("<@UANA00001>",),
+    "not_an_editor": (),
+    "not_yet": ("<@UANA00001>",),
+    "again_needs_all": (),
+    "remembered": ("grant-id", AT, 3),
+    "words_needed": (),
+    "not_the_requester": ("UBEN00001",),
+    "withdrawn_line": ("UBEN00001", [EVIL]),
+    "sent_back_line": ("UANA00001", EVIL),
+    "sent_back_enough": (3,),
+    "reminder": ([EVIL], "<@UANA00001>", AT),
+    "next_step": ([EVIL], "<@UANA00001>", AT),
+    "escalated": ([EVIL], "<@UANA00001>", AT),
+    "own_request": (),
+    "own_edit": (),
+    "lookup_failed": (),
+    "stale_card": (),
+    "too_late": (AT,),
+    "waits_for": ("UBEN00001",),
+    "card_elsewhere": ("C0FINANCE", "https://a.example/|x"),
+    "effect_list": ([EVIL] * 5,),
+    "decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2),
+    "expired_line": ([EVIL], AT),
+    "cancelled_line": ("UBEN00001",),
+    "gave_up": (EVIL,),
+    "trigger_expired": (),
+    "not_your_run": ("UBEN00001",),
+    "nothing_to_cancel": (),
+    "nothing_to_retry": (),
+    "not_asked": (EVIL, EVIL),
+    "could_not": (True,),
+    "plainly": ("*x*",),
+    "said": (EVIL,),
+    "past": ("approve",),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
+    """S04: a sentence holds mentions of ours and escaped text, never a broadcast, a foreign mention or a link."""
+    sentence = getattr(sentences, name)(*SAID[name])
+    assert sentence.strip()
+    assert "<!channel" not in sentence
+    assert "UEVE" not in "".join(re.findall(r"<[^>]*>", sentence))
+    assert "evil.example|" not in "".join(re.findall(r"<[^>]*>", sentence))
+    assert "\u202e" not in sentence
+
+
+def test_every_sentence_is_looked_at() -> None:
+    """A new sentence has to be added to the list above."""
+    public = {
+        name
+        for name, each in inspect.getmembers(sentences, inspect.isfunction)
+        if each.__module__ == sentences.__name__ and not name.startswith("_")
+    }
+    assert public == set(SAID)
+
+
+def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
+    """X01: the second click hears who was first, and what the clock or policy did where it was nobody."""
+    sentence = sentences.already_decided("UANA00001", "approve", AT)
+    assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
+    assert sentences.already_decided("", "reject", None).startswith("This is already rejected.")
+    assert "12" not in sentences.too_late(None)
+
+
+def test_a_refusal_says_who_may() -> None:
+    """A01: and an empty list says that nobody may."""
+    assert "<@UANA00001>" in sentences.not_an_approver("<@UANA00001>")
+    assert "nobody" in sentences.not_an_approver("")
+
+
+def test_the_thread_line_is_one_line() -> None:
+    """L03: the thread is told in one line, with the reason quoted."""
+    line = sentences.decision_line("reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice")
+    assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
+    assert sentences.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+
+
+def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
+    """Feedback buttons come once, below the end, and carry the run."""
+    assert [block["type"] for block in answer_blocks("Hi", "run-1", False)] == ["markdown"]
+    blocks = answer_blocks("Hi <!here>", "run-1", True)
+    accept_message(blocks)
+    assert blocks[0]["text"] == "Hi @here"
+    values = [each["value"] for each in inside(blocks) if "value" in each]
+    assert values == ["good:run-1", "bad:run-1"]
+    assert [block["type"] for block in answer_blocks("  ", "run-1", True)] == ["context_actions"]
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
+    """S04: as blocks, a sentence formats nothing and reads as meant; its mentions, times and links act."""
+    sentence = getattr(sentences, name)(*SAID[name])
+    blocks = notice_blocks(sentence)
+    accept_message(blocks)
+    leaves = blocks[0]["elements"][0]["elements"]
+    literal = "".join(leaf["text"] for leaf in leaves if leaf["type"] == "text")
+    assert "&lt;" not in literal
+    assert literal == unescape(re.sub(r"<[^>]*>", "", sentence))
+    assert len(leaves) - sum(leaf["type"] == "text" for leaf in leaves) == len(re.findall(r"<[^>]*>", sentence))
+
+
+def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
+    """Each kind of token becomes the leaf that acts as it does in a text."""
+    sentence = "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> <https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
+    leaves = notice_blocks(sentence)[0]["elements"][0]["elements"]
+    assert [leaf for leaf in leaves if leaf != {"type": "text", "text": " "}] == [
+        {"type": "user", "user_id": "U1"},
+        {"type": "usergroup", "usergroup_id": "S1"},
+        {"type": "channel", "channel_id": "C1"},
+        {"type": "date", "timestamp": 5, "format": "{time}", "fallback": "noon"},
+        {"type": "link", "url": "https://a.example/?x=1&y", "text": "see it"},
+        {"type": "text", "text": " &lt; `x`"},
+    ]
+
+
+def test_retry_carries_the_run() -> None:
+    """X08: what went wrong is said, and one button continues."""
+    blocks = retry_blocks(sentences.gave_up(EVIL), "run-1")
+    accept_message(blocks)
+    assert list(buttons(blocks)) == [("retry", "run-1")]
+
+
+def test_greeting_and_help_name_the_tools_and_the_ai() -> None:
+    """First contact says what it can do and that it is an AI; help lists every tool, escaped."""
+    hello = greeting("UBOT00001", TOOLS)
+    assert "an AI" in hello
+    assert "look up an order" in hello
+    text = help_text(TOOLS)
+    assert "AI" in text
+    assert "• Refund an order" in text
+    assert "• Cancel &lt;an&gt; order" in text

@@ -1,0 +1,262 @@
+"""The Edit modal by hand: each kind of value shown, edited, refused and kept."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, NaiveDatetime
+
+from bot.messages.forms.form import Parsed, read_submission
+from tests.messages.fields_support import (
+    Address,
+    Everything,
+    block,
+    dumped,
+    edited,
+    element,
+    errors,
+    submit,
+    tool_for,
+    typed,
+    view_of,
+)
+
+TOOL = tool_for(Everything, secret=frozenset({"token"}))
+NOW = dumped(Everything(name="Ana"))
+
+
+def test_metadata_holds_no_value() -> None:
+    """The modal carries the call and its revision only, and no secret appears anywhere in it (S15)."""
+    arguments = NOW | {"password": "hunter22"}
+    view = view_of(TOOL, arguments, approve=True)
+    assert json.loads(view["private_metadata"]) == {"call": "call-1", "revision": 3}
+    assert view["callback_id"] == "edit_call"
+    assert "s3cret" not in json.dumps(view)
+    assert "hunter" not in json.dumps(view)
+    assert json.dumps(view, ensure_ascii=False).count("••••••••") == 2
+
+
+@pytest.mark.parametrize("title", ["Refund an order", "A title that is too long for a modal", "<&> <&> <&> <&>", " "])
+def test_any_title_fits(title: str) -> None:
+    """The modal's title is within Slack's 24 characters, as Slack counts them (S03)."""
+    assert view_of(tool_for(Address, title=title), {"city": "x"})["title"]["text"].strip()
+
+
+def test_widgets() -> None:
+    """Each kind has the input that people know for it."""
+    view = view_of(TOOL, NOW)
+    widgets = {b["block_id"][2:]: b["element"]["type"] for b in view["blocks"] if b["type"] == "input"}
+    assert widgets == {
+        "name": "plain_text_input",
+        "note": "plain_text_input",
+        "body": "plain_text_input",
+        "count": "number_input",
+        "big": "plain_text_input",
+        "amount": "number_input",
+        "ratio": "number_input",
+        "yes": "radio_buttons",
+        "maybe": "radio_buttons",
+        "speed": "static_select",
+        "level": "static_select",
+        "day": "datepicker",
+        "at": "datetimepicker",
+        "clock": "timepicker",
+        "email": "email_text_input",
+        "link": "url_text_input",
+        "tags": "plain_text_input",
+        "labels": "plain_text_input",
+        "address.city": "plain_text_input",
+        "address.zip_code": "plain_text_input",
+        "address.country": "static_select",
+        "other": "radio_buttons",
+        "other.city": "plain_text_input",
+        "other.zip_code": "plain_text_input",
+        "other.country": "static_select",
+        "lines": "plain_text_input",
+        "extra": "plain_text_input",
+        "either": "plain_text_input",
+    }
+
+
+def test_untouched_changes_nothing() -> None:
+    """An edit that changes nothing is no edit, down to microseconds and zones (B14)."""
+    assert submit(TOOL, NOW) == Parsed(NOW, changed=False, approve=False)
+
+
+@pytest.mark.parametrize(
+    ("entered", "changes"),
+    [
+        ({"name": "Ben"}, {"name": "Ben"}),
+        ({"name": " two\nlines "}, {"name": " two\nlines "}),
+        ({"name": None}, {"name": ""}),
+        ({"count": "007"}, {"count": 7}),
+        ({"count": "1"}, {}),
+        ({"big": str(2**61 + 1)}, {"big": 2**61 + 1}),
+        ({"amount": "40.0"}, {}),
+        ({"amount": "0.10000000000000000001"}, {"amount": "0.10000000000000000001"}),
+        ({"ratio": "0.25"}, {"ratio": 0.25}),
+        ({"yes": "yes"}, {"yes": True}),
+        ({"maybe": "no"}, {"maybe": False}),
+        ({"speed": "fast & furious"}, {"speed": "fast & furious"}),
+        ({"level": "2"}, {"level": 2}),
+        ({"level": "x"}, {"level": "x"}),
+        ({"day": "2027-01-01"}, {"day": "2027-01-01"}),
+        ({"clock": "10:30"}, {}),
+        ({"clock": "10:31"}, {"clock": "10:31:00"}),
+        ({"email": "ben@EXAMPLE.com"}, {"email": "ben@example.com"}),
+        ({"link": "https://EXAMPLE.com/a"}, {}),
+        ({"link": "https://example.org"}, {"link": "https://example.org/"}),
+        ({"tags": "a\n\n  b \r\n"}, {"tags": ["a", "b"]}),
+        ({"tags": "[]"}, {"tags": ["[]"]}),
+        ({"labels": "[]"}, {"labels": []}),
+        ({"address__city": "Bonn"}, {"address.city": "Bonn"}),
+        ({"address__country": "FR"}, {"address.country": "FR"}),
+        ({"lines": '[{"sku": "a"}]'}, {"lines": [{"sku": "a", "count": 1}]}),
+        ({"extra": '{"n": 1.0, "b": true}'}, {"extra": {"n": 1.0, "b": True}}),
+        ({"extra": " {  } "}, {}),
+        ({"either": '"1"'}, {"either": "1"}),
+    ],
+)
+def test_edit_of_one_value(entered: dict[str, Any], changes: dict[str, Any]) -> None:
+    """An edit changes that value, which keeps its type, and nothing else."""
+    found = edited(TOOL, NOW, **entered)
+    assert found == changes
+    assert [type(value) for value in found.values()] == [type(value) for value in changes.values()]
+
+
+def test_line_ends_are_no_edit() -> None:
+    """Clients send other line ends than they were given; that alone changes nothing (B14)."""
+    assert edited(TOOL, NOW | {"name": "a\r\nb\rc"}, name="a\nb\nc") == {}
+    assert edited(TOOL, NOW | {"name": "a\r\nb"}, name="a\r\nb c") == {"name": "a\nb c"}
+
+
+def test_date_time_keeps_its_zone() -> None:
+    """A picked minute comes in the zone there was; the same minute leaves the seconds alone."""
+    before = datetime.fromisoformat(NOW["at"])
+    same_minute = int(before.timestamp()) // 60 * 60
+    assert edited(TOOL, NOW, at=same_minute) == {}
+    assert edited(TOOL, NOW, at=same_minute + 3600) == {"at": "2026-11-21T11:00:00+02:00"}
+
+
+def test_date_time_without_zone_is_typed() -> None:
+    """A picker means the reader's zone, so a moment without a zone is text; so is one that pickers do not know."""
+
+    class Moments(BaseModel):
+        naive: NaiveDatetime | None = None
+        plain: datetime = datetime(2026, 1, 1, 10)
+        old: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+
+    tool, now = tool_for(Moments), dumped(Moments())
+    view = view_of(tool, now)
+    assert {block(view, f"f:{name}")["element"]["type"] for name in now} == {"plain_text_input"}
+    assert edited(tool, now, naive="2026-02-03T04:05:06") == {"naive": "2026-02-03T04:05:06"}
+    assert errors(tool, now, plain="tomorrow").keys() == {"f:plain"}
+
+
+@pytest.mark.parametrize(
+    ("before", "entered", "after"),
+    [
+        (None, None, None),
+        (None, '""', ""),
+        (None, "x", "x"),
+        ("", '""', ""),
+        ("", None, None),
+        ("x", None, None),
+        ("x", '""', ""),
+        ('""', '""', '""'),
+    ],
+)
+def test_unset_differs_from_empty(before: str | None, entered: str | None, after: str | None) -> None:
+    """An optional text can be unset, empty or filled, and goes from each to each."""
+    parsed = submit(TOOL, NOW | {"note": before}, note=entered)
+    assert isinstance(parsed, Parsed)
+    assert parsed.arguments["note"] == after
+    assert parsed.changed == (before != after)
+
+
+@pytest.mark.parametrize("before", [None, [], ["a"], ["[]"], [""], ["a\nb"], [" a"], ["", "[]"]])
+def test_lists_of_any_strings_survive(before: list[str] | None) -> None:
+    """A list comes back from an untouched input as it was, whatever is in it."""
+    arguments = NOW | {"labels": before}
+    assert edited(TOOL, arguments, name="Ben") == {"name": "Ben"}
+    first = element(TOOL, arguments, "f:labels").get("initial_value")
+    as_lines = {None: None, "[]": [], "a": ["a"]}
+    assert as_lines[first] == before if first in as_lines else json.loads(str(first)) == before
+    assert edited(TOOL, arguments, labels=None) == ({} if before is None else {"labels": None})
+
+
+def test_optional_nested() -> None:
+    """A nested model is set and unset as a whole, and set with the defaults of what is left empty."""
+    assert edited(TOOL, NOW, other="yes", other__city="Bonn") == {
+        "other": None,
+        "other.city": "Bonn",
+        "other.zip_code": None,
+        "other.country": "DE",
+    }
+    there = NOW | {"other": {"city": "Bonn", "zip_code": None, "country": "FR"}}
+    parsed = submit(TOOL, there, other="no", other__city=None)
+    assert isinstance(parsed, Parsed)
+    assert parsed.arguments["other"] is None
+
+
+class Count(BaseModel):
+    """A number, to be nested."""
+
+    number: int = 1
+
+
+class Counted(BaseModel):
+    """May have a number."""
+
+    inner: Count | None = None
+
+
+def test_errors_below_what_is_unset() -> None:
+    """What is wrong in a nested model that is unset by the same edit no longer matters."""
+    tool = tool_for(Counted)
+    there = {"inner": {"number": 3}}
+    state = typed(view_of(tool, there), inner="no", inner__number="1.5")
+    assert read_submission(tool, there, state) == Parsed({"inner": None}, changed=True, approve=False)
+
+
+def test_optional_nested_half_filled() -> None:
+    """What is entered for a model that stays unset is not dropped without a word; what is missing is asked for."""
+    assert errors(TOOL, NOW, other__city="Bonn").keys() == {"f:other"}
+    assert errors(TOOL, NOW, other="yes").keys() == {"f:other.city"}
+
+
+@pytest.mark.parametrize(
+    ("entered", "block_id", "said"),
+    [
+        ({"amount": "0"}, "amount", "greater than 0"),
+        ({"big": "1.5"}, "big", "whole number"),
+        ({"big": "1_000"}, "big", "whole number"),
+        ({"big": None}, "big", "needed"),
+        ({"link": "https://"}, "link", "URL"),
+        ({"address__city": "x", "email": "a@b.c-"}, "email", "email"),
+        ({"lines": '[{"sku": "a"}, {"count": 1}]'}, "lines", "At 2 › sku: A value is needed"),
+        ({"lines": '[{"sku": "a"'}, "lines", "line 1, column 13"),
+        ({"extra": '{"a": 1,\n "a": 2}'}, "extra", '"a" stands twice'),
+        ({"extra": '{"a": NaN}'}, "extra", "NaN"),
+        ({"extra": '{"a": 1e999}'}, "extra", "too large"),
+        ({"extra": '{"a": "\\ud800"}'}, "extra", "cannot be stored"),
+        ({"extra": '{"a": ' + "[" * 1200 + "]" * 1200 + "}"}, "extra", "levels"),
+        ({"extra": '{"a": ' + "[" * 40 + "]" * 40 + "}"}, "extra", "levels"),
+        ({"extra": "[1]"}, "extra", "object"),
+        ({"extra": None}, "extra", "needed"),
+        ({"name": "\ud800"}, "name", "cannot be stored"),
+    ],
+)
+def test_refused_at_its_field(entered: dict[str, Any], block_id: str, said: str) -> None:
+    """What is wrong is said in a sentence at the field where it was entered (B13)."""
+    found = errors(TOOL, NOW, **entered)
+    assert found.keys() == {f"f:{block_id}"}
+    assert said in found[f"f:{block_id}"]
+
+
+def test_several_errors_at_once() -> None:
+    """Each wrong field hears about itself in one go."""
+    assert errors(TOOL, NOW, big="x", extra="{").keys() == {"f:big", "f:extra"}

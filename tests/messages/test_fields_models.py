@@ -1,0 +1,293 @@
+"""The Edit modal over unusual models: rules, secrets, limits, names, and values that fit no input."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    EmailStr,
+    Field,
+    computed_field,
+    field_validator,
+    model_validator,
+)
+
+from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission, values
+from tests.messages.fields_support import (
+    Address,
+    Everything,
+    block,
+    dumped,
+    edited,
+    element,
+    errors,
+    submit,
+    tool_for,
+    typed,
+    view_of,
+)
+
+TOOL = tool_for(Everything, secret=frozenset({"token"}))
+NOW = dumped(Everything(name="Ana"))
+LONG = "x" * 200
+
+
+class Range(BaseModel):
+    """Rules across fields, and one on a field that nobody may edit."""
+
+    fixed: str = "ok"
+    low: int = 1
+    high: int = 2
+    hidden: str = "ok"
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low > self.high:
+            raise ValueError("low must not be above high")
+        return self
+
+    @field_validator("hidden", mode="after")
+    @classmethod
+    def _fits(cls, hidden: str, info: Any) -> str:
+        if info.data.get("high") == 99:
+            raise ValueError(f"{hidden} does not go with 99")
+        return hidden
+
+
+def test_errors_without_an_input_of_their_own() -> None:
+    """A rule of the whole model speaks at the first input, one of a read-only value at the nearest one (B13)."""
+    tool = tool_for(Range, editable=frozenset({"low", "high"}))
+    now = dumped(Range())
+    assert errors(tool, now, low="3") == {"f:low": "Low must not be above high."}
+    assert errors(tool, now, high="99") == {"f:high": "Hidden: Ok does not go with 99."}
+
+
+def test_error_at_a_secret_says_nothing_of_it() -> None:
+    """The words of a validator about a secret are not passed on (S15)."""
+    tool = tool_for(Range, secret=frozenset({"hidden"}))
+    assert errors(tool, dumped(Range(hidden="pass")), high="99") == {"f:high": "Hidden: This is not valid."}
+
+
+def test_read_only_and_secret_values_ignore_the_state() -> None:
+    """A state made up for a value that has no input changes nothing (A05, S15)."""
+    tool = tool_for(Everything, secret=frozenset({"token"}), editable=frozenset({"name", "token"}))
+    forged = {"value": "forged"}
+    state = {
+        "f:token": {"v": forged},
+        "f:note": {"v": forged},
+        "f:nonsense": {"v": forged},
+        "f:name": {"v": {"value": "B"}},
+    }
+    parsed = read_submission(tool, NOW, state)
+    assert isinstance(parsed, Parsed)
+    assert parsed.arguments == NOW | {"name": "B"}
+
+
+def test_secrets_survive_an_edit() -> None:
+    """A secret of either sort is the same after an edit of something else (S15)."""
+    parsed = submit(TOOL, NOW | {"password": "hunter22"}, name="Ben")
+    assert isinstance(parsed, Parsed)
+    assert (parsed.arguments["token"], parsed.arguments["password"]) == ("s3cret-value", "hunter22")
+
+
+def test_save_and_approve_is_a_box_to_tick() -> None:
+    """It is offered only where it may count, starts empty, and is read when ticked."""
+    assert not any(b.get("block_id") == "then" for b in view_of(TOOL, NOW)["blocks"])
+    view = view_of(TOOL, NOW, approve=True)
+    assert "initial_options" not in block(view, "then")["element"]
+    parsed = read_submission(TOOL, NOW, typed(view, then=["approve"], name="Ben"))
+    assert isinstance(parsed, Parsed)
+    assert parsed.approve
+    assert parsed.changed
+
+
+@pytest.mark.parametrize(("size", "sections"), [(2900, 0), (3001, 2), (12_001, 1)])
+def test_too_long_for_an_input(size: int, sections: int) -> None:
+    """What Slack would refuse as a value to start with is shown, in parts or by its length, and kept (S03)."""
+    arguments = NOW | {"name": "y" * size}
+    view = view_of(TOOL, arguments)
+    assert sum("Name (kept as it is" in str(b.get("text", "")) for b in view["blocks"]) == sections
+    shown = "".join(b["text"]["text"] for b in view["blocks"] if b["type"] == "section")
+    assert shown.count("y") >= size or size > 12_000 or not sections
+    assert edited(TOOL, arguments, count="5") == {"count": 5}
+
+
+def test_length_counts_as_slack_counts() -> None:
+    """An ampersand is five characters to Slack, so 700 of them still go into an input and 601 more do not (S03)."""
+    assert any(b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 600})["blocks"])
+    assert not any(b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 601})["blocks"])
+
+
+def test_enormous_models_stay_within_slack() -> None:
+    """More than fits into a modal is named and kept; the modal stays one that Slack takes (S03)."""
+    wide = type("Wide", (BaseModel,), {"__annotations__": {f"field_{n}": str for n in range(130)}})
+    arguments = {f"field_{n}": "😀" * 1400 for n in range(130)}
+    view = view_of(tool_for(wide), arguments, approve=True)
+    assert len(json.dumps(view)) < 250_000
+    assert "Field 129" in json.dumps(view)
+    few = {f"field_{n}": "x" for n in range(130)}
+    assert len(view_of(tool_for(wide), few, approve=True)["blocks"]) == 100
+    assert edited(tool_for(wide), few, field_0="y") == {"field_0": "y"}
+
+
+def test_labels_hints_and_lines() -> None:
+    """Titles, descriptions and lengths of the model are the labels, hints and lengths of the inputs."""
+
+    class Worded(BaseModel):
+        order_id: str = Field(min_length=2, max_length=10)
+        note: str = Field(default="", title="Note for <Ana>", description="Said to & about her", max_length=151)
+
+    view = view_of(tool_for(Worded), {"order_id": "12", "note": ""})
+    order, note = block(view, "f:order_id"), block(view, "f:note")
+    assert (order["label"]["text"], note["label"]["text"]) == ("Order id", "Note for <Ana>")
+    assert "Said to & about her" in note["hint"]["text"]
+    assert (order["element"]["min_length"], order["element"]["max_length"]) == (2, 10)
+    assert (order["optional"], note["optional"]) == (False, True)
+    assert (order["element"]["multiline"], note["element"]["multiline"]) == (False, True)
+    assert element(tool_for(Worded), {"order_id": "z\nz", "note": ""}, "f:order_id")["multiline"]
+    # Four ampersands are twenty characters to Slack, which must not refuse what the model takes.
+    assert "max_length" not in element(tool_for(Worded), {"order_id": "&&&&", "note": ""}, "f:order_id")
+
+
+def test_hidden_characters_are_pointed_out() -> None:
+    """An input cannot show them, so the hint says which there are (S04)."""
+    view = view_of(TOOL, NOW | {"name": "evil\u202etxt.exe\u200b\u200b"})
+    hint = block(view, "f:name")["hint"]["text"]
+    assert "⟨U+202E⟩ × 1" in hint
+    assert "⟨U+200B⟩ × 2" in hint
+
+
+def test_bounds_that_slack_checks_are_never_too_strict() -> None:
+    """Integer bounds are passed on as they are, a decimal's exclusive bound and a rounded one are not."""
+
+    class Bounded(BaseModel):
+        count: int = Field(default=5, gt=0, lt=10)
+        ratio: float = Field(default=0.5, gt=0, le=1)
+        fine: Decimal = Field(default=Decimal("0.1"), le=Decimal("0.12345678901234567890"))
+
+    tool, now = tool_for(Bounded), dumped(Bounded())
+    count = element(tool, now, "f:count")
+    assert (count["min_value"], count["max_value"], count["is_decimal_allowed"]) == ("1", "9", False)
+    ratio = element(tool, now, "f:ratio")
+    assert ("min_value" in ratio, ratio["max_value"]) == (False, "1")
+    assert not {"min_value", "max_value"} & element(tool, now | {"count": 50}, "f:count").keys()
+    assert "max_value" not in element(tool, now, "f:fine")
+
+
+class Aliased(BaseModel):
+    """Other names outside than inside."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    note: str = Field(default="", validation_alias=AliasChoices("n1", "n2"), pattern="^[a-z]*$")
+    order: Annotated[int, Field(alias="orderId", lt=100)]
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated properties
+    @property
+    def double(self) -> int:
+        return self.order * 2
+
+
+@pytest.mark.parametrize("by_alias", [False, True])
+def test_aliases(by_alias: bool) -> None:
+    """Aliased fields are read, validated and blamed by either name; computed ones are left alone."""
+    model = type("Outside", (Aliased,), {"model_config": ConfigDict(serialize_by_alias=by_alias)})
+    tool = tool_for(model)
+    now = dumped(model(orderId=7))
+    assert ("orderId" in now) == by_alias
+    assert edited(tool, now, note="abc") == {"note": "abc"}
+    assert errors(tool, now, note="ABC").keys() == {"f:note"}
+    assert errors(tool, now, order="100").keys() == {"f:order"}
+    assert [value.label for value in values(tool, now)] == ["Note", "Order"]
+
+
+def test_many_options_are_typed() -> None:
+    """Over a hundred options do not fit a menu: the value is typed, and only one that exists is taken (S03)."""
+    many = Enum("many", {f"n{n}": n for n in range(101)})  # type: ignore[misc]  # made on the spot
+
+    class Chosen(BaseModel):
+        few: Literal[LONG + "a", LONG + "b"]  # type: ignore[valid-type]  # too long to tell apart in a menu
+        one: many
+
+    Chosen.model_rebuild(_types_namespace={"many": many})
+    tool = tool_for(Chosen)
+    now = {"few": LONG + "a", "one": 5}
+    assert element(tool, now, "f:one")["type"] == "plain_text_input"
+    assert edited(tool, now, one="100", few=LONG + "b") == {"one": 100, "few": LONG + "b"}
+    assert errors(tool, now, one="101") == {"f:one": "This is not one of the allowed values."}
+
+
+def test_options_that_look_alike() -> None:
+    """Options whose values Slack could not tell apart, or would take for ours, are still told apart."""
+
+    class Alike(BaseModel):
+        sign: Literal["(unset)", "", "b"] | None = None
+        number: Literal[1, "1"] = 1
+        ours: Literal["(unset)", "b"] | None = None
+
+    tool, now = tool_for(Alike), dumped(Alike())
+    assert edited(tool, now, sign="0") == {"sign": "(unset)"}
+    assert edited(tool, now, ours="0") == {"ours": "(unset)"}
+    assert edited(tool, now | {"sign": "b"}, sign="(unset)") == {"sign": None}
+    assert edited(tool, now, number='"1"') == {"number": "1"}
+
+
+class Node(BaseModel):
+    """A model within itself."""
+
+    name: str
+    parent: Node | None = None
+    children: list[Node] = []
+
+    @field_validator("name")
+    @classmethod
+    def _wordy(cls, name: str) -> str:
+        if name == "long":
+            raise ValueError("the reason is this: " + "because " * 40)
+        return name
+
+
+def test_a_model_within_itself() -> None:
+    """Recursion ends after one level, below it is JSON, and errors from down there arrive where they belong (B13)."""
+    tool, now = tool_for(Node), dumped(Node(name="a", parent=Node(name="b")))
+    assert edited(tool, now, parent__name="c")["parent"] == {"name": "c", "parent": None, "children": []}
+    found = errors(tool, now, parent__children='[{"name": "x", "children": [{}]}]', name="long")
+    assert found["f:parent.children"] == "At 1 › children › 1 › name: A value is needed here."
+    assert found["f:name"].startswith("The reason is this: because")
+    assert found["f:name"].endswith("…")
+
+
+def test_values_that_fit_no_widget() -> None:
+    """A value that the input of its kind would not take stands in one that does."""
+
+    class Odd(BaseModel):
+        email: EmailStr = "ü@example.com"
+        anything: Any = None
+        precise: Decimal = Decimal("0.12345678901234567890")
+        when: str = Field(default="soon", json_schema_extra={"format": "date"})
+
+    tool, now = tool_for(Odd), dumped(Odd())
+    assert {element(tool, now, f"f:{name}")["type"] for name in now} == {"plain_text_input"}
+    assert edited(tool, now, anything="[1]") == {"anything": [1]}
+
+
+def test_a_missing_key_stays_missing_until_given() -> None:
+    """Arguments stored before a field was added take the model's default, not an empty value."""
+    tool = tool_for(Address)
+    assert submit(tool, {"city": "Bonn"}) == Parsed({"city": "Bonn"}, changed=False, approve=False)
+    assert edited(tool, {"city": "Bonn"}, city="Berlin") == {"city": "Berlin", "zip_code": None, "country": "DE"}
+
+
+def test_nothing_to_edit_is_no_error() -> None:
+    """A modal without inputs still opens and changes nothing."""
+    tool = tool_for(Address, editable=frozenset())
+    view = edit_modal(tool, {"city": "Bonn"}, call_id="c", revision=1, save_and_approve=False)
+    assert not any(b["type"] == "input" for b in view["blocks"])
+    assert not isinstance(read_submission(tool, {"city": "Bonn"}, {}), FieldErrors)

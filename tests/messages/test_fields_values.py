@@ -1,0 +1,166 @@
+"""Arguments as plain text on cards: what a value reads like, what an edit changed, what nobody may read."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, SecretStr
+
+from bot.messages.forms.form import diff, values
+from bot.messages.views import Value
+from bot.messages.visible import visible
+from tests.messages.fields_support import Address, Everything, dumped, tool_for
+
+TOOL = tool_for(Everything, secret=frozenset({"token"}))
+NOW = dumped(Everything(name="Ana"))
+
+
+def shown(**changes: Any) -> dict[str, str]:
+    """Label -> text of the arguments with these changes."""
+    return {value.label: value.text for value in values(TOOL, NOW | changes)}
+
+
+def test_every_argument_is_there() -> None:
+    """Every field has its line, in the order of the model, a nested one for each of its own."""
+    assert [(value.label, value.text) for value in values(TOOL, NOW)] == [
+        ("Name", "Ana"),
+        ("Note", "—"),
+        ("Body", "(empty)"),
+        ("Count", "1"),
+        ("Big", "1152921504606846976"),
+        ("Amount", "40.00"),
+        ("Ratio", "0.1"),
+        ("Yes", "no"),
+        ("Maybe", "—"),
+        ("Speed", "slow"),
+        ("Level", "—"),
+        ("Day", "2026-11-21"),
+        ("At", "2026-11-21 10:00:05.000123 +02:00"),
+        ("Clock", "10:30:15"),
+        ("Email", "ana@example.com"),
+        ("Link", "https://example.com/a"),
+        ("Tags", "(empty list)"),
+        ("Labels", "—"),
+        ("Address › City", "Berlin"),
+        ("Address › Zip code", "—"),
+        ("Address › Country", "DE"),
+        ("Other", "—"),
+        ("Lines", "(empty list)"),
+        ("Extra", "{}"),
+        ("Either", "1"),
+        ("Token", "••••••••"),
+        ("Password", "••••••••"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("name", " <b>&amp; *x*\n\ty ", " <b>&amp; *x*\n\ty "),
+        ("name", "a\u202eb\u200b\r", "a⟨U+202E⟩b⟨U+200B⟩⟨U+000D⟩"),
+        ("name", "—", '"—"'),
+        ("name", "  ", '"  "'),
+        ("name", "••••••••", '"••••••••"'),
+        ("at", "2026-11-21T10:00:00Z", "2026-11-21 10:00 UTC"),
+        ("at", "2026-11-21T10:00:00", "2026-11-21 10:00 (no time zone)"),
+        ("at", "soon", "soon"),
+        ("clock", "10:30:00+05:30", "10:30 +05:30"),
+        ("tags", ["a", "b"], "a, b"),
+        ("tags", ["a, b", "c"], "a, b\nc"),
+        ("tags", ["x" * 30, "y" * 30], "x" * 30 + "\n" + "y" * 30),
+        ("tags", ["a\nb", "c"], '[\n  "a\\nb",\n  "c"\n]'),
+        ("lines", [{"sku": "\u202e", "count": 1}], '[\n  {\n    "sku": "⟨U+202E⟩",\n    "count": 1\n  }\n]'),
+        ("ratio", 1e300, "1e+300"),
+        ("maybe", True, "yes"),
+    ],
+)
+def test_one_value(field: str, value: Any, text: str) -> None:
+    """Values read plainly, strings exactly as they are, quoted where they look like a sign of ours (S04)."""
+    assert shown(**{field: value})[field.capitalize()] == text
+
+
+def test_diff_tells_what_changed() -> None:
+    """One line for each value that differs, and none for those that do not."""
+    after = NOW | {"amount": "40.01", "address": NOW["address"] | {"city": "Bonn"}, "either": "1"}
+    assert diff(TOOL, NOW, after) == [
+        ("Amount", "40.00", "40.01"),
+        ("Address › City", "Berlin", "Bonn"),
+        ("Either", "1", '"1"'),
+    ]
+    assert diff(TOOL, NOW | {"extra": {"a": 1}}, NOW | {"extra": {"a": True}}) != []
+    assert diff(TOOL, NOW, dict(reversed(NOW.items()))) == []
+    before = {value.label: value.before for value in values(TOOL, after, NOW)}
+    assert {label: text for label, text in before.items() if text is not None} == {
+        "Amount": "40.00",
+        "Address › City": "Berlin",
+        "Either": "1",
+    }
+
+
+def test_diff_of_a_nested_model_set_and_unset() -> None:
+    """Setting an optional model shows its values, unsetting it shows what was lost."""
+    there = NOW | {"other": dumped(Address(city="Bonn"))}
+    assert diff(TOOL, NOW, there) == [
+        ("Other › City", "—", "Bonn"),
+        ("Other › Zip code", "(not given)", "null"),
+        ("Other › Country", "—", "DE"),
+    ]
+    assert diff(TOOL, there, NOW) == [("Other", "City: Bonn\nZip code: —\nCountry: DE", "—")]
+    assert Value("Other", "—", "City: Bonn\nZip code: —\nCountry: DE") in values(TOOL, NOW, there)
+
+
+class Login(BaseModel):
+    """A secret one level down."""
+
+    user: str
+    password: SecretStr
+
+
+class Deep(BaseModel):
+    """Secrets that inputs of their own do not reach."""
+
+    one: Login | None = None
+    many: list[Login] = []
+
+
+def test_secrets_are_masked_wherever_they_are() -> None:
+    """Nested, in lists, before and after a change: no secret is in any text (S15)."""
+    tool = tool_for(Deep)
+    login = {"user": "ana", "password": "hunter22"}
+    other = {"user": "ana", "password": "hunter33"}
+    before, after = {"one": login, "many": [login]}, {"one": other, "many": []}
+    texts = str([values(tool, before), values(tool, after, before), diff(tool, before, after)])
+    assert "hunter" not in texts
+    assert [value.text for value in values(tool, before)] == ["ana", "••••••••", "••••••••"]
+    assert "hunter" not in str(
+        [diff(tool, before, {"one": None, "many": []}), diff(tool, {"one": None, "many": []}, after)]
+    )
+    assert [label for label, _, _ in diff(tool, before, after)] == ["One › Password", "Many"]
+
+
+def test_a_key_the_model_lacks_is_shown() -> None:
+    """What is in the arguments is on the card, also when the model no longer knows it."""
+    assert shown(left_over=[1])["Left over"] == "1"
+    assert diff(TOOL, NOW | {"left_over": 1}, NOW) == [("Left over", "1", "—")]
+
+
+@given(st.text())
+def test_visible_leaves_nothing_hidden(text: str) -> None:
+    """No control or format character is left but newline and tab, and the rest is unchanged (S04)."""
+    seen = visible(text)
+    assert not [char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"]
+    rest = [char for char in text if unicodedata.category(char)[0] not in "CZ" and visible(char) == char]
+    kept = iter(seen)
+    assert all(char in kept for char in rest)
+
+
+@pytest.mark.parametrize(
+    "point", [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0x200B, 0x2010), 0x2060, 0xFEFF]
+)
+def test_visible_names_the_well_known(point: int) -> None:
+    """Direction marks and zero-width characters are written out (S04)."""
+    assert visible(f"a{chr(point)}b") == f"a⟨U+{point:04X}⟩b"

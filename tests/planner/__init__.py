@@ -1,1 +1,0 @@
-"""The offline stand-in planner, driven by the real OpenAI client."""

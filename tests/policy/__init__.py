@@ -1,0 +1,1 @@
+"""Policy: gates, rules, conditions, who may decide."""

@@ -1,0 +1,234 @@
+"""The policies of the documentation: each says what the sentences around it claim."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.policy.conditions.condition import NAMES, Condition
+from bot.policy.evaluate import Policy, parse
+from bot.policy.facts import Facts, Spent
+from bot.policy.gates import Allow, Approvers, Ask, Deny
+
+PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
+MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin
+SPENT, COUNT = Spent("refund_order", "amount", 86_400), Spent("refund_order", "", 86_400)
+EFFECTS = {
+    "refund_order": "write", "cancel_order": "destructive", "look_up_order": "read", "change_address": "write",
+    "query": "read", "change": "destructive", "invite": "write", "post_message": "write", "schedule_message": "write",
+}  # fmt: skip
+
+
+def recipes() -> dict[str, str]:
+    """The TOML of each part of the cookbook, by its title."""
+    cookbook = PAGE.partition("\n## Cookbook\n")[2].partition("\n## ")[0]
+    parts = re.split(r"^### (.+)\n", cookbook, flags=re.M)[1:]
+    found = {}
+    for title, text in zip(parts[::2], parts[1::2], strict=True):
+        [found[title]] = re.findall(r"^```toml\n(.*?)^```$", text, re.S | re.M)
+    return found
+
+
+RECIPES = recipes()
+Judge = Callable[..., Allow | Ask | Deny]
+
+
+def policy(title: str) -> Policy:
+    """That recipe, read as a bot with databases reads it."""
+    return parse(RECIPES[title], title).model_copy(update={"asking": frozenset({"query"})})
+
+
+def judge(title: str) -> Judge:
+    """Asks that recipe about a call by Ben in #support at noon, of a day on which nothing was refunded."""
+    read = policy(title)
+
+    def gate(tool: str, **known: Any) -> Allow | Ask | Deny:
+        facts: dict[str, Any] = {
+            "tool": tool, "effect": EFFECTS[tool], "requester": "UBEN", "channel": "C0SUPPORT", "now": MONDAY,
+            "channels": {"#support": "C0SUPPORT"}, "spent": {SPENT: Decimal(0), COUNT: Decimal(0)},
+        }  # fmt: skip
+        more = {key: known.pop(key) for key in tuple(known) if key in Facts.__dataclass_fields__}
+        return read.gate(Facts(**{**facts, "args": known, **more}))
+
+    return gate
+
+
+def who(gate: Allow | Ask | Deny) -> Approvers:
+    """Whom it asks, in all stages."""
+    assert isinstance(gate, Ask)
+    return gate.approvers
+
+
+def test_there_are_ten() -> None:
+    """The cookbook has ten policies, and each has its own test below, named like it."""
+    assert len(RECIPES) == 10
+    assert [title for title in RECIPES if f"test_{title.lower().replace(' ', '_')}" not in globals()] == []
+
+
+def test_refunds_with_a_daily_limit() -> None:
+    """Small ones run, larger ones ask the leads, and finance decides above 500 a day, to the cent."""
+    gate = judge("Refunds with a daily limit")
+    assert gate("refund_order", amount=Decimal("50.00")).verdict == "allow"
+    assert who(gate("refund_order", amount=Decimal("50.01"))).groups == ("shop-leads",)
+    full = {SPENT: Decimal("460.00")}
+    assert gate("refund_order", amount=Decimal("40.00"), spent=full).verdict == "allow"
+    over = gate("refund_order", amount=Decimal("40.01"), spent=full)
+    assert who(over).groups == ("finance",)
+    assert isinstance(over, Ask)
+    assert over.deadline == 4 * 3600
+    assert who(gate("refund_order", amount=Decimal("0.01"), spent={SPENT: None})).groups == ("finance",)
+
+
+def test_the_production_database() -> None:
+    """Nothing at weekends in Berlin's time, two people on other days, questions as it says."""
+    gate = judge("The production database")
+    changing = gate("change", database="production", sql="…")
+    assert isinstance(changing, Ask)
+    assert (changing.stages[0].quorum, changing.approvers.groups) == (2, ("database",))
+    assert (changing.editors, changing.deadline) == ("approvers", 1800)
+    friday_night, sunday_night = datetime(2026, 3, 6, 23, 30, tzinfo=UTC), datetime(2026, 3, 8, 23, 30, tzinfo=UTC)
+    assert gate("change", database="production", now=friday_night) == Deny(
+        rule="weekend", reason="Production is not changed at the weekend."
+    )
+    assert gate("change", database="production", now=sunday_night).verdict == "ask"  # it is Monday there
+    assert gate("change", database="production", now=None).verdict == "deny"
+    assert gate("query", database="shop").verdict == "allow"
+    asked = gate("query", database="production")
+    assert (who(asked).groups, isinstance(asked, Ask) and asked.stages[0].quorum) == (("database",), 1)
+    assert gate("query").verdict == "ask"
+
+
+def test_access_to_a_channel() -> None:
+    """Members let people into open channels; any other name goes to the office, many people to two of it."""
+    gate = judge("Access to a channel")
+    assert who(gate("invite", args={"channel": "#general", "people": ["dan"]})).channel
+    for name in ("#board", "C0GENERAL", "General", "#general "):
+        asked = gate("invite", args={"channel": name, "people": ["dan"]})
+        assert (who(asked).groups, who(asked).channel) == (("office",), False)
+    many = gate("invite", args={"channel": "#general", "people": list("abcdef")})
+    assert isinstance(many, Ask)
+    assert (many.approvers.groups, many.stages[0].quorum) == (("office",), 2)
+    assert who(gate("invite", args={"channel": "#general", "people": list("abcde")})).channel
+
+
+def test_announcements() -> None:
+    """Members for their own channel, the communications team for the others, and nobody calls everyone."""
+    gate = judge("Announcements")
+    ours = gate("post_message", args={"channel": "#support", "text": "We open at nine."})
+    assert isinstance(ours, Ask)
+    assert (ours.approvers.channel, ours.deadline) == (True, 1800)
+    assert ours == gate("schedule_message", args={"channel": "support", "text": "We open at nine."})
+    elsewhere = gate("post_message", args={"channel": "#general", "text": "News"})
+    assert isinstance(elsewhere, Ask)
+    assert (elsewhere.approvers.groups, elsewhere.post_to, elsewhere.reminders) == (("comms",), "#comms", (3600,))
+    from_elsewhere = gate("post_message", channel="C0GENERAL", args={"channel": "#support", "text": "Hi"})
+    assert who(from_elsewhere).groups == ("comms",)
+    for text in ("Hi @channel", "<!here> now", "@Everyone!"):
+        assert gate("post_message", args={"channel": "#support", "text": text}).verdict == "deny"
+
+
+def test_four_eyes() -> None:
+    """A second person for every change, two for what cannot be undone; never who asked or edited."""
+    gate = judge("Four eyes")
+    change, final = gate("refund_order", amount=5), gate("cancel_order")
+    assert isinstance(change, Ask)
+    assert isinstance(final, Ask)
+    assert (change.people, final.people) == (1, 2)
+    for each in (change, final):
+        assert (each.approvers.channel, each.self_approval, each.editor_counts) == (True, False, False)
+    assert gate("look_up_order").verdict == "allow"
+
+
+def test_two_stages() -> None:
+    """First the leads, then finance, in direct messages, with a reminder after a day."""
+    gate = judge("Two stages")("cancel_order")
+    assert isinstance(gate, Ask)
+    assert [stage.approvers.groups for stage in gate.stages] == [("shop-leads",), ("finance",)]
+    assert (gate.post_to, gate.reminders, gate.deadline, gate.veto) == ("approvers", (86_400,), 2 * 86_400, 1)
+    assert who(judge("Two stages")("refund_order")).groups == ("shop-leads",)
+
+
+@pytest.mark.parametrize(
+    ("hour", "night"), [(18, False), (19, True), (23, True), (0, True), (5, True), (6, False), (12, False)]
+)
+def test_escalation_at_night(hour: int, night: bool) -> None:
+    """By night whoever is on call, then the managers too; hours are Berlin's, one ahead of UTC in winter."""
+    gate = judge("Escalation at night")("refund_order", now=MONDAY.replace(hour=hour))
+    assert isinstance(gate, Ask)
+    assert gate.approvers.groups == (("on-call",) if night else ("shop-leads",))
+    if night:
+        assert (gate.moments(), gate.deadline) == ([600, 1800], 5400)
+        assert gate.escalation[0].approvers.groups == ("managers",)
+
+
+def test_contractors() -> None:
+    """Staff go on unasked, contractors are asked or refused; without knowing who is one, everybody is."""
+    gate = judge("Contractors")
+    staff, contractor = {"contractors": frozenset({"UDAN"})}, {"contractors": frozenset({"UBEN"})}
+    for known, expected in ((staff, ("allow", "allow", "ask")), (contractor, ("ask", "ask", "deny"))):
+        tools = ("refund_order", "change_address", "cancel_order")
+        assert tuple(gate(tool, groups=known).verdict for tool in tools) == expected
+    fifth, sixth = {COUNT: Decimal(4)}, {COUNT: Decimal(5)}
+    assert gate("refund_order", groups=contractor, spent=fifth).verdict == "ask"
+    assert gate("refund_order", groups=contractor, spent=sixth).verdict == "deny"
+    assert gate("refund_order", groups=staff, spent=sixth).verdict == "allow"
+    lost: dict[str, Any] = {"contractors": None}
+    assert gate("cancel_order", groups=lost).verdict == "deny"
+    assert gate("refund_order", groups=lost).verdict == "ask"
+    assert gate("refund_order", groups=lost, spent=sixth).verdict == "deny"
+
+
+def test_a_team_of_one() -> None:
+    """Who asks is the approver, in a direct message; ten minutes for what cannot be undone."""
+    gate = judge("A team of one")
+    change, final = gate("refund_order"), gate("cancel_order")
+    assert isinstance(change, Ask)
+    assert isinstance(final, Ask)
+    assert (change.deadline, final.deadline) == (3600, 600)
+    for each in (change, final):
+        assert (each.approvers, each.post_to) == (Approvers(requester=True), "approvers")
+
+
+def test_a_paused_tool() -> None:
+    """Refunds are denied, small ones too; everything else is as before."""
+    gate = judge("A paused tool")
+    denied = gate("refund_order", amount=5)
+    assert isinstance(denied, Deny)
+    assert denied.reason.startswith("Refunds are paused")
+    assert who(gate("cancel_order")).groups == ("shop-leads",)
+
+
+def test_the_conditions_of_the_page() -> None:
+    """Every condition shown can be read, and every name a condition knows is explained."""
+    [block] = re.findall(r"^```cel\n(.*?)^```$", PAGE, re.S | re.M)
+    sources = block.splitlines()
+    assert len(sources) >= 8
+    for source in sources:
+        Condition(source)
+    section = PAGE.partition("\n## Conditions\n")[2].partition("\n## ")[0]
+    assert [name for name in NAMES if f"`{name}" not in section] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("0.1 + 0.2 == 0.3", True), ("7 / 2 == 3.5", True), ('"100" > 5', None), ("args.note > 5", None),
+        ("args.nope || true", None), ("true || args.nope", True), ("has(args.note) && args.note != null", False),
+        ("args.amount", None), ("now.getDayOfWeek() == 1", True), ("now.getMonth() == 2", True),
+    ],
+)  # fmt: skip
+def test_what_the_page_says_of_conditions(source: str, expected: bool | None) -> None:
+    """The claims about numbers, kinds, order and time, tried; None stands for no answer."""
+    facts = Facts(tool="x", effect="write", requester="U1", args={"note": None, "amount": 5}, now=MONDAY)
+    condition = Condition(source)
+    if expected is None:
+        with pytest.raises(ValueError, match="could not be told"):
+            condition.holds(facts)
+    else:
+        assert condition.holds(facts) is expected

@@ -1,0 +1,1 @@
+"""Blocks and views as the local Slack checks them."""

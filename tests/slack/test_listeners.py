@@ -1,0 +1,168 @@
+"""Payloads as inbox rows: what is stored, and what makes two deliveries one."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.slack.listeners import DIALOGS, read
+from bot.slack.thread import said
+from storage.models import Delivery
+
+TEAM = "T0SANDBOX"
+FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "bolt_payloads.json"
+Json = dict[str, Any]
+
+
+def event(kind: str = "message", event_id: str = "Ev1", team: str = TEAM, **fields: Any) -> Json:
+    """An event as Slack delivers it."""
+    inner = {"type": kind, "user": "UBEN00001", "channel": "C0SUPPORT", "ts": "100.1", "text": "hi", **fields}
+    return {"type": "event_callback", "team_id": team, "event_id": event_id, "event": inner}
+
+
+def action(**fields: Any) -> Json:
+    """A click on a button of a card in a thread."""
+    button = {"action_id": "approve", "block_id": "b", "value": "call:1", "action_ts": "200.1"}
+    return {
+        "type": "block_actions", "team": {"id": TEAM}, "user": {"id": "UANA00001", "team_id": TEAM},
+        "channel": {"id": "C0SUPPORT"}, "message": {"ts": "100.2", "thread_ts": "100.1"}, "trigger_id": "t1",
+        "container": {"type": "message", "channel_id": "C0SUPPORT", "message_ts": "100.2"},
+        "actions": [button | fields],
+    }  # fmt: skip
+
+
+def row(body: Json) -> Delivery:
+    """The payload as a row; it must be one."""
+    found = read(body, TEAM)
+    assert found is not None
+    return found
+
+
+def test_a_message() -> None:
+    """X03: a message is one thing by its place and Slack time, whatever number its delivery bears."""
+    first, again = row(event()), row(event(event_id="Ev2"))
+    assert (first.kind, first.team, first.user, first.channel) == ("message", TEAM, "UBEN00001", "C0SUPPORT")
+    assert (first.thread_ts, json.loads(first.body)["event"]["text"]) == ("100.1", "hi")
+    assert first.key == again.key
+    others = [event(ts="100.2"), event(channel="C0GENERAL"), event(team="T0OTHERCO")]
+    assert len({first.key, *(row(each).key for each in others)}) == 4
+
+
+def test_half_a_surrogate_pair() -> None:
+    """S04: text that is no valid Unicode is stored as it came, and goes on to the model without the broken half."""
+    found = row(event(text="broken \ud83d heart"))
+    assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
+    assert said(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
+
+
+@pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])
+def test_a_mention_comes_twice(subtype: str | None) -> None:
+    """X03: the mention and the message of one text are one request, also with a file or when sent to the channel."""
+    extra = {"subtype": subtype} if subtype else {}
+    assert row(event("app_mention", "Ev1")).key == row(event("message", "Ev2", **extra)).key
+
+
+@pytest.mark.parametrize("subtype", ["message_changed", "message_deleted", "channel_join", "bot_message"])
+def test_what_happens_to_a_message_is_another_delivery(subtype: str) -> None:
+    """X03: an edit or a deletion has the key of its event, so that it hides no message; its redelivery is the same."""
+    changed = row(event(subtype=subtype))
+    assert changed.key != row(event()).key
+    assert changed.key == row(event(subtype=subtype)).key
+    assert changed.key != row(event(subtype=subtype, event_id="Ev2")).key
+
+
+def test_a_reply_belongs_to_its_thread() -> None:
+    """A reply's thread is its parent's; a message outside one begins its own."""
+    assert row(event(thread_ts="90.1")).thread_ts == "90.1"
+    assert row(event()).thread_ts == "100.1"
+
+
+def test_events_that_are_no_messages() -> None:
+    """X03: other events are kept by the id of their event, and odd shapes of user and channel are understood."""
+    changed = row(event("user_change", user={"id": "UANA00001", "deleted": True}))
+    assert (changed.kind, changed.user, changed.key) == ("event", "UANA00001", "event:Ev1")
+    created = row(event("channel_rename", channel={"id": "C1", "name": "new"}))
+    assert (created.kind, created.channel) == ("event", "C1")
+    bare = row({"type": "event_callback", "team_id": TEAM, "event_id": "Ev9", "event": {"type": "tokens_revoked"}})
+    assert (bare.key, bare.user, bare.channel, bare.thread_ts) == ("event:Ev9", "", "", "")
+
+
+def test_a_click() -> None:
+    """X03: the same click delivered again, with another trigger, is the same; a second click is another."""
+    first = row(action())
+    assert (first.kind, first.team, first.user, first.channel) == ("action", TEAM, "UANA00001", "C0SUPPORT")
+    assert first.thread_ts == "100.1"
+    again = action() | {"trigger_id": "t2", "response_url": "https://hooks.slack.test/2"}
+    assert row(again).key == first.key
+    assert row(action(action_ts="200.2")).key != first.key
+
+
+CHANGES: dict[str, Callable[[Json], object]] = {
+    "person": lambda body: body["user"].update(id="UCLEO0001"),
+    "button": lambda body: body["actions"][0].update(action_id="approve_all"),
+    "value": lambda body: body["actions"][0].update(value="call:2"),
+    "card": lambda body: body["container"].update(message_ts="100.3"),
+    "channel": lambda body: body["container"].update(channel_id="C0FINANCE"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_other_clicks_are_other_deliveries(what: str) -> None:
+    """X01, X02: a click by somebody else, on another button, value or card, in the same moment, is another one."""
+    changed = action()
+    CHANGES[what](changed)
+    assert row(changed).key != row(action()).key
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_what_opens_a_dialog_is_not_stored(name: str) -> None:
+    """S02: a click that only opens a dialog leaves no row, and neither does a submission before it was checked."""
+    assert read(action(action_id=name), TEAM) is None
+    assert read({"type": "view_submission", "view": {}}, TEAM) is None
+    assert read({"type": "view_closed", "view": {}}, TEAM) is None
+    assert read({"type": "shortcut"}, TEAM) is None
+    assert read({}, TEAM) is None
+
+
+def test_another_workspace_is_told_apart() -> None:
+    """A04: a delivery names the workspace it came from, never the one that it came to."""
+    assert row(event(team="T0OTHERCO")).team == "T0OTHERCO"
+    assert row(action() | {"team": {"id": "T0OTHERCO"}}).team == "T0OTHERCO"
+    without = action() | {"team": None}
+    without["user"]["team_id"] = "T0OTHERCO"
+    assert row(without).team == "T0OTHERCO"
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_no_value_looks_like_another_key(left: str, right: str) -> None:
+    """A05: whatever a button's value holds, two clicks have one key exactly when their values are one."""
+    assert (row(action(value=left)).key == row(action(value=right)).key) == (left == right)
+
+
+@pytest.mark.skipif(not FIXTURES.is_file(), reason="the recorded payloads are not beside the project")
+def test_recorded_payloads() -> None:
+    """X03: every payload that Slack is known to send is read without error, to the same key twice, with its words."""
+    kinds = set()
+    for name, body in json.loads(FIXTURES.read_text()).items():
+        before = copy.deepcopy(body)
+        if "event" in body and "event_id" not in body:
+            continue  # an excerpt
+        found = read(body, TEAM)
+        assert body == before, name
+        if found is None:
+            assert body["type"] not in ("event_callback", "block_actions"), name
+            continue
+        again = read(body, TEAM)
+        assert again is not None
+        assert found.key == again.key, name
+        assert json.loads(found.body) == body, name
+        assert found.team == (body["team_id"] if "team_id" in body else body.get("team", {}).get("id", "")), name
+        kinds.add(found.kind)
+    assert kinds == {"message", "event", "action"}
