@@ -1,4 +1,7 @@
-"""The command line: `python -m bench`, measures everything and prints a table, then JSON. Some minutes; see --quick."""
+"""The command line: `python -m bench`, measures everything and prints a table, then JSON.
+
+Some minutes; see --quick.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,30 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in `argv` (sys.argv without the name, when None); 0, whatever the figures are."""
-    parser = argparse.ArgumentParser("python -m bench", description="What Countersign costs on this machine.")
-    parser.add_argument("--only", action="append", choices=list(MEASUREMENTS), help="this measurement; repeatable")
-    parser.add_argument("--quick", action="store_true", help="small numbers, few rounds: to try it out, no figures")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the JSON there instead of printing it")
-    parser.add_argument("--folder", type=Path, default=ROOT / "var", help="on the disk to measure (default: var/ here)")
-    parser.add_argument("--update-docs", action="store_true", help="also write the table into docs/performance.md")
+    """Run the command in `argv` (sys.argv without the name, when None); 0, whatever the figures
+    are.
+    """
+    parser = argparse.ArgumentParser(
+        "python -m bench", description="What Countersign costs on this machine."
+    )
+    parser.add_argument(
+        "--only", action="append", choices=list(MEASUREMENTS), help="this measurement; repeatable"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers, few rounds: to try it out, no figures"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the JSON there instead of printing it"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / "var",
+        help="on the disk to measure (default: var/ here)",
+    )
+    parser.add_argument(
+        "--update-docs", action="store_true", help="also write the table into docs/performance.md"
+    )
     arguments = parser.parse_args(argv)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     others = report.Others()
@@ -40,7 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             began = time.monotonic()
             found = list(MEASUREMENTS[name](Setup(Path(folder), arguments.quick)))
             figures += found
-            how = f"{len(found)} figures" if found else "left out: Chromium and chromedriver are not installed"
+            how = (
+                f"{len(found)} figures"
+                if found
+                else "left out: Chromium and chromedriver are not installed"
+            )
             sys.stderr.write(f"{name}: {how}, {time.monotonic() - began:.0f} s\n")
     about = report.machine(arguments.folder, others)
     sys.stdout.write(report.text(about, figures) + "\n")

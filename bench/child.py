@@ -1,8 +1,9 @@
-"""The bot as a process of its own, as it is measured: `python -m bench.child`, with settings from the environment.
+"""The bot as a process of its own, as it is measured: `python -m bench.child`, with settings from
+the environment.
 
-It writes one JSON line when it is ready and one for each command it reads: `report` (what happened since the start),
-`ticks N` (how long N idle ticks took), anything else ends it. Moments are `time.monotonic()`, which
-processes share.
+It writes one JSON line when it is ready and one for each command it reads: `report` (what happened
+since the start), `ticks N` (how long N idle ticks took), anything else ends it. Moments are
+`time.monotonic()`, which processes share.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Any
 
 BORN = time.monotonic()
 
-from bench.commits import Commits  # noqa: E402 - the moment above comes before the imports, whose time it tells
-from bench.offline import Note  # noqa: E402 - as above
-from bot.app import App, build  # noqa: E402 - as above
-from bot.clock import SystemClock  # noqa: E402 - as above
-from bot.startup import read  # noqa: E402 - as above
-from bot.tools import Effect, ToolContext, tool  # noqa: E402 - as above
+from bench.commits import Commits
+from bench.offline import Note
+from bot.app import App, build
+from bot.clock import SystemClock
+from bot.startup import read
+from bot.tools import Effect, ToolContext, tool
 
 IMPORTED = time.monotonic()
 starts: dict[str, float] = {}  # a call's text -> when its tool was entered
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
-def note_asked(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
+def note_asked(args: Note, context: ToolContext) -> str:
     """Notes when it was entered."""
     starts[args.text] = time.monotonic()
     return "noted"

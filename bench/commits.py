@@ -48,13 +48,19 @@ class Commits:
         self._commit(connection)
         durable = self._local.__dict__.pop("durable", None)
         if durable is not None:
-            self.spans.append(Span(began, time.monotonic(), durable, threading.current_thread().name))
+            self.spans.append(
+                Span(began, time.monotonic(), durable, threading.current_thread().name)
+            )
 
 
 def within(spans: Iterable[Span], began: float, ended: float) -> float:
-    """Seconds between two moments in which some commit was under way that Slack's news did not cause; overlaps once."""
+    """Seconds between two moments in which some commit was under way that Slack's news did not
+    cause; overlaps once.
+    """
     total, last = 0.0, began
-    for start, end in sorted((span.began, span.ended) for span in spans if not span.thread.startswith(OUTBOX)):
+    for start, end in sorted(
+        (span.began, span.ended) for span in spans if not span.thread.startswith(OUTBOX)
+    ):
         start, end = max(start, last), min(end, ended)
         if end > start:
             total, last = total + end - start, end

@@ -1,4 +1,7 @@
-"""A figure: one number with its unit and aim, and how a list of them is printed. Pure: it measures nothing."""
+"""A figure: one number with its unit and aim, and how a list of them is printed.
+
+Pure: it measures nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ class Figure:
     value: float
     unit: str  # ms | × | bytes | MB | s | /s | count
     aim: float | None = None  # the most it should be
-    spread: tuple[float, float] | None = None  # the smallest and the largest of the rounds whose median `value` is
+    # the smallest and the largest of the rounds whose median `value` is
+    spread: tuple[float, float] | None = None
 
     @property
     def met(self) -> bool | None:
@@ -47,7 +51,9 @@ class Setup:
 Measurement = Callable[[Setup], Iterable[Figure]]
 
 
-def of_rounds(name: str, what: str, rounds: Sequence[float], unit: str, aim: float | None = None) -> Figure:
+def of_rounds(
+    name: str, what: str, rounds: Sequence[float], unit: str, aim: float | None = None
+) -> Figure:
     """The median of several rounds as a Figure, with their spread."""
     return Figure(name, what, statistics.median(rounds), unit, aim, (min(rounds), max(rounds)))
 
@@ -66,7 +72,11 @@ def written(value: float, unit: str) -> str:
 
 
 def _cells(figure: Figure) -> tuple[str, str, str, str]:
-    spread = f"{written(figure.spread[0], '')} – {written(figure.spread[1], '')}" if figure.spread else ""
+    spread = (
+        f"{written(figure.spread[0], '')} – {written(figure.spread[1], '')}"
+        if figure.spread
+        else ""
+    )
     aim = "" if figure.aim is None else f"≤ {written(figure.aim, figure.unit)}"
     verdict = {None: "", True: " ✓", False: " ✗"}[figure.met]
     return figure.what, written(figure.value, figure.unit), spread, aim + verdict
@@ -80,7 +90,8 @@ def table(figures: Sequence[Figure]) -> str:
     rows = [HEAD, *map(_cells, figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in rows
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)

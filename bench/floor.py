@@ -1,6 +1,8 @@
-"""The floor: what one durable commit of one small row costs here, through raw sqlite3 and through SQLModel.
+"""The floor: what one durable commit of one small row costs here, through raw sqlite3 and through
+SQLModel.
 
-Both as Countersign commits: WAL and synchronous=FULL, so that a commit has reached the disk when it returns.
+Both as Countersign commits: WAL and synchronous=FULL, so that a commit has reached the disk when it
+returns.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ class Note(SQLModel, table=True):
 
 
 class Floor:
-    """Two databases in `folder`, kept open; each method commits one row and returns the seconds it took."""
+    """Two databases in `folder`, kept open.
+
+    Each method commits one row and returns the seconds it took.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._raw = sqlite3.connect(folder / "raw.db", isolation_level=None)
@@ -72,7 +77,16 @@ def measure(setup: Setup) -> Iterator[Figure]:
     """One durable commit, both ways, taken in turns."""
     floor = Floor(setup.new("floor"))
     typical(floor.raw), typical(floor.sqlmodel)  # the first ones make caches
-    rounds = [(typical(floor.raw), typical(floor.sqlmodel)) for _ in range(3 if setup.quick else 15)]
+    rounds = [
+        (typical(floor.raw), typical(floor.sqlmodel)) for _ in range(3 if setup.quick else 15)
+    ]
     floor.close()
-    yield of_rounds("floor.raw", "one durable commit, raw sqlite3", [raw * 1000 for raw, _ in rounds], "ms")
-    yield of_rounds("floor.sqlmodel", "one durable commit, SQLModel", [model * 1000 for _, model in rounds], "ms")
+    yield of_rounds(
+        "floor.raw", "one durable commit, raw sqlite3", [raw * 1000 for raw, _ in rounds], "ms"
+    )
+    yield of_rounds(
+        "floor.sqlmodel",
+        "one durable commit, SQLModel",
+        [model * 1000 for _, model in rounds],
+        "ms",
+    )

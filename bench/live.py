@@ -1,5 +1,6 @@
-"""The whole product with its wire: a local Slack and a stub model in this process, the real bot (Bolt, Socket Mode, the
-OpenAI client) in another, so that the two do not wait for each other's interpreter.
+"""The whole product with its wire: a local Slack and a stub model in this process, the real bot
+(Bolt, Socket Mode, the OpenAI client) in another, so that the two do not wait for each other's
+interpreter.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def seed(people: int) -> Seed:
     ben = Person("ben", "UBEN00001", "Ben Okafor")
     crew = [Person(f"p{number}", f"UP{number:07}", f"Person {number}") for number in range(people)]
     ids = [person.id for person in crew]
-    channels = [Channel(f"C{n:08}", f"orders-{n}", members=[ben.id, *ids, BOT_USER]) for n in range(CHANNELS)]
+    channels = [
+        Channel(f"C{n:08}", f"orders-{n}", members=[ben.id, *ids, BOT_USER])
+        for n in range(CHANNELS)
+    ]
     return Seed([ben, *crew], channels, [Group("S0CREW", "crew", "Crew", ids)])
 
 
@@ -58,7 +62,12 @@ class Live:
         self.planner.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.stop()
         self.planner.stop()
         self.slack.stop()
@@ -82,7 +91,7 @@ class Live:
         began = time.monotonic()
         command = [sys.executable, "-m", "bench.child"]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own
+            self._process = subprocess.Popen(
                 command,
                 cwd=self.folder,
                 env=environ,
@@ -123,7 +132,9 @@ class Live:
         """Ben asks for a note, in one channel after the other."""
         self._asked += 1
         channel, text = f"C{self._asked % CHANNELS:08}", f"n{self._asked}"
-        return Story(self, channel, self.slack.person("ben").say(channel, f"@bot note {text}"), text)
+        return Story(
+            self, channel, self.slack.person("ben").say(channel, f"@bot note {text}"), text
+        )
 
     def wait(self, look: Callable[[], Any]) -> Any:
         """The first truthy answer of `look`."""
@@ -150,11 +161,17 @@ class Story:
     def is_over(self) -> bool:
         """Whether the answer stands in the thread and the card has lost its buttons."""
         seen = self._seen()
-        return any("feedback" in _actions(m) for m in seen) and not any("approve" in _actions(m) for m in seen)
+        return any("feedback" in _actions(m) for m in seen) and not any(
+            "approve" in _actions(m) for m in seen
+        )
 
     def _seen(self) -> list[dict[str, Any]]:
         return self.live.slack.person("p0").messages(self.channel, self.thread)
 
 
 def _actions(message: dict[str, Any]) -> list[str]:
-    return [str(e.get("action_id")) for block in message.get("blocks") or [] for e in block.get("elements") or []]
+    return [
+        str(e.get("action_id"))
+        for block in message.get("blocks") or []
+        for e in block.get("elements") or []
+    ]

@@ -1,5 +1,6 @@
-"""Countersign without Slack and without a model: the real store, policy, worker, executor and decisions; the model is a
-stub at the planner's interface, people are a fixed list, and what would be said to Slack stays in the outbox.
+"""Countersign without Slack and without a model: the real store, policy, worker, executor and
+decisions; the model is a stub at the planner's interface, people are a fixed list, and what would
+be said to Slack stays in the outbox.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from storage.states import CallStatus, RunStatus
 from storage.store import Store
 
 TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
-POLICY = f'[defaults]\napprovers = ["{APPROVER}"]\n[[rule]]\ntool = ["note_freely"]\nverdict = "allow"\n'
+POLICY = (
+    f'[defaults]\napprovers = ["{APPROVER}"]\n[[rule]]\ntool = ["note_freely"]\nverdict = "allow"\n'
+)
 ARGUMENTS = {"order_id": 1042, "text": "Refund 40.00 EUR, the parcel arrived broken"}
 
 
@@ -44,13 +47,13 @@ class Note(BaseModel):
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
-def note_asked(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
+def note_asked(args: Note, context: ToolContext) -> str:
     """Does nothing, at once."""
     return "noted"
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
-def note_freely(args: Note, context: ToolContext) -> str:  # noqa: ARG001 - what every tool takes
+def note_freely(args: Note, context: ToolContext) -> str:
     """The same, under a rule that allows it."""
     return "noted"
 
@@ -64,18 +67,30 @@ class Stub:
         self._turns = 0
 
     def turn(
-        self, transcript: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], instructions: str, sink: Sink
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
     ) -> Reply | Plan:
         """A Plan after a request, a Reply after a call's output."""
         self._turns += 1
         if transcript and transcript[-1].get("type") == "function_call_output":
-            item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is done."}]}
+            item = {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "It is done."}],
+            }
             return Reply("It is done.", [item], 100)
         call = {
-            "type": "function_call", "call_id": f"call_{id(self):x}_{self._turns}", "name": self._tool,
+            "type": "function_call",
+            "call_id": f"call_{id(self):x}_{self._turns}",
+            "name": self._tool,
             "arguments": json.dumps(ARGUMENTS),
-        }  # fmt: skip
-        return Plan("", [Proposed(str(call["call_id"]), self._tool, str(call["arguments"]), 0)], [call], 100)
+        }
+        return Plan(
+            "", [Proposed(str(call["call_id"]), self._tool, str(call["arguments"]), 0)], [call], 100
+        )
 
 
 class People:
@@ -118,7 +133,11 @@ class Quiet:
         if text and self._run:
             run, body = self._run, outbox.dump({"text": text, "last": last})
             row = Message(
-                key=f"answer:{run.id}:{run.turns}", kind="answer", run_id=run.id, channel=run.channel, body=body
+                key=f"answer:{run.id}:{run.turns}",
+                kind="answer",
+                run_id=run.id,
+                channel=run.channel,
+                body=body,
             )
             row.thread_ts = run.thread_ts
             outbox.put(tx, row)
@@ -149,18 +168,29 @@ class Bench:
         self.core = self._core()
 
     def _core(self) -> Core:
-        settings = Settings.load({
-            "SLACK_BOT_TOKEN": "xoxb-bench-bench", "SLACK_APP_TOKEN": "xapp-1-bench-bench", "OPENAI_API_KEY": "offline",
-            "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"), "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
-            "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
-        })  # fmt: skip
+        settings = Settings.load(
+            {
+                "SLACK_BOT_TOKEN": "xoxb-bench-bench",
+                "SLACK_APP_TOKEN": "xapp-1-bench-bench",
+                "OPENAI_API_KEY": "offline",
+                "COUNTERSIGN_POLICY": str(self.folder / "policy.toml"),
+                "COUNTERSIGN_MAX_ASKED_PER_HOUR": "1000000",
+                "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
+            }
+        )
         registry, people = Registry(), People()
         registry.add(note_asked, note_freely)
         return Core(
-            settings=settings, store=self.store, clock=self.clock, policy=parse(POLICY), tools=registry,
-            key=load_key(self.folder / "countersign.db.key"), identity=Identity(TEAM, "U0BOT00001", "B0BOT00001"),
-            authority=Authority(people, TEAM), directory=people,
-        )  # fmt: skip
+            settings=settings,
+            store=self.store,
+            clock=self.clock,
+            policy=parse(POLICY),
+            tools=registry,
+            key=load_key(self.folder / "countersign.db.key"),
+            identity=Identity(TEAM, "U0BOT00001", "B0BOT00001"),
+            authority=Authority(people, TEAM),
+            directory=people,
+        )
 
     def worker(self, model: Stub, executor: Any = None) -> Worker:
         """A worker that has never seen a run."""
@@ -184,20 +214,37 @@ class Bench:
     def ask(self, thread: str) -> Run:
         """A request in that thread, READY for a worker."""
         now = self.clock.now()
-        run = Run(team=TEAM, channel=CHANNEL, thread_ts=thread, requester=ASKER, created_at=now, updated_at=now)
+        run = Run(
+            team=TEAM,
+            channel=CHANNEL,
+            thread_ts=thread,
+            requester=ASKER,
+            created_at=now,
+            updated_at=now,
+        )
         with self.store.write() as tx:
             moves.started(tx, run, at=now)
-            runs.append(tx, run, {"role": "user", "content": "Please refund 40 EUR of order 1042"}, at=now)
+            runs.append(
+                tx, run, {"role": "user", "content": "Please refund 40 EUR of order 1042"}, at=now
+            )
         return run
 
     def click(self, call: Call) -> Delivery:
         """The approver's click on this call's Approve, as the listener makes a row of it."""
         body = {
-            "type": "block_actions", "user": {"id": APPROVER, "team_id": TEAM}, "team": {"id": TEAM},
-            "channel": {"id": CHANNEL}, "actions": [{"action_id": "approve", "value": f"{call.id}:{call.revision}"}],
-        }  # fmt: skip
+            "type": "block_actions",
+            "user": {"id": APPROVER, "team_id": TEAM},
+            "team": {"id": TEAM},
+            "channel": {"id": CHANNEL},
+            "actions": [{"action_id": "approve", "value": f"{call.id}:{call.revision}"}],
+        }
         return Delivery(
-            key=f"action:{call.id}", kind="action", team=TEAM, user=APPROVER, channel=CHANNEL, body=json.dumps(body)
+            key=f"action:{call.id}",
+            kind="action",
+            team=TEAM,
+            user=APPROVER,
+            channel=CHANNEL,
+            body=json.dumps(body),
         )
 
     def store_click(self, delivery: Delivery) -> Delivery:
@@ -210,42 +257,80 @@ class Bench:
         return arrived
 
     def history(self, thread: str, items: int) -> None:
-        """Earlier requests in that thread: `items` entries of its transcript, every second round with a call."""
+        """Earlier requests in that thread: `items` entries of its transcript, every second round
+        with a call.
+        """
         now = self.clock.now()
-        run = Run(team=TEAM, channel=CHANNEL, thread_ts=thread, requester=ASKER, created_at=now, updated_at=now)
+        run = Run(
+            team=TEAM,
+            channel=CHANNEL,
+            thread_ts=thread,
+            requester=ASKER,
+            created_at=now,
+            updated_at=now,
+        )
         run.status = RunStatus.COMPLETED
         plans, made, entries = [], [], []
         for number in range(items):
             if number % 4 == 1:
                 plan = PlanRow(run_id=run.id, turn=number, answered=True, created_at=now)
                 call_id = f"call_{thread}_{number}"
-                call = Call(run_id=run.id, plan_id=plan.id, position=0, provider_id=call_id, tool="note_asked")
+                call = Call(
+                    run_id=run.id,
+                    plan_id=plan.id,
+                    position=0,
+                    provider_id=call_id,
+                    tool="note_asked",
+                )
                 call.status, call.created_at = CallStatus.SUCCEEDED, now
                 plans.append(values(plan))
                 made.append(values(call))
             body = json.dumps(_entry(thread, number))
-            row = Item(team=TEAM, channel=CHANNEL, thread_ts=thread, run_id=run.id, body=body, created_at=now)
+            row = Item(
+                team=TEAM,
+                channel=CHANNEL,
+                thread_ts=thread,
+                run_id=run.id,
+                body=body,
+                created_at=now,
+            )
             entries.append(values(row))
         with self.store.write() as tx:
-            for model, many in ((Run, [values(run)]), (PlanRow, plans), (Call, made), (Item, entries)):
+            for model, many in (
+                (Run, [values(run)]),
+                (PlanRow, plans),
+                (Call, made),
+                (Item, entries),
+            ):
                 if many:
                     tx.execute(insert(model), many)
 
 
 def _entry(thread: str, number: int) -> dict[str, Any]:
     """One entry: a request, a call, its output, an answer, in turn; some 200 bytes each."""
-    words = "Some words about an order that somebody wanted looked after, as people write them. " * 2
+    words = (
+        "Some words about an order that somebody wanted looked after, as people write them. " * 2
+    )
     call_id = f"call_{thread}_{number - number % 4 + 1}"
     match number % 4:
         case 0:
             return {"role": "user", "content": words}
         case 1:
             arguments = json.dumps({"order_id": 1042, "text": words[:80]})
-            return {"type": "function_call", "call_id": call_id, "name": "note_asked", "arguments": arguments}
+            return {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": "note_asked",
+                "arguments": arguments,
+            }
         case 2:
             return {"type": "function_call_output", "call_id": call_id, "output": words}
         case _:
-            return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]}
+            return {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": words}],
+            }
 
 
 def _no_portal() -> Any:

@@ -1,6 +1,8 @@
-"""The sandbox's page, as people meet it in the demo: how soon it is there, and how soon a clicked card has changed.
+"""The sandbox's page, as people meet it in the demo: how soon it is there, and how soon a clicked
+card has changed.
 
-Measured inside headless Chromium by its own clock. Gives nothing where Chromium or its driver is not installed.
+Measured inside headless Chromium by its own clock. Gives nothing where Chromium or its driver is
+not installed.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ def load(driver: webdriver.Chrome, url: str) -> float:
     driver.get("about:blank")
     driver.get(f"{url}/?as=ana&theme=light#/C0SUPPORT")
     camera = Camera(driver, url)
-    return float(camera.until(lambda: driver.execute_script("return window.benchReady"), "the page was not drawn"))
+    return float(
+        camera.until(
+            lambda: driver.execute_script("return window.benchReady"), "the page was not drawn"
+        )
+    )
 
 
 def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
@@ -52,7 +58,9 @@ def decide(driver: webdriver.Chrome, url: str, amount: int) -> float:
     camera.one(CARD)
     driver.execute_script(WATCH)
     camera.press(CARD)
-    changed = camera.until(lambda: driver.execute_script("return window.benchChanged"), "the card did not change")
+    changed = camera.until(
+        lambda: driver.execute_script("return window.benchChanged"), "the card did not change"
+    )
     camera.one(f"{THREAD} [data-testid=message]", "approved")
     return float(changed)
 

@@ -1,8 +1,10 @@
-"""What a pause leaves in the database: the bytes of its rows, and what they make the file grow by, indexes included.
+"""What a pause leaves in the database: the bytes of its rows, and what they make the file grow by,
+indexes included.
 
-`added by a pause` compares a run suspended on a call that asks with a run at the point of starting the same call that
-policy allows: the card, its gate and deadline, the suspension in the audit. `stored in all` is everything that is
-written from the claim to the suspension, the model's own item and the call itself included.
+`added by a pause` compares a run suspended on a call that asks with a run at the point of starting
+the same call that policy allows: the card, its gate and deadline, the suspension in the audit.
+`stored in all` is everything that is written from the claim to the suspension, the model's own item
+and the call itself included.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class Halt:
 
 
 def record(row: tuple[Any, ...]) -> int:
-    """The bytes of a row in SQLite's record format (sqlite.org/fileformat2.html, section 2.1), without its rowid."""
+    """The bytes of a row in SQLite's record format (sqlite.org/fileformat2.html, section 2.1),
+    without its rowid.
+    """
     return sum(map(_value, row)) + 1
 
 
@@ -47,8 +51,16 @@ def _value(value: Any) -> int:
 def stored(bench: Bench) -> int:
     """The bytes of all rows of all tables."""
     with bench.store.read() as tx:
-        names = tx.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
-        return sum(record(tuple(row)) for name in names for row in tx.exec_driver_sql(f'SELECT * FROM "{name}"'))  # noqa: S608 - the schema's own names
+        names = (
+            tx.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
+            .scalars()
+            .all()
+        )
+        return sum(
+            record(tuple(row))
+            for name in names
+            for row in tx.exec_driver_sql(f'SELECT * FROM "{name}"')
+        )
 
 
 def pages(bench: Bench) -> int:
@@ -56,11 +68,16 @@ def pages(bench: Bench) -> int:
     with bench.store.engine.connect() as connection:
         raw: Any = connection.connection.driver_connection
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return int(raw.execute("PRAGMA page_count").fetchone()[0] * raw.execute("PRAGMA page_size").fetchone()[0])
+        return int(
+            raw.execute("PRAGMA page_count").fetchone()[0]
+            * raw.execute("PRAGMA page_size").fetchone()[0]
+        )
 
 
 def added(bench: Bench, thread: str, *, asks: bool) -> int:
-    """What a request's first turn adds: up to the suspension, or up to the start of the call where policy allows it."""
+    """What a request's first turn adds: up to the suspension, or up to the start of the call where
+    policy allows it.
+    """
     run = bench.ask(thread)
     before = stored(bench)
     if asks:
@@ -78,8 +95,12 @@ def measure(setup: Setup) -> Iterator[Figure]:
             bench.history(f"{kind}.{items}", items)
         whole = added(bench, f"asked.{items}", asks=True)
         pause = whole - added(bench, f"freely.{items}", asks=False)
-        yield Figure(f"pause.{items}", f"added by a pause, {items:,} items of history", pause, "bytes", AIM)
-        yield Figure(f"pause.{items}.whole", "… stored in all, with the call itself", whole, "bytes")
+        yield Figure(
+            f"pause.{items}", f"added by a pause, {items:,} items of history", pause, "bytes", AIM
+        )
+        yield Figure(
+            f"pause.{items}.whole", "… stored in all, with the call itself", whole, "bytes"
+        )
     growth = []
     for number in range(2 if setup.quick else 5):
         before, times = pages(bench), 50 if setup.quick else 200
@@ -87,4 +108,9 @@ def measure(setup: Setup) -> Iterator[Figure]:
             bench.worker(Stub("note_asked")).advance(bench.ask(f"grow.{number}.{nth}").id)
         growth.append((pages(bench) - before) / times)
     bench.close()
-    yield Figure("pause.file", "growth of the file by a request and its pause", statistics.median(growth), "bytes")
+    yield Figure(
+        "pause.file",
+        "growth of the file by a request and its pause",
+        statistics.median(growth),
+        "bytes",
+    )

@@ -1,6 +1,8 @@
-"""Start-up, idle tick and memory with many calls that wait for people; each in a process of its own.
+"""Start-up, idle tick and memory with many calls that wait for people; each in a process of its
+own.
 
-The rows are copies of one real suspended run, with ids of their own, in SQL; only the audit's chain is not real.
+The rows are copies of one real suspended run, with ids of their own, in SQL; only the audit's chain
+is not real.
 """
 
 from __future__ import annotations
@@ -35,9 +37,14 @@ def fill(folder: Path, count: int) -> None:
     bench = Bench(folder)
     run = bench.ask("1700000000.000000")
     bench.worker(Stub()).advance(run.id)
-    message = Delivery(key=f"msg:{run.id}", kind="message", team=run.team, user=run.requester, channel=run.channel)
+    message = Delivery(
+        key=f"msg:{run.id}", kind="message", team=run.team, user=run.requester, channel=run.channel
+    )
     message.thread_ts, message.received_at, message.run_id = run.thread_ts, run.created_at, run.id
-    message.status, message.body = "done", json.dumps({"event": {"type": "message", "text": "x" * 1000}})
+    message.status, message.body = (
+        "done",
+        json.dumps({"event": {"type": "message", "text": "x" * 1000}}),
+    )
     with bench.store.write() as tx:
         inbox.store(tx, message)
     bench.close()
@@ -55,9 +62,11 @@ def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
     """The statements that make the copies."""
     yield "CREATE TEMP TABLE ids (n INTEGER PRIMARY KEY, run TEXT, plan TEXT, call TEXT)"
     fresh = ", ".join("lower(hex(randomblob(11)))" for _ in IDS)
-    numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1})"  # noqa: S608 - a number
-    yield f"{numbers} INSERT INTO ids SELECT i, {fresh} FROM n"  # noqa: S608 - from above
-    old = {name: db.execute(f"SELECT id FROM {name}").fetchone()[0] for name in IDS}  # noqa: S608 - names from above
+    numbers = (
+        f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count - 1})"
+    )
+    yield f"{numbers} INSERT INTO ids SELECT i, {fresh} FROM n"
+    old = {name: db.execute(f"SELECT id FROM {name}").fetchone()[0] for name in IDS}
     for table in ("run", "plan", "call", "revision", "item", "message", "delivery", "audit"):
         columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
         values = []
@@ -68,8 +77,8 @@ def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
             kept = f'CASE typeof(old."{column}") WHEN \'text\' THEN {value} ELSE old."{column}" END'
             values.append(SPECIAL.get(column, kept))
         names = ", ".join(f'"{column}"' for column in columns)
-        source = f'SELECT * FROM "{table}"'  # noqa: S608 - names from above
-        yield f'INSERT INTO "{table}" ({names}) SELECT {", ".join(values)} FROM ids, ({source}) AS old ORDER BY ids.n'  # noqa: S608 - names from above
+        source = f'SELECT * FROM "{table}"'
+        yield f'INSERT INTO "{table}" ({names}) SELECT {", ".join(values)} FROM ids, ({source}) AS old ORDER BY ids.n'
 
 
 def to_card(live: Live) -> float:
@@ -97,8 +106,22 @@ def measure(setup: Setup) -> Iterator[Figure]:
                 memory.append(live.tell("report")["VmHWM"])
                 live.stop()
         where = f"{count:,} pending calls"
-        yield of_rounds(f"pending.{count}.ready", f"process to ready, {where}", ready, "s", 2.0 if most else None)
+        yield of_rounds(
+            f"pending.{count}.ready",
+            f"process to ready, {where}",
+            ready,
+            "s",
+            2.0 if most else None,
+        )
         yield of_rounds(f"pending.{count}.imports", "… of it, Python and imports", imports, "s")
-        yield of_rounds(f"pending.{count}.tick", f"idle tick, {where}", ticks, "ms", 5.0 if most else None)
+        yield of_rounds(
+            f"pending.{count}.tick", f"idle tick, {where}", ticks, "ms", 5.0 if most else None
+        )
         yield of_rounds(f"pending.{count}.card", f"message to its card, {where}", cards, "ms")
-        yield of_rounds(f"pending.{count}.memory", f"most memory, {where}", memory, "MB", 150.0 if most else None)
+        yield of_rounds(
+            f"pending.{count}.memory",
+            f"most memory, {where}",
+            memory,
+            "MB",
+            150.0 if most else None,
+        )

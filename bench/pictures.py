@@ -1,8 +1,10 @@
-"""Takes the pictures of docs/pictures anew: photographs the page of a demo in a temporary folder, light and dark.
+"""Takes the pictures of docs/pictures anew: photographs the page of a demo in a temporary folder,
+light and dark.
 
-    make pictures
+make pictures
 
-Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but docs/pictures/*.png.
+Needs Chromium, its driver and the sandbox and dev extras. It changes nothing but
+docs/pictures/*.png.
 """
 
 from __future__ import annotations
@@ -39,12 +41,24 @@ PATIENCE = 30.0  # seconds anything may take to appear
 REQUEST = "@countersign refund 40 EUR of order 1042, it arrived broken"
 BACKSPACE = Keys.BACKSPACE * 8
 FLAGS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--no-proxy-server",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--lang=en-GB", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}", f"--force-device-scale-factor={SHARPNESS}",
-]  # fmt: skip
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--lang=en-GB",
+    "--hide-scrollbars",
+    f"--window-size={WIDTH},{HEIGHT}",
+    f"--force-device-scale-factor={SHARPNESS}",
+]
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
-# Nothing blinks or fades, no tools hover, no notices pop up; around a dialog it is as light or dark as the page.
+# Nothing blinks or fades, no tools hover, no notices pop up; around a dialog it is as light or dark
+# as the page.
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
   *, ::before, ::after { animation: none !important; transition: none !important; caret-color: transparent !important }
@@ -60,7 +74,9 @@ def demo(folder: str) -> Iterator[str]:
     """The demo, running in `folder`; gives the address of its page."""
     command = [sys.executable, "-m", "bot", "demo", "--port", "0"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+    with subprocess.Popen(
+        command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().rpartition(" ")[2].strip()
@@ -99,14 +115,18 @@ class Camera:
 
     def one(self, css: str, text: str = "") -> WebElement:
         """The last displayed element of that selector that holds `text`, waited for."""
-        return self.until(lambda: self._find(css, text), f"nothing displayed for {css} with {text!r}")
+        return self.until(
+            lambda: self._find(css, text), f"nothing displayed for {css} with {text!r}"
+        )
 
     def press(self, css: str) -> None:
         """Click the last displayed element of that selector."""
 
         def pressed() -> bool:
             if element := self._find(css):
-                self._driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+                self._driver.execute_script(
+                    "arguments[0].scrollIntoView({block: 'center'})", element
+                )
                 element.click()
             return element is not None
 
@@ -119,7 +139,12 @@ class Camera:
     @contextmanager
     def whole_page(self) -> Iterator[None]:
         """A larger window for a while, less sharp, so that a picture of all of it stays small."""
-        metrics = {"width": WINDOW[0], "height": WINDOW[1], "deviceScaleFactor": 1.1, "mobile": False}
+        metrics = {
+            "width": WINDOW[0],
+            "height": WINDOW[1],
+            "deviceScaleFactor": 1.1,
+            "mobile": False,
+        }
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         yield
         self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
@@ -130,7 +155,9 @@ class Camera:
         def shot() -> bytes | None:
             if element := self._find(css, text):
                 self._driver.execute_script("document.activeElement?.blur()")
-                self._driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+                self._driver.execute_script(
+                    "arguments[0].scrollIntoView({block: 'center'})", element
+                )
             return element.screenshot_as_png if element else None
 
         path = PICTURES / f"{name}{'-dark' * (self._theme == 'dark')}.png"
@@ -139,19 +166,30 @@ class Camera:
 
     def _find(self, css: str, text: str = "") -> WebElement | None:
         all_of_them = self._driver.find_elements(By.CSS_SELECTOR, css)
-        return next((each for each in reversed(all_of_them) if each.is_displayed() and text in each.text), None)
+        return next(
+            (each for each in reversed(all_of_them) if each.is_displayed() and text in each.text),
+            None,
+        )
 
     def until(self, found: Callable[[], T | None], what: str) -> T:
-        """What `found` gives once it is something; the page may be drawn anew at any moment, so it is asked again."""
-        waiter = WebDriverWait(self._driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=PASSING)
+        """What `found` gives once it is something.
+
+        The page may be drawn anew at any moment, so it is asked again.
+        """
+        waiter = WebDriverWait(
+            self._driver, PATIENCE, poll_frequency=0.05, ignored_exceptions=PASSING
+        )
         return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
 
 
 def take(theme: str) -> None:
-    """The README's story: Ben asks; Ana looks at the card and edits it; Cleo approves what came of it."""
+    """The README's story: Ben asks; Ana looks at the card and edits it; Cleo approves what came of
+    it.
+    """
     with (
         TemporaryDirectory() as folder,
-        TemporaryDirectory(ignore_cleanup_errors=True) as profile,  # the browser may still be writing when it ends
+        # the browser may still be writing when it ends
+        TemporaryDirectory(ignore_cleanup_errors=True) as profile,
         demo(folder) as url,
         browser(profile) as driver,
     ):

@@ -1,4 +1,6 @@
-"""What a whole run says: the machine, the figures as a table and as JSON, and the same in docs/performance.md."""
+"""What a whole run says: the machine, the figures as a table and as JSON, and the same in
+docs/performance.md.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,16 @@ RAM = ("tmpfs", "ramfs")
 
 
 def machine(folder: Path, others: Others) -> dict[str, Any]:
-    """What the figures were measured on; `folder` is where the databases were. RAM disks say so in `disk`."""
+    """What the figures were measured on; `folder` is where the databases were.
+
+    RAM disks say so in `disk`.
+    """
     model = "unknown processor"
     if (info := Path("/proc/cpuinfo")).exists():
         found = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+            line.partition(":")[2].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
         ]
         model = found[0] if found else model
     return {
@@ -46,7 +53,9 @@ class Others:
 
     @staticmethod
     def _now() -> tuple[float, float, float]:
-        """Seconds so far: of all processors, of them busy (proc(5)), of them by this process and those it started."""
+        """Seconds so far: of all processors, of them busy (proc(5)), of them by this process and
+        those it started.
+        """
         line = STAT.read_text().split("\n", 1)[0]
         ticks = [int(word) / os.sysconf("SC_CLK_TCK") for word in line.split()[1:9]]
         return sum(ticks), sum(ticks) - ticks[3] - ticks[4], sum(os.times()[:4])
@@ -55,7 +64,9 @@ class Others:
         """In per cent, as text; "?" where the system does not tell."""
         if self._began is None:
             return "?"
-        total, busy, ours = (now - before for now, before in zip(self._now(), self._began, strict=True))
+        total, busy, ours = (
+            now - before for now, before in zip(self._now(), self._began, strict=True)
+        )
         return f"{max(0.0, (busy - ours) / max(total, 0.01)):.0%}"
 
 
@@ -66,7 +77,10 @@ def disk(folder: Path) -> str:
     for line in mounts.read_text().splitlines() if mounts.exists() else []:
         device, point, kind = line.split()[:3]
         if folder.resolve().is_relative_to(point) and len(point) > len(best[0]):
-            best = (point, f"{device} ({kind}{', in memory: its commits cost nothing' if kind in RAM else ''})")
+            best = (
+                point,
+                f"{device} ({kind}{', in memory: its commits cost nothing' if kind in RAM else ''})",
+            )
     return best[1]
 
 

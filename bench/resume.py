@@ -1,9 +1,10 @@
 """A pause and its resumption, without Slack: propose → suspend → load → approve → run → answer.
 
-In full: the model's call is gated and stored and the run suspended; the approver's click is stored as the listener
-stores it, and decided; a worker that has never seen the run loads it, runs the tool and has the model answer. `warm`
-goes on in the same process with objects made anew from the rows; `fresh` also closes the database and opens it again,
-as after a restart. The request that came before and what is said to Slack afterwards are not in it.
+In full: the model's call is gated and stored and the run suspended; the approver's click is stored
+as the listener stores it, and decided; a worker that has never seen the run loads it, runs the tool
+and has the model answer. `warm` goes on in the same process with objects made anew from the rows;
+`fresh` also closes the database and opens it again, as after a restart. The request that came
+before and what is said to Slack afterwards are not in it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ AIMS = {10: 3.0, 100: None, 1000: 8.0}  # durable SQLModel commits
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What one story took: seconds of wall and of processor time, its commits and those that waited for the disk."""
+    """What one story took: seconds of wall and of processor time, its commits and those that waited
+    for the disk.
+    """
 
     wall: float
     processor: float
@@ -45,7 +48,10 @@ def pending(bench: Bench, run: Run) -> Call:
 
 
 def story(bench: Bench, thread: str, *, fresh: bool = False) -> tuple[Bench, Story]:
-    """One request in that thread from its proposal to its answer; with the life of the process it ended in."""
+    """One request in that thread from its proposal to its answer.
+
+    With the life of the process it ended in.
+    """
     run = bench.ask(thread)
     watched = [Commits(bench.store.engine)]
     began, processor = time.perf_counter(), time.process_time()
@@ -87,14 +93,20 @@ def measure(setup: Setup) -> Iterator[Figure]:
                     bench.history(thread, items)
                     bench, one = story(bench, thread, fresh=fresh)
                     took[-1].append(one)
-                ratios.append(statistics.median(one.wall for one in took[-1]) / typical(floor.sqlmodel, 15))
+                ratios.append(
+                    statistics.median(one.wall for one in took[-1]) / typical(floor.sqlmodel, 15)
+                )
             walls = [statistics.median(one.wall * 1000 for one in some) for some in took]
             yield of_rounds(name, where, walls, "ms")
             busy = [statistics.median(one.processor * 1000 for one in some) for some in took]
             yield of_rounds(f"{name}.processor", "… processor time of it", busy, "ms")
             if not fresh:
-                yield of_rounds(f"{name}.ratio", "… in durable SQLModel commits", ratios, "×", AIMS[items])
+                yield of_rounds(
+                    f"{name}.ratio", "… in durable SQLModel commits", ratios, "×", AIMS[items]
+                )
         yield Figure(f"resume.commits.{items}", "… commits in it", took[0][0].commits, "")
-        yield Figure(f"resume.durable.{items}", "… of them, waits for the disk", took[0][0].durable, "")
+        yield Figure(
+            f"resume.durable.{items}", "… of them, waits for the disk", took[0][0].durable, ""
+        )
     bench.close()
     floor.close()

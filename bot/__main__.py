@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "doctor" and arguments.approver and not arguments.init:
         parser.error("--approver goes with doctor --init")
-    sys.path.append(os.getcwd())  # COUNTERSIGN_TOOLS may name modules that lie in the working directory
+    # COUNTERSIGN_TOOLS may name modules that lie in the working directory
+    sys.path.append(os.getcwd())
     if arguments.command in ("run", "demo", "sandbox"):
         signal.signal(signal.SIGTERM, _end)
     try:
@@ -53,10 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (StartupError, SettingsError, SchemaError) as error:
         print(error, file=sys.stderr)
     except AlreadyRunningError:
-        print("Countersign is already running on this database; stop that one first.", file=sys.stderr)
+        print(
+            "Countersign is already running on this database; stop that one first.", file=sys.stderr
+        )
     except SlackApiError as error:
         code = error.response.get("error")
-        print(f"Slack answers {code}; `countersign doctor` says what to do about it.", file=sys.stderr)
+        print(
+            f"Slack answers {code}; `countersign doctor` says what to do about it.", file=sys.stderr
+        )
     except OSError as error:
         print(f"Countersign cannot start: {error}; see `countersign doctor`.", file=sys.stderr)
     return 1
@@ -68,20 +73,40 @@ def _end(_signal: int, _frame: object) -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("countersign", description="The agent proposes, your team countersigns.")
+    parser = argparse.ArgumentParser(
+        "countersign", description="The agent proposes, your team countersigns."
+    )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="the bot, with settings from the environment and .env")
-    demo = commands.add_parser("demo", help="a local Slack, a local planner and the bot, in one process")
-    demo.add_argument("--port", type=int, help="where the page is served (default: 8765 or the next free one)")
-    sandbox = commands.add_parser("sandbox", help="the local Slack alone, for any app that honours SLACK_API_URL")
-    sandbox.add_argument("--port", type=int, help="where it is served (default: 8765 or the next free one; 0: any)")
-    manifest = "an app's manifest, YAML or JSON; repeatable (default: one app that may do everything)"
-    sandbox.add_argument("--manifest", type=Path, action="append", default=[], metavar="FILE", help=manifest)
-    sandbox.add_argument("--seed", type=Path, metavar="FILE", help="people, channels and apps, as TOML")
-    sandbox.add_argument("--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers")
+    demo = commands.add_parser(
+        "demo", help="a local Slack, a local planner and the bot, in one process"
+    )
+    demo.add_argument(
+        "--port", type=int, help="where the page is served (default: 8765 or the next free one)"
+    )
+    sandbox = commands.add_parser(
+        "sandbox", help="the local Slack alone, for any app that honours SLACK_API_URL"
+    )
+    sandbox.add_argument(
+        "--port", type=int, help="where it is served (default: 8765 or the next free one; 0: any)"
+    )
+    manifest = (
+        "an app's manifest, YAML or JSON; repeatable (default: one app that may do everything)"
+    )
+    sandbox.add_argument(
+        "--manifest", type=Path, action="append", default=[], metavar="FILE", help=manifest
+    )
+    sandbox.add_argument(
+        "--seed", type=Path, metavar="FILE", help="people, channels and apps, as TOML"
+    )
+    sandbox.add_argument(
+        "--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers"
+    )
     doctor = commands.add_parser("doctor", help="look at everything a start depends on")
-    doctor.add_argument("--init", action="store_true", help=f"write a first {POLICY}; never overwrites")
+    doctor.add_argument(
+        "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
+    )
     who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
     doctor.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
     _looks(commands)
@@ -91,14 +116,24 @@ def _parser() -> argparse.ArgumentParser:
 def _looks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The commands that only look."""
     policy = "this policy in the place of the one in force"
-    explain = commands.add_parser("explain", help="what would become of a call: which rule, who decides, when")
-    explain.add_argument("call", nargs="+", metavar=("tool", "key=value"), help="the tool, and its arguments")
+    explain = commands.add_parser(
+        "explain", help="what would become of a call: which rule, who decides, when"
+    )
+    explain.add_argument(
+        "call", nargs="+", metavar=("tool", "key=value"), help="the tool, and its arguments"
+    )
     explain.add_argument("--as", dest="person", default="", metavar="U0123", help="who asks for it")
-    explain.add_argument("--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name")
+    explain.add_argument(
+        "--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name"
+    )
     explain.add_argument("--policy", type=Path, metavar="FILE", help=policy)
-    replay = commands.add_parser("policy", help="replay: which recorded calls a policy would have decided otherwise")
+    replay = commands.add_parser(
+        "policy", help="replay: which recorded calls a policy would have decided otherwise"
+    )
     replay.add_argument("what", choices=["replay"])
-    replay.add_argument("--since", default="30d", metavar="30d", help="how far back: 12h, 30d (default: 30d)")
+    replay.add_argument(
+        "--since", default="30d", metavar="30d", help="how far back: 12h, 30d (default: 30d)"
+    )
     replay.add_argument("--policy", type=Path, metavar="FILE", help=policy)
 
 
@@ -111,16 +146,21 @@ def _look(arguments: argparse.Namespace) -> int:
 
 def _run() -> int:
     settings, policy = read(os.environ, DOTENV)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
     prepare_environment(os.environ, settings)
-    from bot.app import build  # only now: Bolt and what else it imports see the prepared environment
+    # only now: Bolt and what else it imports see the prepared environment
+    from bot.app import build
 
     try:
         app = build(settings, SystemClock(), policy)
     except (ImportError, TypeError, ValueError) as error:
-        raise StartupError([f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS"], ()) from error
+        raise StartupError(
+            [f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS"], ()
+        ) from error
     try:
         app.start()
         app.wait()
@@ -180,15 +220,23 @@ def _init(approvers: list[str]) -> int:
     from bot.cli.doctor.doctor import write_policy
 
     if not approvers and sys.stdin.isatty():
-        answer = input('Who decides? User ids (U0123), groups (@shop-leads) or "channel", separated by spaces: ')
+        answer = input(
+            'Who decides? User ids (U0123), groups (@shop-leads) or "channel", separated by spaces: '
+        )
         approvers = answer.split()
     if not approvers:
-        print("Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads", file=sys.stderr)
+        print(
+            "Say who decides: countersign doctor --init --approver U0123 --approver @shop-leads",
+            file=sys.stderr,
+        )
         return 1
     try:
         write_policy(POLICY, approvers)
     except FileExistsError:
-        print(f"{POLICY} is already there and was left as it is; move it away to have a new one.", file=sys.stderr)
+        print(
+            f"{POLICY} is already there and was left as it is; move it away to have a new one.",
+            file=sys.stderr,
+        )
         return 1
     except PolicyError as error:
         print(error, file=sys.stderr)

@@ -1,4 +1,5 @@
-"""The composition root: `build(settings, clock, policy)` puts everything together and starts nothing.
+"""The composition root: `build(settings, clock, policy)` puts everything together and starts
+nothing.
 
 The only file that imports all the parts. `App.start` connects, `App.stop` ends in an orderly way.
 """
@@ -152,25 +153,38 @@ class Portal:
 
 
 def build(
-    settings: Settings, clock: Clock, policy: Policy, tools: Iterable[Tool[Any]] = (), *, exclusive: bool = True
+    settings: Settings,
+    clock: Clock,
+    policy: Policy,
+    tools: Iterable[Tool[Any]] = (),
+    *,
+    exclusive: bool = True,
 ) -> App:
     """Put everything together. `tools` come beside those the settings name.
 
-    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError, StartupError for a
-    key that cannot be used, and ValueError for tools that cannot be registered.
+    Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError,
+    StartupError for a key that cannot be used, and ValueError for tools that cannot be registered.
     """
     mask_logs()
     token = settings.slack_bot_token.get_secret_value()
     posting = WebClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
-    reading = WebClient(token, base_url=settings.slack_api_url, timeout=5, retry_handlers=[
-        ConnectionErrorRetryHandler(max_retry_count=2), ServerErrorRetryHandler(max_retry_count=2),
-        RateLimitErrorRetryHandler(max_retry_count=2),
-    ])  # fmt: skip
+    reading = WebClient(
+        token,
+        base_url=settings.slack_api_url,
+        timeout=5,
+        retry_handlers=[
+            ConnectionErrorRetryHandler(max_retry_count=2),
+            ServerErrorRetryHandler(max_retry_count=2),
+            RateLimitErrorRetryHandler(max_retry_count=2),
+        ],
+    )
     me = reading.auth_test()
     identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
     directory = SlackDirectory(reading, clock)
     registry = toolbox(settings, posting, directory, tools)
-    policy = policy.model_copy(update={"asking": frozenset(each.name for each in registry if each.asks)})
+    policy = policy.model_copy(
+        update={"asking": frozenset(each.name for each in registry if each.asks)}
+    )
     store = Store(settings.database_url).open(exclusive=exclusive)
     try:
         key = key_for(settings, store, clock.now())
@@ -178,9 +192,16 @@ def build(
         store.close()
         raise
     core = Core(
-        settings=settings, store=store, clock=clock, policy=policy, tools=registry, key=key, identity=identity,
-        authority=Authority(directory, identity.team), directory=directory,
-    )  # fmt: skip
+        settings=settings,
+        store=store,
+        clock=clock,
+        policy=policy,
+        tools=registry,
+        key=key,
+        identity=identity,
+        authority=Authority(directory, identity.team),
+        directory=directory,
+    )
     return _assemble(core, directory, posting, reading)
 
 
@@ -189,34 +210,57 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [])
     model = openai.OpenAI(
-        api_key=settings.openai_api_key.get_secret_value(), base_url=settings.openai_base_url,
+        api_key=settings.openai_api_key.get_secret_value(),
+        base_url=settings.openai_base_url,
         timeout=settings.model_timeout,
-    )  # fmt: skip
+    )
     planner = Planner(
-        model, model=settings.openai_model, reasoning_effort=settings.reasoning_effort, retries=settings.model_retries,
-        backoff=settings.model_backoff, stopping=core.stopping,
-    )  # fmt: skip
+        model,
+        model=settings.openai_model,
+        reasoning_effort=settings.reasoning_effort,
+        retries=settings.model_retries,
+        backoff=settings.model_backoff,
+        stopping=core.stopping,
+    )
     worker = Worker(
-        core, planner, CallExecutor(core, tool_pool, portal), SlackThread(core, reading),
-        lambda run: SlackAnswer(core, posting, run), presence,
-    )  # fmt: skip
+        core,
+        planner,
+        CallExecutor(core, tool_pool, portal),
+        SlackThread(core, reading),
+        lambda run: SlackAnswer(core, posting, run),
+        presence,
+    )
     judge = Judge(core)
     deciding = Deciding(core, judge)
     loop = Loop(
-        core, Intake(core, directory, presence.suggest), deciding, worker.advance,
+        core,
+        Intake(core, directory, presence.suggest),
+        deciding,
+        worker.advance,
         lambda arrived: warm(core, directory, arrived),
-    )  # fmt: skip
+    )
     bolt = BoltApp(
-        client=WebClient(base_url=settings.slack_api_url, retry_handlers=[]),  # the token comes from authorize
+        # the token comes from authorize
+        client=WebClient(base_url=settings.slack_api_url, retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(
-            enterprise_id=None, team_id=core.identity.team, bot_token=posting.token, bot_id=core.identity.bot,
+            enterprise_id=None,
+            team_id=core.identity.team,
+            bot_token=posting.token,
+            bot_id=core.identity.bot,
             bot_user_id=core.identity.user,
         ),
         token_verification_enabled=False,
         listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
-    )  # fmt: skip
+    )
     listeners = Listeners(core, bolt, posting, Dialogs(core, judge))
     return App(
-        core=core, bolt=bolt, loop=loop, outbox=Outbox(core, posting), listeners=listeners, presence=presence,
-        model=model, tool_pool=tool_pool, portal=portal,
-    )  # fmt: skip
+        core=core,
+        bolt=bolt,
+        loop=loop,
+        outbox=Outbox(core, posting),
+        listeners=listeners,
+        presence=presence,
+        model=model,
+        tool_pool=tool_pool,
+        portal=portal,
+    )

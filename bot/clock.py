@@ -27,7 +27,8 @@ class SystemClock:
 class ShiftedClock:
     """The machine's clock plus a shift that only grows; the demo and the tests move it forward.
 
-    `on_shift` callbacks run after each move, on the caller's thread (the loop hangs its wake there).
+    `on_shift` callbacks run after each move, on the caller's thread (the loop hangs its wake
+    there).
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""What the loop, the worker and the Slack edge share: one value, made once in `bot.app`, that owns no thread."""
+"""What the loop, the worker and the Slack edge share: one value, made once in `bot.app`, that owns
+no thread.
+"""
 
 from __future__ import annotations
 
@@ -47,25 +49,38 @@ class Core:
     directory: Directory
     identity: Identity
     key: bytes
-    stopping: threading.Event = field(default_factory=threading.Event)  # what is under way is left for the next start
+    # what is under way is left for the next start
+    stopping: threading.Event = field(default_factory=threading.Event)
     wake: Callable[[], None] = field(default=lambda: None)  # a fact was stored: look
     calm: Callable[[], None] = field(default=lambda: None)  # let what arrives be acknowledged first
     post: Callable[[], None] = field(default=lambda: None)  # the outbox has something: look
 
 
 def dump_arguments(args: BaseModel) -> str:
-    """Validated arguments as canonical JSON: what is stored, shown, digested and run. Raises OddValueError."""
-    return canonical(to_jsonable_python(opened(args.model_dump(mode="python", exclude_computed_fields=True))))
+    """Validated arguments as canonical JSON: what is stored, shown, digested and run.
+
+    Raises OddValueError.
+    """
+    return canonical(
+        to_jsonable_python(opened(args.model_dump(mode="python", exclude_computed_fields=True)))
+    )
 
 
 def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
-    """Stored arguments as the tool's model; raises pydantic.ValidationError when they no longer fit it."""
-    args: BaseModel = tool.arguments.model_validate_json(text, extra="forbid", by_alias=True, by_name=True)
+    """Stored arguments as the tool's model.
+
+    Raises pydantic.ValidationError when they no longer fit it.
+    """
+    args: BaseModel = tool.arguments.model_validate_json(
+        text, extra="forbid", by_alias=True, by_name=True
+    )
     return args
 
 
 def readable_arguments(tool: Tool[Any], text: str) -> dict[str, Any]:
-    """Stored arguments as JSON values in the form the tool's own types give them: an amount reads 40.00, not 40."""
+    """Stored arguments as JSON values in the form the tool's own types give them: an amount reads
+    40.00, not 40.
+    """
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
     values: dict[str, Any] = to_jsonable_python(opened(args, exact=False))
     return values
@@ -84,14 +99,18 @@ def opened(value: Any, *, exact: bool = True) -> Any:
         return {key: opened(each, exact=exact) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [opened(each, exact=exact) for each in value]
-    if isinstance(value, set | frozenset):  # a set has no order of its own, and the digest needs one
+    # a set has no order of its own, and the digest needs one
+    if isinstance(value, set | frozenset):
         members = (opened(each, exact=exact) for each in value)
         return sorted(members, key=lambda each: canonical(to_jsonable_python(each)))
     return value
 
 
 def as_editable(tool: Tool[Any], gate: Gate) -> Tool[Any]:
-    """The tool, with no more fields to edit than the gate leaves; none where its gate lets nobody edit."""
+    """The tool, with no more fields to edit than the gate leaves.
+
+    None where its gate lets nobody edit.
+    """
     if not isinstance(gate, Ask) or gate.editable is None:
         return tool
     kept = frozenset(gate.editable)
@@ -111,7 +130,9 @@ def dump_gate(gate: Gate) -> str:
 def fingerprint(
     core: Core, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
 ) -> str:
-    """The digest of exactly what would run, for whom, under which gate, and what its preview promised."""
+    """The digest of exactly what would run, for whom, under which gate, and what its preview
+    promised.
+    """
     return digest(
         core.key,
         tool=tool.name,

@@ -1,4 +1,7 @@
-"""What the environment says beside the settings: proxies, plain http, unknown names. It changes nothing."""
+"""What the environment says beside the settings: proxies, plain http, unknown names.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ def exempt(url: str, environ: Mapping[str, str]) -> bool:
 
 
 def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
-    """What is odd in the variables that were given, but stops nothing. `known`: the names of all settings."""
+    """What is odd in the variables that were given, but stops nothing.
+
+    `known`: the names of all settings.
+    """
     if "SLACK_CLIENT_ID" in given or "SLACK_CLIENT_SECRET" in given:
         yield "SLACK_CLIENT_ID and SLACK_CLIENT_SECRET are ignored: one workspace needs no OAuth"
     slack = given.get("SLACK_API_URL", "https://slack.com/api/")

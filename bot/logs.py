@@ -1,4 +1,7 @@
-"""What is logged, without the secrets in it that are known by their look. Decides nothing about what is logged."""
+"""What is logged, without the secrets in it that are known by their look.
+
+Decides nothing about what is logged.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ _PLAIN = logging.Formatter()
 
 
 class Masking(logging.Filter):
-    """Masks a record, its traceback too, before the handler it is on writes it; lets every record through."""
+    """Masks a record, its traceback too, before the handler it is on writes it.
+
+    Lets every record through.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """True, with the record masked in place."""

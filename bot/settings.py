@@ -22,17 +22,25 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class SettingsError(ValueError):
-    """The settings cannot be used. `problems` has one line each: the variable, what is wrong, what to do."""
+    """The settings cannot be used.
+
+    `problems` has one line each: the variable, what is wrong, what to do.
+    """
 
     def __init__(self, problems: list[str], policy_path: Path | None = None) -> None:
-        """`policy_path` is the policy file, where that setting at least is right: it can still be checked."""
+        """`policy_path` is the policy file, where that setting at least is right: it can still be
+        checked.
+        """
         self.problems = tuple(problems)
         self.policy_path = policy_path
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
 class Settings(BaseModel):
-    """All settings. Each field's `title` is its environment variable, its description the sentence for people."""
+    """All settings.
+
+    Each field's `title` is its environment variable, its description the sentence for people.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -45,23 +53,34 @@ class Settings(BaseModel):
         description="The app-level token with connections:write, xapp-…: Basic Information at Slack.",
     )
     openai_api_key: SecretStr = Field(
-        title="OPENAI_API_KEY", description="The key of the model's API; any word if your server needs none."
+        title="OPENAI_API_KEY",
+        description="The key of the model's API; any word if your server needs none.",
     )
     policy_path: Path = Field(
         title="COUNTERSIGN_POLICY",
         description="The policy file (TOML); `countersign doctor --init --approver U…` writes a first one.",
     )
     slack_api_url: str = Field(
-        "https://slack.com/api/", title="SLACK_API_URL", description="Where Slack's Web API is, ending in /api/."
+        "https://slack.com/api/",
+        title="SLACK_API_URL",
+        description="Where Slack's Web API is, ending in /api/.",
     )
     openai_base_url: str | None = Field(
-        None, title="OPENAI_BASE_URL", description="Another server that speaks the Responses API, up to /v1."
+        None,
+        title="OPENAI_BASE_URL",
+        description="Another server that speaks the Responses API, up to /v1.",
     )
     openai_model: str = Field(
-        "gpt-5.1", title="OPENAI_MODEL", min_length=1, max_length=200, description="The name of the model that plans."
+        "gpt-5.1",
+        title="OPENAI_MODEL",
+        min_length=1,
+        max_length=200,
+        description="The name of the model that plans.",
     )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
-        None, title="COUNTERSIGN_REASONING_EFFORT", description="How long the model thinks; unset: its own default."
+        None,
+        title="COUNTERSIGN_REASONING_EFFORT",
+        description="How long the model thinks; unset: its own default.",
     )
     database_url: str = Field(
         "sqlite:///countersign.db",
@@ -80,12 +99,22 @@ class Settings(BaseModel):
         description="The id of a key that is lost: what waits under it is closed, undone, at the start.",
     )
     tool_modules: tuple[str, ...] = Field(
-        (), title="COUNTERSIGN_TOOLS", description="Python modules with tools of your own, separated by commas."
+        (),
+        title="COUNTERSIGN_TOOLS",
+        description="Python modules with tools of your own, separated by commas.",
     )
-    max_turns: Count = Field(20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model.")
-    max_calls: Count = Field(50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose.")
-    max_rounds: Count = Field(3, title="COUNTERSIGN_MAX_ROUNDS", description="How often one plan may be sent back.")
-    max_cards: Count = Field(10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people.")
+    max_turns: Count = Field(
+        20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model."
+    )
+    max_calls: Count = Field(
+        50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose."
+    )
+    max_rounds: Count = Field(
+        3, title="COUNTERSIGN_MAX_ROUNDS", description="How often one plan may be sent back."
+    )
+    max_cards: Count = Field(
+        10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people."
+    )
     max_tokens: int = Field(
         200_000,
         title="COUNTERSIGN_MAX_TOKENS",
@@ -93,7 +122,9 @@ class Settings(BaseModel):
         le=1_000_000_000,
         description="How many tokens, in and out, one run may use.",
     )
-    max_pending: Count = Field(20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester.")
+    max_pending: Count = Field(
+        20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester."
+    )
     max_asked_per_hour: Count = Field(
         60,
         title="COUNTERSIGN_MAX_ASKED_PER_HOUR",
@@ -107,7 +138,11 @@ class Settings(BaseModel):
         description="How many tokens, in and out, the requests of one person may use in 24 hours.",
     )
     workers: int = Field(
-        8, title="COUNTERSIGN_WORKERS", ge=1, le=256, description="How many runs are worked on at once."
+        8,
+        title="COUNTERSIGN_WORKERS",
+        ge=1,
+        le=256,
+        description="How many runs are worked on at once.",
     )
     model_timeout: float = Field(
         120.0,
@@ -117,7 +152,11 @@ class Settings(BaseModel):
         description="Seconds without a sign of the model before a request is given up.",
     )
     model_retries: int = Field(
-        4, title="COUNTERSIGN_MODEL_RETRIES", ge=0, le=20, description="How often a failed request is repeated."
+        4,
+        title="COUNTERSIGN_MODEL_RETRIES",
+        ge=0,
+        le=20,
+        description="How often a failed request is repeated.",
     )
     model_backoff: float = Field(
         1.0,
@@ -144,26 +183,37 @@ class Settings(BaseModel):
         "info", title="COUNTERSIGN_LOG", description="How much is logged."
     )
     shop_path: Path | None = Field(
-        None, title="COUNTERSIGN_SHOP", description="The demo shop's SQLite file; set: the orders tools are on."
+        None,
+        title="COUNTERSIGN_SHOP",
+        description="The demo shop's SQLite file; set: the orders tools are on.",
     )
     databases: tuple[Database, ...] = Field(
-        (), title="COUNTERSIGN_DATABASES", description="A TOML file that names the databases the agent may use."
+        (),
+        title="COUNTERSIGN_DATABASES",
+        description="A TOML file that names the databases the agent may use.",
     )
     slack_tools: bool = Field(
-        True, title="COUNTERSIGN_SLACK_TOOLS", description="Whether the agent has the Slack tools: on or off."
+        True,
+        title="COUNTERSIGN_SLACK_TOOLS",
+        description="Whether the agent has the Slack tools: on or off.",
     )
-    warnings: tuple[str, ...] = Field((), description="What was odd but harmless when this was read.")
+    warnings: tuple[str, ...] = Field(
+        (), description="What was odd but harmless when this was read."
+    )
 
     @classmethod
     def load(cls, environ: Mapping[str, str], dotenv_path: Path | str | None = None) -> Settings:
-        """Read `environ`, and under it the .env file at `dotenv_path` where there is one; blank means unset.
+        """Read `environ`, and under it the .env file at `dotenv_path` where there is one; blank
+        means unset.
 
         Raises SettingsError with everything that is missing or wrong.
         """
         try:
             from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
         except (OSError, UnicodeDecodeError):
-            raise SettingsError([f"{dotenv_path} cannot be read as UTF-8 text; correct or remove it"]) from None
+            raise SettingsError(
+                [f"{dotenv_path} cannot be read as UTF-8 text; correct or remove it"]
+            ) from None
         both = (*from_file.items(), *environ.items())
         given = {name: value.strip() for name, value in both if value and value.strip()}
         values: dict[str, Any] = {
@@ -181,14 +231,17 @@ class Settings(BaseModel):
             known = [field.title for field in cls.model_fields.values() if field.title]
             settings = cls(**values, warnings=tuple(oddities(given, known)))
         except ValidationError as error:
-            problems += [_sentence(each) for each in error.errors(include_input=False, include_url=False)]
+            problems += [
+                _sentence(each) for each in error.errors(include_input=False, include_url=False)
+            ]
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
             problems.append(f"COUNTERSIGN_POLICY: there is no such file. {remedy}")
             path = None
         if problems:
-            raise SettingsError(problems, path)  # outside the handler: a traceback would carry the values along
+            # outside the handler: a traceback would carry the values along
+            raise SettingsError(problems, path)
         return settings
 
     @property
@@ -201,7 +254,9 @@ class Settings(BaseModel):
     def _token(cls, value: SecretStr, info: Any) -> SecretStr:
         prefix = "xoxb-" if info.field_name == "slack_bot_token" else "xapp-"
         if not re.fullmatch(prefix + r"[!-~]+", value.get_secret_value()):
-            raise ValueError(f"it does not begin with {prefix}, or holds characters that no token has")
+            raise ValueError(
+                f"it does not begin with {prefix}, or holds characters that no token has"
+            )
         return value
 
     @field_validator("openai_api_key")
@@ -215,7 +270,9 @@ class Settings(BaseModel):
     @classmethod
     def _key(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value()) < 32:
-            raise ValueError("it is shorter than 32 characters; make one with `openssl rand -hex 32`")
+            raise ValueError(
+                "it is shorter than 32 characters; make one with `openssl rand -hex 32`"
+            )
         return value
 
     @field_validator("slack_api_url", "openai_base_url")
@@ -251,16 +308,19 @@ class Settings(BaseModel):
 
 
 def prepare_environment(environ: MutableMapping[str, str], settings: Settings) -> None:
-    """Take out of `environ` (os.environ) what the Slack libraries would misread; call it before Bolt is built.
+    """Take out of `environ` (os.environ) what the Slack libraries would misread; call it before
+    Bolt is built.
 
-    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends everything through
-    HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on this machine, they make way.
+    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
+    everything through HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on
+    this machine, they make way.
     """
     for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
         environ.pop(name, None)
     if exempt(settings.slack_api_url, environ):
         proxies = [environ.pop(name, "").strip() for name in PROXIES]
-        for proxy in filter(None, proxies):  # the model's client honours both of these, slack_sdk neither
+        # the model's client honours both of these, slack_sdk neither
+        for proxy in filter(None, proxies):
             environ.setdefault("ALL_PROXY", proxy)
         spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
         environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))

@@ -1,7 +1,9 @@
-"""The key behind the fingerprints at the start: which one it is, and whether it made what still waits.
+"""The key behind the fingerprints at the start: which one it is, and whether it made what still
+waits.
 
-A call that was shown under another key could never run, so a start under one stops. Nothing is let through silently:
-the old key comes back, or is said to be lost, and then what was shown under it is closed.
+A call that was shown under another key could never run, so a start under one stops. Nothing is let
+through silently: the old key comes back, or is said to be lost, and then what was shown under it is
+closed.
 """
 
 from __future__ import annotations
@@ -28,12 +30,17 @@ def key_path(database: Path) -> Path:
 
 
 def key_for(settings: Settings, store: Store, now: datetime) -> bytes:
-    """The key to use. Raises StartupError where it cannot be used, or others made what still waits."""
+    """The key to use.
+
+    Raises StartupError where it cannot be used, or others made what still waits.
+    """
     path = key_path(store.path)
     try:
         key = settings.key.get_secret_value().encode() if settings.key else load_key(path)
     except ValueError as error:
-        raise StartupError([f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()) from error
+        raise StartupError(
+            [f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()
+        ) from error
     with store.read() as tx:
         open_under = calls.open_by_key(tx)
     if wrong := strangers(open_under, key_id(key), settings.lost_key, path):
@@ -44,12 +51,19 @@ def key_for(settings: Settings, store: Store, now: datetime) -> bytes:
 
 
 def strangers(open_under: Mapping[str, int], mine: str, lost: str | None, path: Path) -> list[str]:
-    """A sentence for each key that made calls that wait, and is neither `mine` nor the `lost` one (ids)."""
-    return [_sentence(each, open_under[each], mine, path) for each in sorted(open_under.keys() - {mine, lost})]
+    """A sentence for each key that made calls that wait, and is neither `mine` nor the `lost` one
+    (ids).
+    """
+    return [
+        _sentence(each, open_under[each], mine, path)
+        for each in sorted(open_under.keys() - {mine, lost})
+    ]
 
 
 def _sentence(other: str, many: int, mine: str, path: Path) -> str:
-    calls_wait = "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
+    calls_wait = (
+        "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
+    )
     return (
         f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use is {mine}. Put the old key "
         f"back (COUNTERSIGN_KEY, or unset it and restore {path}) until they are decided or cancelled; if it is lost, "
@@ -62,6 +76,8 @@ def _close(store: Store, lost: str, now: datetime) -> None:
     output = f"INVALIDATED: it was not run, because {LOST}. Propose it anew if it is still needed."
     with store.write() as tx:
         for call in calls.open_under(tx, lost):
-            moves.call(tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST)
+            moves.call(
+                tx, call, CallStatus.INVALIDATED, at=now, actor="system", output=output, note=LOST
+            )
             runs.free(tx, call.run_id, at=now, actor="system")
             log.warning("run %s call %s: closed undone: %s", call.run_id, call.id, LOST)

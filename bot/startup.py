@@ -1,4 +1,7 @@
-"""What is read before anything is built: the settings and the policy they name. It builds nothing itself."""
+"""What is read before anything is built: the settings and the policy they name.
+
+It builds nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ class StartupError(Exception):
 
 
 def read(environ: Mapping[str, str], dotenv_path: Path | None = None) -> tuple[Settings, Policy]:
-    """Settings from `environ` and the .env file, and their policy. Raises StartupError with all that is wrong."""
+    """Settings from `environ` and the .env file, and their policy.
+
+    Raises StartupError with all that is wrong.
+    """
     settings: Settings | None = None
     wrong: Sequence[str] = ()
     try:

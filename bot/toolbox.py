@@ -1,4 +1,6 @@
-"""Which tools there are, as the settings say: the bot's, and those that the commands that only look speak of."""
+"""Which tools there are, as the settings say: the bot's, and those that the commands that only look
+speak of.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,20 @@ from bot.tools.slack.tools import slack_tools
 
 
 def toolbox(
-    settings: Settings, posting: WebClient, directory: SlackDirectory, extra: Iterable[Tool[Any]] = ()
+    settings: Settings,
+    posting: WebClient,
+    directory: SlackDirectory,
+    extra: Iterable[Tool[Any]] = (),
 ) -> Registry:
-    """Every tool that is on, `extra` among them; calls none. Raises ValueError for tools that cannot be registered,
-    and whatever importing the operator's own modules raises."""
+    """Every tool that is on, `extra` among them; calls none. Raises ValueError for tools that
+    cannot be registered, and whatever importing the operator's own modules raises.
+    """
     registry = Registry()
     if settings.shop_path:
         registry.add(*order_tools(Shop(settings.shop_path)))
     if settings.databases:
-        from bot.tools.database.tools import database_tools  # only now: its parser and driver take memory and a moment
+        # only now: its parser and driver take memory and a moment
+        from bot.tools.database.tools import database_tools
 
         registry.add(*database_tools(settings.databases, settings.database_path))
     for name in settings.tool_modules:

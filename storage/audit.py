@@ -1,4 +1,6 @@
-"""The audit: what happened, appended in the same transaction as the fact, hash-chained from its first row."""
+"""The audit: what happened, appended in the same transaction as the fact, hash-chained from its
+first row.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ FIRST = "0" * 64
 _LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 
 
-def _hash(previous: str, at: datetime, run_id: str, call_id: str, actor: str, event: str, data: str) -> str:
+def _hash(
+    previous: str, at: datetime, run_id: str, call_id: str, actor: str, event: str, data: str
+) -> str:
     body = json.dumps([previous, at.isoformat(), run_id, call_id, actor, event, data])
     return hashlib.sha256(body.encode()).hexdigest()
 
@@ -34,13 +38,22 @@ def record(
     call_id: str = "",
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append one row; `data` must be JSON and must hold no secret fields. What looks like a secret is masked."""
+    """Append one row; `data` must be JSON and must hold no secret fields.
+
+    What looks like a secret is masked.
+    """
     text = json.dumps(masked_data(data or {}), sort_keys=True, ensure_ascii=False)
     previous = tx.scalar(_LAST) or FIRST
     row = {
-        "at": at, "run_id": run_id, "call_id": call_id, "actor": actor, "event": event, "data": text,
-        "previous": previous, "hash": _hash(previous, at, run_id, call_id, actor, event, text),
-    }  # fmt: skip
+        "at": at,
+        "run_id": run_id,
+        "call_id": call_id,
+        "actor": actor,
+        "event": event,
+        "data": text,
+        "previous": previous,
+        "hash": _hash(previous, at, run_id, call_id, actor, event, text),
+    }
     tx.execute(insert_into(Audit), row)
 
 

@@ -1,4 +1,7 @@
-"""Queries over plans, calls, their revisions and votes. Reads, and appends; a status is moved only by `moves`."""
+"""Queries over plans, calls, their revisions and votes.
+
+Reads, and appends; a status is moved only by `moves`.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +26,41 @@ _GET = select(Call).where(col(Call.id) == _ID)
 _GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
 _OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
 _OPEN_PLAN = (
-    select(Plan).where(col(Plan.run_id) == _ID, col(Plan.answered).is_(False)).order_by(col(Plan.turn).desc()).limit(1)
+    select(Plan)
+    .where(col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
+    .order_by(col(Plan.turn).desc())
+    .limit(1)
 )
 _REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
-_VOTES = select(Vote).where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER).order_by(col(Vote.seq))
+_VOTES = (
+    select(Vote)
+    .where(col(Vote.call_id) == _ID, col(Vote.revision) == _NUMBER)
+    .order_by(col(Vote.seq))
+)
 _REJECTED_BEFORE = (
     select(func.count())
     .select_from(Call)
-    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
-    .where(col(Call.run_id) == _ID, col(Call.tool) == bindparam("tool_"), col(Call.status) == CallStatus.REJECTED)
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
+    )
+    .where(
+        col(Call.run_id) == _ID,
+        col(Call.tool) == bindparam("tool_"),
+        col(Call.status) == CallStatus.REJECTED,
+    )
     .where(col(Revision.arguments) == bindparam("arguments_"))
 )
 _PROVIDER_IDS = (
     select(col(Call.provider_id))
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(*(col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+    .where(
+        *(
+            col(getattr(Run, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts")
+        )
+    )
 )
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
 _DUE = (
@@ -69,8 +91,15 @@ _ASKED_SINCE = (
 _SAME_BEFORE = (
     select(Call)
     .join(Plan, col(Plan.id) == col(Call.plan_id))
-    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
-    .where(col(Call.run_id) == _ID, col(Call.tool) == bindparam("tool_"), col(Call.status) != CallStatus.REFUSED)
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
+    )
+    .where(
+        col(Call.run_id) == _ID,
+        col(Call.tool) == bindparam("tool_"),
+        col(Call.status) != CallStatus.REFUSED,
+    )
     .where(col(Revision.arguments) == bindparam("arguments_"))
     .order_by(col(Plan.turn), col(Call.position))
 )
@@ -171,16 +200,23 @@ def mark_answered(tx: Connection, plan_id: str) -> None:
 
 def waits(call: Call) -> bool:
     """Whether people still have a say: pending, or unknown with its deadline not given up."""
-    return call.status is CallStatus.PENDING or (call.status is CallStatus.UNKNOWN and call.deadline is not None)
+    return call.status is CallStatus.PENDING or (
+        call.status is CallStatus.UNKNOWN and call.deadline is not None
+    )
 
 
 def settled(call: Call) -> bool:
     """Whether the model can be told how it ended."""
-    return call.status in CALL_FINAL or (call.status is CallStatus.UNKNOWN and call.deadline is None)
+    return call.status in CALL_FINAL or (
+        call.status is CallStatus.UNKNOWN and call.deadline is None
+    )
 
 
 def due(tx: Connection, horizon: datetime) -> list[str]:
-    """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first; a broken row is as good as any."""
+    """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first.
+
+    A broken row is as good as any.
+    """
     return list(tx.scalars(_DUE, {"horizon": horizon}))
 
 
@@ -201,7 +237,11 @@ def next_telling(tx: Connection) -> datetime | None:
 
 def told(tx: Connection, call: Call, *, stage: int, moments: int, next_at: datetime | None) -> bool:
     """People have been told; False when the call has moved or changed meanwhile."""
-    where = (col(Call.id) == call.id, col(Call.revision) == call.revision, col(Call.status) == CallStatus.PENDING)
+    where = (
+        col(Call.id) == call.id,
+        col(Call.revision) == call.revision,
+        col(Call.status) == CallStatus.PENDING,
+    )
     columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
     return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
 
@@ -211,14 +251,21 @@ def pending_of(tx: Connection, team: str, requester: str) -> int:
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
-def last_asked(tx: Connection, team: str, requester: str, number: int, since: datetime) -> datetime | None:
-    """When people were asked about the last but `number` of this requester's calls; None if not after `since`."""
+def last_asked(
+    tx: Connection, team: str, requester: str, number: int, since: datetime
+) -> datetime | None:
+    """When people were asked about the last but `number` of this requester's calls; None if not
+    after `since`.
+    """
     values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
     return tx.scalar(_ASKED_SINCE, values_)
 
 
 def same_before(tx: Connection, run_id: str, tool: str, arguments: str) -> list[Call]:
-    """The run's calls of this tool with these canonical arguments, in the order they were proposed; none refused."""
+    """The run's calls of this tool with these canonical arguments, in the order they were proposed.
+
+    None refused.
+    """
     return rows(tx, Call, _SAME_BEFORE, id_=run_id, tool_=tool, arguments_=arguments)
 
 
@@ -240,9 +287,13 @@ def open_under(tx: Connection, key: str) -> list[Call]:
 
 def rejected_before(tx: Connection, run_id: str, tool: str, arguments: str) -> bool:
     """Whether a person rejected this very call (same tool, same canonical arguments) in this run."""
-    return bool(tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments}))
+    return bool(
+        tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments})
+    )
 
 
 def provider_ids(tx: Connection, team: str, channel: str, thread_ts: str) -> frozenset[str]:
     """The provider's call ids that the thread's transcript holds already."""
-    return frozenset(tx.scalars(_PROVIDER_IDS, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}))
+    return frozenset(
+        tx.scalars(_PROVIDER_IDS, {"team_": team, "channel_": channel, "thread_ts_": thread_ts})
+    )

@@ -14,4 +14,7 @@ def met(tx: Connection, team: str, person: str, *, at: datetime) -> bool:
     """Remember that this person was greeted; True when it is the first time."""
     dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
     row = Contact(team=team, person=person, greeted_at=at)
-    return tx.execute(dialect.insert(Contact).values(values(row)).on_conflict_do_nothing()).rowcount == 1
+    return (
+        tx.execute(dialect.insert(Contact).values(values(row)).on_conflict_do_nothing()).rowcount
+        == 1
+    )

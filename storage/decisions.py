@@ -1,7 +1,9 @@
-"""What people and the clock decide, each in the caller's transaction: vote, edit, expire, cancel, resolve, remake.
+"""What people and the clock decide, each in the caller's transaction: vote, edit, expire, cancel,
+resolve, remake.
 
-Whether a person may decide is settled before (bot.policy.authority); whether the decision still counts is settled here, by
-compare-and-swap on status, revision and deadline. The loser gets a typed outcome that says what happened instead.
+Whether a person may decide is settled before (bot.policy.authority); whether the decision still
+counts is settled here, by compare-and-swap on status, revision and deadline. The loser gets a typed
+outcome that says what happened instead.
 """
 
 from __future__ import annotations
@@ -15,10 +17,32 @@ from sqlmodel import col
 
 from storage import audit, calls, moves, runs
 from storage.models import Call, Plan, Revision, Run, Vote
-from storage.outcomes import Applied, Decided, Gone, Outcome, Stale, Standing, TooLate, Voted, Weigh, look
+from storage.outcomes import (
+    Applied,
+    Decided,
+    Gone,
+    Outcome,
+    Stale,
+    Standing,
+    TooLate,
+    Voted,
+    Weigh,
+    look,
+)
 from storage.states import CallStatus, RunStatus
 
-__all__ = ["Applied", "Decided", "Gone", "Outcome", "Stale", "Standing", "TooLate", "Voted", "Weigh", "look"]
+__all__ = [
+    "Applied",
+    "Decided",
+    "Gone",
+    "Outcome",
+    "Stale",
+    "Standing",
+    "TooLate",
+    "Voted",
+    "Weigh",
+    "look",
+]
 C = CallStatus
 
 
@@ -36,8 +60,8 @@ def vote(
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
-    `stage`: the one in which this person may vote; stale where another is open by now. The call moves when `weigh`
-    says that the votes have decided it.
+    `stage`: the one in which this person may vote; stale where another is open by now. The call
+    moves when `weigh` says that the votes have decided it.
     """
     if verb not in ("approve", "reject"):
         raise ValueError(f"unknown verb {verb!r}")
@@ -50,32 +74,58 @@ def vote(
     if verb == "approve" and weigh(before).stage != stage:
         return Stale(call)
     row = Vote(
-        call_id=call.id, revision=revision, person=person, verb=verb, stage=stage, digest=call.digest, reason=reason,
+        call_id=call.id,
+        revision=revision,
+        person=person,
+        verb=verb,
+        stage=stage,
+        digest=call.digest,
+        reason=reason,
         created_at=at,
-    )  # fmt: skip
+    )
     calls.add_vote(tx, row)
     standing = weigh([*before, row])
     _moved_by_votes(tx, call, standing, [*before, row], at)
     return Applied(calls.get(tx, call_id) or call)
 
 
-def _moved_by_votes(tx: Connection, call: Call, standing: Standing, votes: list[Vote], at: datetime) -> None:
+def _moved_by_votes(
+    tx: Connection, call: Call, standing: Standing, votes: list[Vote], at: datetime
+) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
     details = {"digest": call.digest, "reason": last.reason}
     if standing.outcome == "open":
         details["stage"] = str(last.stage)
         audit.record(
-            tx, f"call.vote.{last.verb}", at=at, actor=last.person, run_id=call.run_id, call_id=call.id, data=details
+            tx,
+            f"call.vote.{last.verb}",
+            at=at,
+            actor=last.person,
+            run_id=call.run_id,
+            call_id=call.id,
+            data=details,
         )
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.touch(tx, call.plan_id)
         return
     target = C.APPROVED if standing.outcome == "approved" else C.REJECTED
-    output = rejected_output([each for each in votes if each.verb == "reject"]) if target is C.REJECTED else ""
+    output = (
+        rejected_output([each for each in votes if each.verb == "reject"])
+        if target is C.REJECTED
+        else ""
+    )
     moved = moves.call(
-        tx, call, target, at=at, actor=last.person, data=details, decided_at=at, note=last.reason, output=output
+        tx,
+        call,
+        target,
+        at=at,
+        actor=last.person,
+        data=details,
+        decided_at=at,
+        note=last.reason,
+        output=output,
     )
     if not moved:
         raise RuntimeError("a call moved inside the writer's own transaction")
@@ -87,7 +137,9 @@ def rejected_output(votes: Sequence[Vote]) -> str:
     who = ", ".join(f"<@{each.person}>" for each in votes)
     reasons = "; ".join(f'"{each.reason[:500]}"' for each in votes if each.reason)
     quoted = f" Their reason, quoted: {reasons}" if reasons else " They gave no reason."
-    return f"REJECTED by {who}; it was not run.{quoted} Do not propose the same call again unchanged."
+    return (
+        f"REJECTED by {who}; it was not run.{quoted} Do not propose the same call again unchanged."
+    )
 
 
 def edit(
@@ -112,15 +164,33 @@ def edit(
     call, number = found.call, revision + 1
     calls.add_revision(
         tx,
-        Revision(call_id=call.id, number=number, arguments=arguments, digest=digest, author=person, created_at=at),
+        Revision(
+            call_id=call.id,
+            number=number,
+            arguments=arguments,
+            digest=digest,
+            author=person,
+            created_at=at,
+        ),
     )
-    told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}  # the same people are not told twice
+    # the same people are not told twice
+    told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
     _renumber(
-        tx, call, number, digest=digest, gate=gate, deadline=deadline, preview=preview, expects=expects,
-        told_stage=0, **told,
-    )  # fmt: skip
+        tx,
+        call,
+        number,
+        digest=digest,
+        gate=gate,
+        deadline=deadline,
+        preview=preview,
+        expects=expects,
+        told_stage=0,
+        **told,
+    )
     details = {"revision": number, "digest": digest, "tool": call.tool}
-    audit.record(tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details)
+    audit.record(
+        tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
+    )
     moves.touch(tx, call.plan_id)
     return Applied(calls.get(tx, call_id) or call)
 
@@ -142,7 +212,8 @@ def ask_again(
     next_at: datetime | None = None,
     **shown: str,
 ) -> bool:
-    """APPROVED or RUNNING -> PENDING as a new revision of the same arguments; RUNNING only where nothing was done.
+    """APPROVED or RUNNING -> PENDING as a new revision of the same arguments; RUNNING only where
+    nothing was done.
 
     `shown`: what the new card stands on: gate, preview, expects.
     """
@@ -150,24 +221,43 @@ def ask_again(
     if current is None:
         return False
     number = call.revision + 1
-    row = Revision(call_id=call.id, number=number, arguments=current.arguments, digest=digest, author="agent")
+    row = Revision(
+        call_id=call.id, number=number, arguments=current.arguments, digest=digest, author="agent"
+    )
     row.created_at = at
-    if not moves.call(tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why):
+    if not moves.call(
+        tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why
+    ):
         return False
     calls.add_revision(tx, row)
     _renumber(
-        tx, call, number, digest=digest, asked_at=at, next_at=next_at, told_stage=0, told_moments=0, grant_id="",
+        tx,
+        call,
+        number,
+        digest=digest,
+        asked_at=at,
+        next_at=next_at,
+        told_stage=0,
+        told_moments=0,
+        grant_id="",
         **shown,
-    )  # fmt: skip
+    )
     return True
 
 
 def expire(tx: Connection, call: Call, *, at: datetime) -> bool:
-    """The deadline falls: a pending call is denied; an unknown one is given up, and the model is told so."""
+    """The deadline falls: a pending call is denied.
+
+    An unknown one is given up, and the model is told so.
+    """
     if call.deadline is None or call.deadline > at:
         return False
     if call.status is C.UNKNOWN:
-        where = (col(Call.id) == call.id, col(Call.status) == C.UNKNOWN, col(Call.deadline) == call.deadline)
+        where = (
+            col(Call.id) == call.id,
+            col(Call.status) == C.UNKNOWN,
+            col(Call.deadline) == call.deadline,
+        )
         if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
             return False
         audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
@@ -180,7 +270,9 @@ def expire(tx: Connection, call: Call, *, at: datetime) -> bool:
     return True
 
 
-def _end_undecided(tx: Connection, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str) -> int:
+def _end_undecided(
+    tx: Connection, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str
+) -> int:
     plan = calls.open_plan(tx, run.id)
     ended = 0
     for call in calls.of_plan(tx, plan.id) if plan else ():
@@ -193,11 +285,22 @@ def _end_undecided(tx: Connection, run: Run, target: CallStatus, *, at: datetime
 
 
 def cancel(tx: Connection, run: Run, *, at: datetime, actor: str) -> bool:
-    """End a run: what was not started never will be; what runs is let finish and recorded. False when it had ended."""
+    """End a run: what was not started never will be; what runs is let finish and recorded.
+
+    False when it had ended.
+    """
     if not runs.is_open(run):
         return False
-    _end_undecided(tx, run, C.CANCELLED, at=at, actor=actor, output="CANCELLED by the requester; it was not run.")
-    if run.status is not RunStatus.RUNNING:  # handed back after a crash, and no worker has taken it up yet
+    _end_undecided(
+        tx,
+        run,
+        C.CANCELLED,
+        at=at,
+        actor=actor,
+        output="CANCELLED by the requester; it was not run.",
+    )
+    # handed back after a crash, and no worker has taken it up yet
+    if run.status is not RunStatus.RUNNING:
         _lose_running(tx, run, at=at)
     if not moves.run(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
@@ -206,7 +309,9 @@ def cancel(tx: Connection, run: Run, *, at: datetime, actor: str) -> bool:
 
 
 def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
-    """Put what became of a cancelled run's calls into the transcript, once none of them runs any more."""
+    """Put what became of a cancelled run's calls into the transcript, once none of them runs any
+    more.
+    """
     plan = calls.open_plan(tx, run.id)
     if plan is None:
         return
@@ -218,7 +323,9 @@ def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
 
 
 def leave_behind(tx: Connection, run: Run, *, at: datetime) -> None:
-    """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started never will be."""
+    """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
+    never will be.
+    """
     output = "SUPERSEDED: a new request was made in this thread, so it was not run."
     _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
     _lose_running(tx, run, at=at)
@@ -235,23 +342,36 @@ def _lose_running(tx: Connection, run: Run, *, at: datetime) -> None:
 
 
 def remake(tx: Connection, run: Run, *, at: datetime) -> int:
-    """The requester asked for something else: what was not started is superseded. Returns how many calls were."""
-    output = "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+    """The requester asked for something else: what was not started is superseded.
+
+    Returns how many calls were.
+    """
+    output = (
+        "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+    )
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
     runs.free(tx, run.id, at=at, actor=run.requester)
     return ended
 
 
 def withdraw(tx: Connection, call: Call, person: str, *, at: datetime) -> None:
-    """The requester takes a pending call back; raises when it has moved since it was read in this transaction."""
+    """The requester takes a pending call back.
+
+    Raises when it has moved since it was read in this transaction.
+    """
     output = "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
-    if not moves.call(tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"):
+    if not moves.call(
+        tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
+    ):
         raise RuntimeError("a call moved inside the writer's own transaction")
     runs.free(tx, call.run_id, at=at, actor=person)
 
 
 def send_back(tx: Connection, run: Run, person: str, feedback: str, *, at: datetime) -> int:
-    """What was not started of the run's plan is superseded, with the feedback for the model; returns how many calls."""
+    """What was not started of the run's plan is superseded, with the feedback for the model.
+
+    Returns how many calls.
+    """
     output = (
         f'SENT BACK by <@{person}>; nothing of this was run. Their feedback, quoted: "{feedback[:500]}" '
         "Propose one new plan that heeds it."
@@ -262,8 +382,12 @@ def send_back(tx: Connection, run: Run, person: str, feedback: str, *, at: datet
     return ended
 
 
-def resolve(tx: Connection, call_id: str, revision: int, person: str, verb: str, *, at: datetime) -> Outcome:
-    """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again (`again`)."""
+def resolve(
+    tx: Connection, call_id: str, revision: int, person: str, verb: str, *, at: datetime
+) -> Outcome:
+    """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again
+    (`again`).
+    """
     targets = {"done": C.SUCCEEDED, "not_done": C.FAILED, "again": C.APPROVED}
     call = calls.get(tx, call_id)
     if call is None:
@@ -280,13 +404,29 @@ def resolve(tx: Connection, call_id: str, revision: int, person: str, verb: str,
         "again": "",
     }[verb]
     ended: dict[str, Any] = {"finished_at": at} if verb != "again" else {}
-    moves.call(tx, call, targets[verb], at=at, actor=person, data={"said": verb}, output=said, deadline=None, **ended)
+    moves.call(
+        tx,
+        call,
+        targets[verb],
+        at=at,
+        actor=person,
+        data={"said": verb},
+        output=said,
+        deadline=None,
+        **ended,
+    )
     if verb == "again":
-        audit.record(tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id)
+        audit.record(
+            tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id
+        )
     runs.free(tx, call.run_id, at=at, actor=person)
     return Applied(calls.get(tx, call_id) or call)
 
 
 def plan_calls(tx: Connection, plan: Plan, only: Sequence[str]) -> list[Call]:
-    """The pending calls of a plan among the ids `only` (those on the card that was clicked), in order."""
-    return [call for call in calls.of_plan(tx, plan.id) if call.id in only and call.status is C.PENDING]
+    """The pending calls of a plan among the ids `only` (those on the card that was clicked), in
+    order.
+    """
+    return [
+        call for call in calls.of_plan(tx, plan.id) if call.id in only and call.status is C.PENDING
+    ]

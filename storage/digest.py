@@ -1,4 +1,7 @@
-"""Canonical JSON and the digest of exactly what would run. Pure, but for `load_key` and its key file."""
+"""Canonical JSON and the digest of exactly what would run.
+
+Pure, but for `load_key` and its key file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is wri
 
 
 class OddValueError(ValueError):
-    """A value that has no canonical form: NaN, an infinity, a duplicate key, a lone surrogate, a foreign type."""
+    """A value that has no canonical form: NaN, an infinity, a duplicate key, a lone surrogate, a
+    foreign type.
+    """
 
 
 def canonical(value: Any) -> str:
@@ -85,7 +90,8 @@ def parse_object(text: str) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse)
     except OddValueError:
         raise
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of more than 4300 digits
+    # ValueError: also a number of more than 4300 digits
+    except (ValueError, RecursionError) as error:
         raise OddValueError(f"not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise OddValueError("the arguments must be a JSON object")
@@ -104,7 +110,8 @@ def digest(
     revision: int,
     expects: str = "",
 ) -> str:
-    """HMAC-SHA256 (hex) over what would run and on whose word: equal exactly when all of it is equal.
+    """HMAC-SHA256 (hex) over what would run and on whose word: equal exactly when all of it is
+    equal.
 
     `arguments` and `gate` are canonical JSON text; `schema` is the tool's schema digest.
     """
@@ -118,9 +125,11 @@ def key_id(key: bytes) -> str:
 
 
 def load_key(path: Path) -> bytes:
-    """The key in `path` (0600), made on first use; processes that race to make it all read the same one.
+    """The key in `path` (0600), made on first use; processes that race to make it all read the same
+    one.
 
-    The file is written whole under another name and then linked, so there is no moment with half a key.
+    The file is written whole under another name and then linked, so there is no moment with half a
+    key.
     """
     if not path.exists():
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")

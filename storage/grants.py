@@ -1,4 +1,7 @@
-"""Remembered approvals: given with a vote, used up one run at a time, and revoked. Who may is settled elsewhere."""
+"""Remembered approvals: given with a vote, used up one run at a time, and revoked.
+
+Who may is settled elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +19,51 @@ from storage.store import first, insert_into, rows
 def give(tx: Connection, grant: Grant, *, run_id: str) -> None:
     """Remember an approval, with its audit row."""
     tx.execute(insert_into(Grant), values(grant))
-    data = {"grant": grant.id, "tool": grant.tool, "until": grant.until.isoformat(), "uses": grant.uses}
+    data = {
+        "grant": grant.id,
+        "tool": grant.tool,
+        "until": grant.until.isoformat(),
+        "uses": grant.uses,
+    }
     audit.record(
-        tx, "grant.given", at=grant.given_at, actor=grant.given_by, run_id=run_id, call_id=grant.call_id, data=data
+        tx,
+        "grant.given",
+        at=grant.given_at,
+        actor=grant.given_by,
+        run_id=run_id,
+        call_id=grant.call_id,
+        data=data,
     )
 
 
-def usable(tx: Connection, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime) -> list[Grant]:
+def usable(
+    tx: Connection, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
+) -> list[Grant]:
     """The grants on which this requester's call may run now, the one that ends soonest first.
 
     `arguments`: canonical JSON. Each pinned field must be there with the same value.
     """
-    statement = select(Grant).where(
-        col(Grant.team) == run.team, col(Grant.requester) == run.requester, col(Grant.tool) == tool,
-        col(Grant.schema_digest) == schema_digest, col(Grant.revoked_at).is_(None), col(Grant.until) > at,
-        col(Grant.uses) > 0,
-        or_(
-            col(Grant.channel) == "",
-            (col(Grant.channel) == run.channel) & (col(Grant.thread_ts) == run.thread_ts),
-        ),
-    ).order_by(col(Grant.until))  # fmt: skip
+    statement = (
+        select(Grant)
+        .where(
+            col(Grant.team) == run.team,
+            col(Grant.requester) == run.requester,
+            col(Grant.tool) == tool,
+            col(Grant.schema_digest) == schema_digest,
+            col(Grant.revoked_at).is_(None),
+            col(Grant.until) > at,
+            col(Grant.uses) > 0,
+            or_(
+                col(Grant.channel) == "",
+                (col(Grant.channel) == run.channel) & (col(Grant.thread_ts) == run.thread_ts),
+            ),
+        )
+        .order_by(col(Grant.until))
+    )
     wanted = json.loads(arguments)
-    return [grant for grant in rows(tx, Grant, statement) if _fits(json.loads(grant.pinned), wanted)]
+    return [
+        grant for grant in rows(tx, Grant, statement) if _fits(json.loads(grant.pinned), wanted)
+    ]
 
 
 def _fits(pinned: dict[str, object], wanted: dict[str, object]) -> bool:
@@ -57,15 +83,21 @@ def get(tx: Connection, grant_id: str) -> Grant | None:
 def take(tx: Connection, grant_id: str, at: datetime) -> bool:
     """Use a grant once; False when it is used up, over or revoked."""
     where = (
-        col(Grant.id) == grant_id, col(Grant.uses) > 0, col(Grant.until) > at, col(Grant.revoked_at).is_(None),
-    )  # fmt: skip
+        col(Grant.id) == grant_id,
+        col(Grant.uses) > 0,
+        col(Grant.until) > at,
+        col(Grant.revoked_at).is_(None),
+    )
     return tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount == 1
 
 
 def revoke(tx: Connection, grant_id: str, person: str, at: datetime) -> bool:
     """End a grant; False when somebody has already."""
     where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
-    if tx.execute(update(Grant).where(*where).values(revoked_at=at, revoked_by=person)).rowcount != 1:
+    if (
+        tx.execute(update(Grant).where(*where).values(revoked_at=at, revoked_by=person)).rowcount
+        != 1
+    ):
         return False
     audit.record(tx, "grant.revoked", at=at, actor=person, data={"grant": grant_id})
     return True
@@ -73,8 +105,15 @@ def revoke(tx: Connection, grant_id: str, person: str, at: datetime) -> bool:
 
 def open_for(tx: Connection, team: str, person: str, at: datetime) -> list[Grant]:
     """What can still be used that this person asked for or gave, the one that ends soonest first."""
-    statement = select(Grant).where(
-        col(Grant.team) == team, or_(col(Grant.requester) == person, col(Grant.given_by) == person),
-        col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0,
-    ).order_by(col(Grant.until))  # fmt: skip
+    statement = (
+        select(Grant)
+        .where(
+            col(Grant.team) == team,
+            or_(col(Grant.requester) == person, col(Grant.given_by) == person),
+            col(Grant.revoked_at).is_(None),
+            col(Grant.until) > at,
+            col(Grant.uses) > 0,
+        )
+        .order_by(col(Grant.until))
+    )
     return rows(tx, Grant, statement)

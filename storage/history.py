@@ -1,4 +1,7 @@
-"""What was proposed, and what counted at a moment that is past, as well as the rows allow. Reads only."""
+"""What was proposed, and what counted at a moment that is past, as well as the rows allow.
+
+Reads only.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,36 @@ from storage.states import CallStatus
 from storage.store import rows
 
 C = CallStatus
-_SINCE = select(Call).where(col(Call.created_at) >= bindparam("since_")).order_by(col(Call.created_at), col(Call.id))
+_SINCE = (
+    select(Call)
+    .where(col(Call.created_at) >= bindparam("since_"))
+    .order_by(col(Call.created_at), col(Call.id))
+)
 _ARGUMENTS = select(col(Revision.arguments)).where(
     col(Revision.call_id) == bindparam("call_"), col(Revision.number) == bindparam("number_")
 )
 _ITEMS = select(col(Item.body)).where(col(Item.run_id) == bindparam("run_")).order_by(col(Item.seq))
-_ONE = (Call.id, Call.plan_id, Call.position, Call.status, Call.created_at, Call.decided_at, Call.finished_at)
+_ONE = (
+    Call.id,
+    Call.plan_id,
+    Call.position,
+    Call.status,
+    Call.created_at,
+    Call.decided_at,
+    Call.finished_at,
+)
 _OF_ONE = (
     select(*map(col, _ONE), col(Revision.created_at).label("revised_at"), col(Revision.arguments))
     .join(Run, col(Run.id) == col(Call.run_id))
     .join(Revision, col(Revision.call_id) == col(Call.id))
     .where(
-        col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
-        col(Call.tool) == bindparam("tool_"), col(Call.status) != C.REFUSED,
+        col(Run.team) == bindparam("team_"),
+        col(Run.requester) == bindparam("requester_"),
+        col(Call.tool) == bindparam("tool_"),
+        col(Call.status) != C.REFUSED,
     )
     .order_by(col(Call.created_at), col(Call.id), col(Revision.number))
-)  # fmt: skip
+)
 
 
 _ASKED = (
@@ -44,7 +61,9 @@ _ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """A call of one requester with one tool, and the arguments it had, with the moments from which it had them."""
+    """A call of one requester with one tool, and the arguments it had, with the moments from which
+    it had them.
+    """
 
     id: str
     plan_id: str
@@ -62,11 +81,16 @@ def since(tx: Connection, moment: datetime) -> list[Call]:
 
 def asked(tx: Connection, moment: datetime) -> list[tuple[str, str, int]]:
     """Gates (JSON) of the calls proposed since then, with who asked and how often."""
-    return [(gate, requester, count) for gate, requester, count in tx.execute(_ASKED, {"since_": moment})]
+    return [
+        (gate, requester, count)
+        for gate, requester, count in tx.execute(_ASKED, {"since_": moment})
+    ]
 
 
 def arguments(tx: Connection, call: Call) -> str | None:
-    """The call's arguments as they stand (canonical JSON); None where it was refused before it had any."""
+    """The call's arguments as they stand (canonical JSON); None where it was refused before it had
+    any.
+    """
     return tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
 
 
@@ -85,14 +109,21 @@ def of_one(tx: Connection, team: str, requester: str, tool: str) -> list[Once]:
     for row in tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool}):
         had = found[row.id].arguments if row.id in found else ()
         found[row.id] = Once(
-            row.id, row.plan_id, row.position, row.status, row.created_at, row.finished_at or row.decided_at,
+            row.id,
+            row.plan_id,
+            row.position,
+            row.status,
+            row.created_at,
+            row.finished_at or row.decided_at,
             (*had, (row.revised_at, row.arguments)),
-        )  # fmt: skip
+        )
     return list(found.values())
 
 
 def counted_before(history: Sequence[Once], call: Call) -> Iterator[Counted]:
-    """What counted towards a sum when `call` was proposed, as `storage.spending.counted` would have said then."""
+    """What counted towards a sum when `call` was proposed, as `storage.spending.counted` would have
+    said then.
+    """
     now = call.created_at
     for each in history:
         sibling = each.plan_id == call.plan_id

@@ -20,16 +20,31 @@ _HELD = (
 _OLDEST_CLICK = select(func.min(col(Delivery.received_at))).where(
     col(Delivery.status) == "new", col(Delivery.kind).in_(CLICKS)
 )
-_SETTLE = update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(status="done", note=bindparam("note_"))
+_SETTLE = (
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"))
+    .values(status="done", note=bindparam("note_"))
+)
 _STATUS = select(col(Delivery.status)).where(col(Delivery.seq) == bindparam("seq_"))
 _HOLD = (
-    update(Delivery).where(col(Delivery.seq) == bindparam("seq_")).values(status="held", run_id=bindparam("run_id_"))
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"))
+    .values(status="held", run_id=bindparam("run_id_"))
 )
 _BY_KEY = select(col(Delivery.seq)).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
-    .where(*(col(getattr(Delivery, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
-    .where(col(Delivery.kind) == "message", col(Delivery.status) == "done", col(Delivery.run_id).is_not(None))
+    .where(
+        *(
+            col(getattr(Delivery, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts")
+        )
+    )
+    .where(
+        col(Delivery.kind) == "message",
+        col(Delivery.status) == "done",
+        col(Delivery.run_id).is_not(None),
+    )
     .order_by(col(Delivery.seq).desc())
     .limit(1)
 )
@@ -71,19 +86,26 @@ def hold(tx: Connection, delivery: Delivery, run_id: str) -> None:
 
 
 def stumble(tx: Connection, delivery: Delivery, error: str, *, limit: int) -> bool:
-    """Count a failed try; after `limit` of them it is broken and left alone. True when it is broken now."""
+    """Count a failed try; after `limit` of them it is broken and left alone.
+
+    True when it is broken now.
+    """
     broken = delivery.attempts + 1 >= limit
     tx.execute(
         update(Delivery)
         .where(col(Delivery.seq) == delivery.seq)
-        .values(attempts=delivery.attempts + 1, note=error[:500], status="broken" if broken else "new")
+        .values(
+            attempts=delivery.attempts + 1, note=error[:500], status="broken" if broken else "new"
+        )
     )
     return broken
 
 
 def newest_taken(tx: Connection, team: str, channel: str, thread_ts: str) -> str:
     """The Slack ts of the newest message of a thread that is in its transcript, or ""."""
-    key: str | None = tx.scalar(_NEWEST_TAKEN, {"team_": team, "channel_": channel, "thread_ts_": thread_ts})
+    key: str | None = tx.scalar(
+        _NEWEST_TAKEN, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
+    )
     return key.rsplit(":", 1)[1] if key else ""
 
 

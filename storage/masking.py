@@ -1,7 +1,9 @@
-"""Secrets that are known by their look, masked where people read: tokens, keys, passwords in addresses. Pure.
+"""Secrets that are known by their look, masked where people read: tokens, keys, passwords in
+addresses. Pure.
 
-Only for showing and for records about what happened. What is digested, what tools are given and what the model is told
-is never masked. Each pattern stops early where it cannot match, so the time grows with the text and no faster.
+Only for showing and for records about what happened. What is digested, what tools are given and
+what the model is told is never masked. Each pattern stops early where it cannot match, so the time
+grows with the text and no faster.
 """
 
 from __future__ import annotations
@@ -13,16 +15,21 @@ from typing import Any
 MASK = "••••••••"  # one length for all, so that it tells nothing
 
 _ALONE = r"(?<![A-Za-z0-9])"  # no letter or digit before it
-_NAMES = r"pass(?:word|wd|phrase)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|(?:access|api|private)[_-]?key"
+_NAMES = (
+    r"pass(?:word|wd|phrase)|pwd|secret(?:[_-]?(?:access[_-]?)?key)?|(?:access|api|private)[_-]?key"
+)
 _NAMES += r"|(?:access|api|auth|bot|refresh|session)[_-]token"
 # Up to the value; its group is still open, for a quote that belongs to it.
 _GIVEN = rf"{_ALONE}((?:{_NAMES})[ \t]{{0,3}}=[ \t]{{0,3}}"
-# A word that everything the pattern matches has in it (in lower case), and the pattern. Of a match the first group
-# stays, so that readers know what it was; the last one stays behind the mask.
+# A word that everything the pattern matches has in it (in lower case), and the pattern. Of a match
+# the first group stays, so that readers know what it was; the last one stays behind the mask.
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (words, re.compile(pattern))
     for words, pattern in (
-        (("private key",), r"(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:(?!-----END)[\s\S])++()"),
+        (
+            ("private key",),
+            r"(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:(?!-----END)[\s\S])++()",
+        ),
         (("xox", "xapp-"), _ALONE + r"((?:xoxe\.)?xox[abcdeprs]-|xapp-)[A-Za-z0-9%-]{8,}()"),
         (("hooks.slack",), r"(hooks\.slack(?:-gov)?\.com/[a-z]{1,20}/)[A-Za-z0-9/_-]{8,}()"),
         (("sk-",), _ALONE + r"(sk-)(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{20,}()"),
@@ -31,18 +38,30 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         (("aiza",), _ALONE + r"(AIza)[A-Za-z0-9_-]{35}()(?![A-Za-z0-9_-])"),
         (("github_pat_", "glpat-"), _ALONE + r"(github_pat_|glpat-)[A-Za-z0-9_-]{20,}()"),
         (tuple(f"gh{kind}_" for kind in "pousr"), _ALONE + r"(gh[pousr]_)[A-Za-z0-9]{20,}()"),
-        (("eyj",), r"(?<![A-Za-z0-9_-])(eyJ)[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*()"),
-        (("authorization",), r"(?i)\b((?:proxy-)?authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?\w{1,20}[ \t]{1,3})"
-                             r"[^\s\"',;“”]{8,}()"),
-        (("bearer",), r"(?i)\b(bearer[ \t]{1,3})(?=[A-Za-z._~+/=-]{0,99}[0-9])[A-Za-z0-9._~+/=-]{16,}()"),
+        (
+            ("eyj",),
+            r"(?<![A-Za-z0-9_-])(eyJ)[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*()",
+        ),
+        (
+            ("authorization",),
+            r"(?i)\b((?:proxy-)?authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?\w{1,20}[ \t]{1,3})"
+            r"[^\s\"',;“”]{8,}()",
+        ),
+        (
+            ("bearer",),
+            r"(?i)\b(bearer[ \t]{1,3})(?=[A-Za-z._~+/=-]{0,99}[0-9])[A-Za-z0-9._~+/=-]{16,}()",
+        ),
         (("://",), r"(://[^\s/:@?#\"'<>]{0,100}:)[^\s/?#\"'<>]{1,200}(@)"),
         (("=",), rf"(?i){_GIVEN}\")[^\"\n]*+(\")"),
         (("=",), rf"(?i){_GIVEN}')[^'\n]*+(')"),
         (("=",), rf"(?i){_GIVEN})[^\s=&;,\"'“”][^\s&;,\"'“”]*+()"),
-        (("\":", "\" :"), rf"(?i)(\"[a-z0-9_-]{{0,40}}?(?:{_NAMES})\"[ \t]{{0,3}}:[ \t]{{0,3}}\")"
-                          r"(?:[^\"\\\n]|\\.)++(\")"),
+        (
+            ('":', '" :'),
+            rf"(?i)(\"[a-z0-9_-]{{0,40}}?(?:{_NAMES})\"[ \t]{{0,3}}:[ \t]{{0,3}}\")"
+            r"(?:[^\"\\\n]|\\.)++(\")",
+        ),
     )
-)  # fmt: skip
+)
 
 
 def masked(text: str) -> str:

@@ -1,6 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
-Status columns are written only by `storage.moves`. `audit`, `revision`, `vote` and `item` are append-only.
+Status columns are written only by `storage.moves`. `audit`, `revision`, `vote` and `item` are
+append-only.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 class Status(TypeDecorator[StrEnum]):
-    """A status enum stored by value; a value the enum does not know raises on reading (fail closed)."""
+    """A status enum stored by value.
+
+    A value the enum does not know raises on reading (fail closed).
+    """
 
     impl = String(16)
     cache_ok = True
@@ -93,7 +97,8 @@ class Delivery(SQLModel, table=True):
     thread_ts: str = ""
     body: str = _text("{}")  # JSON: the raw payload
     received_at: datetime = _time()
-    status: str = Field(default="new", index=True)  # new | held (waits for the next turn) | done | broken
+    # new | held (waits for the next turn) | done | broken
+    status: str = Field(default="new", index=True)
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
@@ -156,7 +161,10 @@ class Call(SQLModel, table=True):
     """One tool call the model proposed."""
 
     __tablename__ = "call"
-    __table_args__ = (Index("ix_call_due", "status", "deadline"), Index("ix_call_next", "status", "next_at"))
+    __table_args__ = (
+        Index("ix_call_due", "status", "deadline"),
+        Index("ix_call_next", "status", "next_at"),
+    )
     id: str = Field(default_factory=new_id, primary_key=True)
     run_id: str = Field(foreign_key="run.id", index=True)
     plan_id: str = Field(foreign_key="plan.id", index=True)
@@ -171,14 +179,17 @@ class Call(SQLModel, table=True):
     key_id: str = ""  # of the key the digest was made with
     gate: str = _text("{}")  # JSON of the gate that was shown
     deadline: datetime | None = _time(nullable=True)
-    asked_at: datetime | None = _time(nullable=True)  # reminders and escalations are counted from here
-    next_at: datetime | None = _time(nullable=True)  # when people have to be told something before the deadline
+    # reminders and escalations are counted from here
+    asked_at: datetime | None = _time(nullable=True)
+    # when people have to be told something before the deadline
+    next_at: datetime | None = _time(nullable=True)
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = _text("")  # the agent's words, for the approver
     preview: str = _text("")
-    expects: str = _text("")  # what the preview promised, in the tool's words; it is told when it runs
+    # what the preview promised, in the tool's words; it is told when it runs
+    expects: str = _text("")
     output: str = _text("")  # what the model is told
     note: str = _text("")  # why it ended, for people
     created_at: datetime = _time()
@@ -232,7 +243,10 @@ class Audit(SQLModel, table=True):
 
 
 class Message(SQLModel, table=True):
-    """The outbox: one row for each Slack message; a card's row is drawn again whenever `wanted` passes `shown`."""
+    """The outbox: one row for each Slack message.
+
+    A card's row is drawn again whenever `wanted` passes `shown`.
+    """
 
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
@@ -244,7 +258,8 @@ class Message(SQLModel, table=True):
     thread_ts: str = ""
     recipient: str = ""  # private: who alone sees it
     body: str = _text("{}")  # JSON: what the drawing needs beside the rows
-    status: str = Field(default="pending", index=True)  # pending | sending | streaming | sent | failed
+    # pending | sending | streaming | sent | failed
+    status: str = Field(default="pending", index=True)
     wanted: int = 1
     shown: int = 0
     ts: str = ""
@@ -288,4 +303,8 @@ class Grant(SQLModel, table=True):
 def values(row: SQLModel) -> dict[str, Any]:
     """The columns of an instance for a Core insert, without an unset autoincrement key."""
     table: Any = row.__class__.__dict__["__table__"]
-    return {c.name: v for c in table.columns if not ((v := getattr(row, c.name)) is None and c.name == "seq")}
+    return {
+        c.name: v
+        for c in table.columns
+        if not ((v := getattr(row, c.name)) is None and c.name == "seq")
+    }

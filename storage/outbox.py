@@ -1,4 +1,7 @@
-"""The outbox's rows: what Slack has yet to be told. Cards are drawn again whenever `wanted` passes `shown`."""
+"""The outbox's rows: what Slack has yet to be told.
+
+Cards are drawn again whenever `wanted` passes `shown`.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,27 @@ from storage.store import first, insert_once, readable, rows
 WORK = ("pending", "sending", "closing", "stale")
 _UNSENT = col(Message.status).in_(WORK)
 _DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
-_DUE_IN = select(Message).where(_UNSENT, col(Message.channel) == bindparam("channel_")).order_by(col(Message.seq))
-_CHANNELS = select(col(Message.channel), col(Message.due_at)).where(_UNSENT).order_by(col(Message.seq))
+_DUE_IN = (
+    select(Message)
+    .where(_UNSENT, col(Message.channel) == bindparam("channel_"))
+    .order_by(col(Message.seq))
+)
+_CHANNELS = (
+    select(col(Message.channel), col(Message.due_at)).where(_UNSENT).order_by(col(Message.seq))
+)
 _NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
-_CARDS = select(Message).where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card")
-_STANDS = (col(Message.status) == "sent") | ((col(Message.status) == "failed") & (col(Message.ts) != ""))
+_CARDS = select(Message).where(
+    col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card"
+)
+_STANDS = (col(Message.status) == "sent") | (
+    (col(Message.status) == "failed") & (col(Message.ts) != "")
+)
 _REDRAW = (
     update(Message)
     .where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card")
-    .values(wanted=col(Message.wanted) + 1, status=case((_STANDS, "stale"), else_=col(Message.status)))
+    .values(
+        wanted=col(Message.wanted) + 1, status=case((_STANDS, "stale"), else_=col(Message.status))
+    )
 )
 _SENT = (
     update(Message)
@@ -47,7 +62,9 @@ _CLOSE_STREAMS = (
 def _columns(names: tuple[str, ...]) -> Update:
     """The update that writes these columns of one message; built once."""
     return (
-        update(Message).where(col(Message.seq) == bindparam("seq_")).values({name: bindparam(name) for name in names})
+        update(Message)
+        .where(col(Message.seq) == bindparam("seq_"))
+        .values({name: bindparam(name) for name in names})
     )
 
 
@@ -77,7 +94,14 @@ def thread(tx: Connection, run: Run, key: str, body: Mapping[str, Any], *, kind:
 
 
 def private(
-    tx: Connection, key: str, *, channel: str, thread_ts: str, person: str, text: str, mrkdwn: bool = False
+    tx: Connection,
+    key: str,
+    *,
+    channel: str,
+    thread_ts: str,
+    person: str,
+    text: str,
+    mrkdwn: bool = False,
 ) -> None:
     """Words only `person` sees; `mrkdwn`: our own prose, formatted."""
     row = Message(key=key, kind="private", channel=channel, thread_ts=thread_ts, recipient=person)
@@ -86,13 +110,18 @@ def private(
 
 
 def redraw(tx: Connection, plan_id: str) -> None:
-    """Every card of this plan wants drawing again, also one that stands in Slack and could not be updated before."""
+    """Every card of this plan wants drawing again, also one that stands in Slack and could not be
+    updated before.
+    """
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
 def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
-    tx.execute(_SENT, {"seq_": row.seq, "ts": ts, "shown": shown, "attempts": 0, "due_at": None, "error": ""})
+    tx.execute(
+        _SENT,
+        {"seq_": row.seq, "ts": ts, "shown": shown, "attempts": 0, "due_at": None, "error": ""},
+    )
 
 
 def channels_due(tx: Connection, now: datetime) -> set[str]:
@@ -108,7 +137,10 @@ def channels_due(tx: Connection, now: datetime) -> set[str]:
 
 
 def due(tx: Connection, now: datetime, channel: str | None = None) -> list[Message]:
-    """What should be sent or drawn now (in that channel), in order; later messages wait for their channel's earlier."""
+    """What should be sent or drawn now (in that channel), in order.
+
+    Later messages wait for their channel's earlier.
+    """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
     found = readable(tx, Message, col(Message.seq), statement, **only)
     blocked: set[str] = set()
@@ -147,7 +179,10 @@ def cards(tx: Connection, plan_id: str) -> list[Message]:
 
 
 def calls_of(tx: Connection, plan_id: str, card: int) -> list[str]:
-    """The ids of the calls that this card of the plan shows; none when it is not a card of that plan."""
+    """The ids of the calls that this card of the plan shows.
+
+    None when it is not a card of that plan.
+    """
     where = (col(Message.seq) == card, col(Message.plan_id) == plan_id, col(Message.kind) == "card")
     found = first(tx, Message, select(Message).where(*where))
     ids: list[str] = body(found)["calls"] if found else []
@@ -166,7 +201,9 @@ def body(row: Message) -> dict[str, Any]:
 
 
 def close_streams(tx: Connection, run_id: str) -> bool:
-    """Streams of this run that nobody writes to any more are to be closed, their words withdrawn; True if any are."""
+    """Streams of this run that nobody writes to any more are to be closed, their words withdrawn;
+    True if any are.
+    """
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id}).rowcount > 0
 
 

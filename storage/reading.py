@@ -1,4 +1,6 @@
-"""A database that is only looked at: it is not locked, not migrated, never made, and may belong to a working bot."""
+"""A database that is only looked at: it is not locked, not migrated, never made, and may belong to
+a working bot.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ class ReadOnly(Store):
         self.path = path
         self._lock = None
         self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
-        event.listen(self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN DEFERRED"))
+        event.listen(
+            self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN DEFERRED")
+        )
 
     def _connect(self) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode=ro"
-        return sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(
+            uri, uri=True, timeout=10, isolation_level=None, check_same_thread=False
+        )
 
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[NoReturn]:
@@ -49,7 +55,11 @@ class ReadOnly(Store):
                 current = MigrationContext.configure(connection).get_current_revision()
         except (SQLAlchemyError, sqlite3.Error) as error:
             return f"{self.path} cannot be read ({type(error).__name__})"
-        return "" if current == newest else f"{self.path} was written by another version of Countersign"
+        return (
+            ""
+            if current == newest
+            else f"{self.path} was written by another version of Countersign"
+        )
 
 
 def teams(tx: Connection) -> list[str]:

@@ -1,4 +1,7 @@
-"""Queries over runs and the transcript of their thread. Claims and leases; a status is moved only by `moves`."""
+"""Queries over runs and the transcript of their thread.
+
+Claims and leases; a status is moved only by `moves`.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,33 @@ from storage.store import first, insert_into, readable, rows
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
 _READY = select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))
-_ORPHANS = select(Run).where(col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_"))
+_ORPHANS = select(Run).where(
+    col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
+)
 _IN_THREAD = (
     select(Run)
-    .where(*(col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+    .where(
+        *(
+            col(getattr(Run, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts")
+        )
+    )
     .order_by(col(Run.created_at).desc(), col(Run.id))
     .limit(1)
 )
 _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
-    col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
+    col(Run.team) == bindparam("team_"),
+    col(Run.requester) == bindparam("requester_"),
     or_(col(Run.updated_at) > bindparam("since_"), col(Run.status) == RunStatus.RUNNING),
-)  # fmt: skip
+)
 _TRANSCRIPT = (
     select(col(Item.body))
-    .where(*(col(getattr(Item, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")))
+    .where(
+        *(
+            col(getattr(Item, name)) == bindparam(f"{name}_")
+            for name in ("team", "channel", "thread_ts")
+        )
+    )
     .order_by(col(Item.seq))
 )
 _NEXT_FENCE = update(Run).where(col(Run.id) == bindparam("id_")).values(fence=col(Run.fence) + 1)
@@ -39,7 +55,11 @@ _NEXT_FENCE = update(Run).where(col(Run.id) == bindparam("id_")).values(fence=co
 @cache
 def _columns(names: tuple[str, ...]) -> Update:
     """The update that writes these columns of one run; built once."""
-    return update(Run).where(col(Run.id) == bindparam("id_")).values({name: bindparam(name) for name in names})
+    return (
+        update(Run)
+        .where(col(Run.id) == bindparam("id_"))
+        .values({name: bindparam(name) for name in names})
+    )
 
 
 def get(tx: Connection, run_id: str) -> Run | None:
@@ -63,7 +83,10 @@ def is_open(run: Run | None) -> bool:
 
 
 def claim(tx: Connection, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
-    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there to take."""
+    """READY -> RUNNING with the next fence.
+
+    The claimed row, or None when it was not there to take.
+    """
     run = get(tx, run_id)
     if run is None or run.status is not RunStatus.READY:
         return None
@@ -95,7 +118,9 @@ def orphans(tx: Connection, now: datetime) -> list[Run]:
 def cut_short(tx: Connection) -> list[Run]:
     """Cancelled runs that have a call RUNNING."""
     running = select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)
-    return rows(tx, Run, select(Run).where(col(Run.status) == RunStatus.CANCELLED, col(Run.id).in_(running)))
+    return rows(
+        tx, Run, select(Run).where(col(Run.status) == RunStatus.CANCELLED, col(Run.id).in_(running))
+    )
 
 
 def count(tx: Connection, run: Run, **columns: int) -> None:
@@ -104,35 +129,56 @@ def count(tx: Connection, run: Run, **columns: int) -> None:
 
 
 def tokens_since(tx: Connection, run: Run, since: datetime) -> int:
-    """Tokens of all runs of this run's requester that have moved since then; each counts as a whole."""
-    return int(tx.scalar(_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since}) or 0)
+    """Tokens of all runs of this run's requester that have moved since then.
+
+    Each counts as a whole.
+    """
+    return int(
+        tx.scalar(_TOKENS_SINCE, {"team_": run.team, "requester_": run.requester, "since_": since})
+        or 0
+    )
 
 
 def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> None:
     """Append one item to the run's thread, as the model sends or sees it."""
     row = Item(
-        team=run.team, channel=run.channel, thread_ts=run.thread_ts, run_id=run.id, turn=run.turns,
-        body=json.dumps(body, ensure_ascii=False), created_at=at,
-    )  # fmt: skip
+        team=run.team,
+        channel=run.channel,
+        thread_ts=run.thread_ts,
+        run_id=run.id,
+        turn=run.turns,
+        body=json.dumps(body, ensure_ascii=False),
+        created_at=at,
+    )
     tx.execute(insert_into(Item), values(row))
 
 
 def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:
     """Every item of the run's thread, in order."""
-    found = tx.scalars(_TRANSCRIPT, {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts})
-    items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")  # at once: several times as fast as one by one
+    found = tx.scalars(
+        _TRANSCRIPT, {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
+    )
+    # at once: several times as fast as one by one
+    items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")
     return items
 
 
 def close_plan(tx: Connection, run: Run, plan: Plan, *, at: datetime) -> bool:
-    """When every call of the plan is settled, append one output each, in the model's order. False when some are not."""
+    """When every call of the plan is settled, append one output each, in the model's order.
+
+    False when some are not.
+    """
     if plan.answered:
         return True
     found = calls.of_plan(tx, plan.id)
     if not all(calls.settled(call) for call in found):
         return False
     for call in found:
-        output = {"type": "function_call_output", "call_id": call.provider_id, "output": call.output}
+        output = {
+            "type": "function_call_output",
+            "call_id": call.provider_id,
+            "output": call.output,
+        }
         append(tx, run, output, at=at)
     calls.mark_answered(tx, plan.id)
     return True

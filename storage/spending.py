@@ -1,4 +1,6 @@
-"""What a requester's calls of one tool add up to over a window: the sums and counts that policies set limits on."""
+"""What a requester's calls of one tool add up to over a window: the sums and counts that policies
+set limits on.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +19,44 @@ OPEN = (C.PENDING, C.APPROVED)
 COUNTED = (*OPEN, C.RUNNING, C.SUCCEEDED, C.UNKNOWN)
 _COUNTED = (
     select(
-        col(Call.id), col(Call.status), col(Call.created_at), col(Call.finished_at), col(Call.decided_at),
+        col(Call.id),
+        col(Call.status),
+        col(Call.created_at),
+        col(Call.finished_at),
+        col(Call.decided_at),
         col(Revision.arguments),
     )
     .join(Run, col(Run.id) == col(Call.run_id))
-    .join(Revision, (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)))
-    .where(
-        col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("requester_"),
-        col(Call.tool) == bindparam("tool_"), col(Call.status).in_(COUNTED),
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Call.revision)),
     )
-)  # fmt: skip
+    .where(
+        col(Run.team) == bindparam("team_"),
+        col(Run.requester) == bindparam("requester_"),
+        col(Call.tool) == bindparam("tool_"),
+        col(Call.status).in_(COUNTED),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One call that counts: when it ended or was decided, None until then, and its arguments (canonical JSON)."""
+    """One call that counts: when it ended or was decided, None until then, and its arguments
+    (canonical JSON).
+    """
 
     at: datetime | None
     arguments: str
 
 
-def counted(tx: Connection, team: str, requester: str, tool: str, *, beside: Call | None = None) -> Iterator[Counted]:
+def counted(
+    tx: Connection, team: str, requester: str, tool: str, *, beside: Call | None = None
+) -> Iterator[Counted]:
     """The calls of `requester` with `tool` that are open, or have run or may have.
 
-    `beside`: a call about to run. It does not count against itself, and an open one born after it gives way to it.
+    `beside`: a call about to run. It does not count against itself, and an open one born after it
+    gives way to it.
     """
     found = tx.execute(_COUNTED, {"team_": team, "requester_": requester, "tool_": tool})
     for call_id, status, created_at, finished_at, decided_at, arguments in found:

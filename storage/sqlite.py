@@ -1,4 +1,6 @@
-"""All that is SQLite's own: pragmas, who may begin what, the one-process lock, the append-only triggers."""
+"""All that is SQLite's own: pragmas, who may begin what, the one-process lock, the append-only
+triggers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA busy_timeout=10000",
     "PRAGMA foreign_keys=ON",
-    "PRAGMA recursive_triggers=ON",  # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
+    # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
+    "PRAGMA recursive_triggers=ON",
 )
 WRITE = "countersign_write"  # execution option: this connection begins IMMEDIATE
 SOFT = "countersign_soft"  # execution option: its commit does not wait for the disk
@@ -31,7 +34,8 @@ def prepare(engine: Engine) -> None:
 
     @event.listens_for(engine, "connect")
     def connect(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # the driver's own implicit BEGIN is off; ours below is the only one
+        # the driver's own implicit BEGIN is off; ours below is the only one
+        connection.isolation_level = None
         for pragma in PRAGMAS:
             connection.execute(pragma)
 
@@ -40,7 +44,8 @@ def prepare(engine: Engine) -> None:
         options = connection.get_execution_options()
         raw: Any = connection.connection.driver_connection
         if not options.get(WRITE, False):
-            raw.execute("BEGIN DEFERRED")  # takes no lock, so there is nothing for SQLAlchemy to translate
+            # takes no lock, so there is nothing for SQLAlchemy to translate
+            raw.execute("BEGIN DEFERRED")
             return
         raw.execute(f"PRAGMA synchronous={'NORMAL' if options.get(SOFT, False) else 'FULL'}")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -57,16 +62,19 @@ def append_only_triggers() -> list[str]:
 
 
 def lock(path: Path) -> IO[Any]:
-    """Take the exclusive lock beside the database file; the lock lives as long as the returned file is open.
+    """Take the exclusive lock beside the database file; the lock lives as long as the returned file
+    is open.
 
     Raises AlreadyRunningError when another process has it.
     """
-    handle = open(path.with_name(path.name + ".lock"), "a+")  # noqa: SIM115 - held open on purpose
+    handle = open(path.with_name(path.name + ".lock"), "a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         handle.close()
-        raise AlreadyRunningError(f"another Countersign is running on {path}; stop it first") from None
+        raise AlreadyRunningError(
+            f"another Countersign is running on {path}; stop it first"
+        ) from None
     handle.truncate(0)
     handle.write(str(os.getpid()))
     handle.flush()
@@ -76,7 +84,8 @@ def lock(path: Path) -> IO[Any]:
 def sync(path: Path) -> None:
     """Return once everything committed to the database at `path` is on the disk."""
     try:
-        log = os.open(f"{path}-wal", os.O_RDONLY)  # SQLite's locks are on other files, so closing this one drops none
+        # SQLite's locks are on other files, so closing this one drops none
+        log = os.open(f"{path}-wal", os.O_RDONLY)
     except FileNotFoundError:  # written back into the database, which SQLite did wait for
         return
     try:
@@ -89,7 +98,8 @@ def copy_to(engine: Engine, target: Path) -> None:
     """A consistent copy of the whole database (VACUUM INTO), taken before a migration."""
     with engine.connect() as connection:
         raw: Any = connection.connection.driver_connection
-        part = target.with_name(f"{target.name}.part")  # VACUUM INTO refuses a file that an earlier try left behind
+        # VACUUM INTO refuses a file that an earlier try left behind
+        part = target.with_name(f"{target.name}.part")
         part.unlink(missing_ok=True)
         raw.execute("VACUUM INTO ?", (str(part),))
         part.replace(target)

@@ -20,7 +20,8 @@ class CallStatus(StrEnum):
 
     PENDING = "pending"  # shown to people, waiting for a decision or the deadline
     APPROVED = "approved"  # may run: by votes or by policy allow
-    REFUSED = "refused"  # never asked: denied by policy, invalid, unknown tool, repeat of a rejection
+    # never asked: denied by policy, invalid, unknown tool, repeat of a rejection
+    REFUSED = "refused"
     REJECTED = "rejected"  # a person said no
     EXPIRED = "expired"  # the deadline said no
     CANCELLED = "cancelled"  # the run was cancelled, or an earlier step of the plan failed
@@ -47,7 +48,9 @@ C, R = CallStatus, RunStatus
 
 CALL_BIRTHS: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED})
 CALL_MOVES: dict[CallStatus, frozenset[CallStatus]] = {
-    C.PENDING: frozenset({C.APPROVED, C.REJECTED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}),
+    C.PENDING: frozenset(
+        {C.APPROVED, C.REJECTED, C.EXPIRED, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED}
+    ),
     C.APPROVED: frozenset({C.RUNNING, C.CANCELLED, C.SUPERSEDED, C.INVALIDATED, C.PENDING}),
     C.RUNNING: frozenset({C.SUCCEEDED, C.FAILED, C.UNKNOWN, C.PENDING}),
     C.UNKNOWN: frozenset({C.SUCCEEDED, C.FAILED, C.APPROVED}),

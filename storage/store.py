@@ -1,4 +1,5 @@
-"""The database as the rest sees it: one writer at a time, any number of readers, rows that are detached.
+"""The database as the rest sees it: one writer at a time, any number of readers, rows that are
+detached.
 
 Never hold a transaction over a model, tool or Slack call.
 """
@@ -37,9 +38,16 @@ class Store:
     """One SQLite database. `open()` locks it for this process and brings the schema up to date."""
 
     def __init__(self, url: str) -> None:
-        """`url` is an SQLAlchemy URL of an SQLite file, e.g. sqlite:///countersign.db; ValueError otherwise."""
+        """`url` is an SQLAlchemy URL of an SQLite file, e.g.
+
+        sqlite:///countersign.db; ValueError otherwise.
+        """
         parsed = make_url(url)
-        if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
+        if (
+            parsed.get_backend_name() != "sqlite"
+            or not parsed.database
+            or parsed.database == ":memory:"
+        ):
             raise ValueError("DATABASE_URL must name an SQLite file, e.g. sqlite:///countersign.db")
         self.path = Path(parsed.database)
         self._file = self.path  # as SQLite knows it once it is open, links followed
@@ -73,9 +81,10 @@ class Store:
     def write(self, *, durable: bool = True) -> Iterator[Connection]:
         """A transaction that may write; commits at the end, rolls back on an exception.
 
-        One that is not `durable` outlives this process, but not a power failure before the next durable one (which
-        takes all earlier ones along) or `harden`: for steps of which nobody outside has been told anything. A process
-        that shares its database commits durably always, for it cannot know what the others tell.
+        One that is not `durable` outlives this process, but not a power failure before the next
+        durable one (which takes all earlier ones along) or `harden`: for steps of which nobody
+        outside has been told anything. A process that shares its database commits durably always,
+        for it cannot know what the others tell.
         """
         soft = not durable and self._lock is not None
         with self._writer, self.engine.connect() as connection:
@@ -101,7 +110,8 @@ class Store:
 def rows(tx: Connection, model: type[M], statement: Select[Any], **parameters: Any) -> list[M]:
     """Run `select(model)…` and return detached instances, in the statement's order.
 
-    They are made as the ORM makes those it loads: all columns are there, so there are no defaults to fill in.
+    They are made as the ORM makes those it loads: all columns are there, so there are no defaults
+    to fill in.
     """
     new = manager_of_class(model).new_instance
     found: list[M] = []
@@ -114,8 +124,12 @@ def rows(tx: Connection, model: type[M], statement: Select[Any], **parameters: A
     return found
 
 
-def readable(tx: Connection, model: type[M], key: Any, statement: Select[Any], **parameters: Any) -> list[M]:
-    """Like `rows`, but a row that holds nonsense is left out and logged, so that it holds up no other."""
+def readable(
+    tx: Connection, model: type[M], key: Any, statement: Select[Any], **parameters: Any
+) -> list[M]:
+    """Like `rows`, but a row that holds nonsense is left out and logged, so that it holds up no
+    other.
+    """
     try:
         return rows(tx, model, statement, **parameters)
     except (ValueError, TypeError, LookupError):
@@ -148,7 +162,9 @@ def insert_once(model: type[SQLModel], dialect: str) -> Any:
 
 
 def migrate(store: Store, scripts: str = "storage:migrations") -> None:
-    """Bring the schema to the newest revision in `scripts`, copying the file first when it holds an older one."""
+    """Bring the schema to the newest revision in `scripts`, copying the file first when it holds an
+    older one.
+    """
     config = Config()
     config.set_main_option("script_location", scripts)
     script = ScriptDirectory.from_config(config)
@@ -159,7 +175,9 @@ def migrate(store: Store, scripts: str = "storage:migrations") -> None:
         return
     if current is not None:
         if current not in {revision.revision for revision in script.walk_revisions()}:
-            raise SchemaError(f"{store.path} was written by a newer Countersign (schema {current}); upgrade this one")
+            raise SchemaError(
+                f"{store.path} was written by a newer Countersign (schema {current}); upgrade this one"
+            )
         sqlite.copy_to(store.engine, store.path.with_name(f"{store.path.name}.before-{newest}"))
     config.attributes["engine"] = store.engine
     command.upgrade(config, "head")

@@ -1,4 +1,6 @@
-"""For all tests: random ones try fewer examples than Hypothesis would, and none is failed for a slow machine."""
+"""For all tests: random ones try fewer examples than Hypothesis would, and none is failed for a
+slow machine.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""What test_guard checks: sizes, import rules, no sleeping tests, no package registries, everything explained.
+"""What test_guard checks: sizes, import rules, no sleeping tests, no package registries, everything
+explained.
 
-Each check takes a Source and yields "file:line: what is wrong"; it reads nothing itself, so that faults can be planted.
+Each check takes a Source and yields "file:line: what is wrong"; it reads nothing itself, so that
+faults can be planted.
 """
 
 from __future__ import annotations
@@ -15,7 +17,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MAX_FUNCTION, MAX_FILE = 50, 300  # lines
-TEXTS = {".py", ".md", ".toml", ".txt", ".yml", ".yaml", ".cfg", ".html", ".css", ".js", ".mako", ".sh", ".lock", ""}
+TEXTS = {
+    ".py",
+    ".md",
+    ".toml",
+    ".txt",
+    ".yml",
+    ".yaml",
+    ".cfg",
+    ".html",
+    ".css",
+    ".js",
+    ".mako",
+    ".sh",
+    ".lock",
+    "",
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,9 @@ class Import:
 
     def within(self, *packages: str) -> bool:
         """Whether it is one of these packages or inside one."""
-        return any(self.name == package or self.name.startswith(f"{package}.") for package in packages)
+        return any(
+            self.name == package or self.name.startswith(f"{package}.") for package in packages
+        )
 
 
 def imports(source: Source) -> list[Import]:
@@ -52,7 +71,8 @@ def imports(source: Source) -> list[Import]:
     guarded = {
         id(inner)
         for node in ast.walk(source.tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        if isinstance(node, ast.If)
+        and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
         for statement in node.body
         for inner in ast.walk(statement)
     }
@@ -115,7 +135,11 @@ class Rule:
         if any(fnmatchcase(source.path, each) for each in self.but):
             return
         for each in imports(source):
-            if each.within(*self.banned) and not each.within(*self.allowed) and not (self.typing and each.typing):
+            if (
+                each.within(*self.banned)
+                and not each.within(*self.allowed)
+                and not (self.typing and each.typing)
+            ):
                 yield f"{source}:{each.line}: imports {each.name}; {self.why}"
 
 
@@ -123,11 +147,25 @@ SLACK = ("slack_sdk", "slack_bolt")
 SLACK_TOOLS = ("bot/tools/slack/tools.py", "bot/tools/slack_*.py")
 RULES = (
     Rule(("storage/*",), ("bot",), "storage never looks back at the bot"),
-    Rule(("storage/*",), (*SLACK, "openai", "apscheduler"), "storage knows no Slack, OpenAI or scheduler"),
+    Rule(
+        ("storage/*",),
+        (*SLACK, "openai", "apscheduler"),
+        "storage knows no Slack, OpenAI or scheduler",
+    ),
     Rule(("bot/agent/*",), (*SLACK, "bot.slack"), "the agent knows no Slack client"),
-    Rule(("bot/tools/*",), ("bot.slack", "bot.agent", "openai"), "tools know neither Slack's edge nor the model's"),
+    Rule(
+        ("bot/tools/*",),
+        ("bot.slack", "bot.agent", "openai"),
+        "tools know neither Slack's edge nor the model's",
+    ),
     Rule(("bot/tools/*",), SLACK, "tools know no Slack client", but=SLACK_TOOLS),
-    Rule(SLACK_TOOLS, SLACK, "Slack tools are handed a client", allowed=("slack_sdk.errors",), typing=True),
+    Rule(
+        SLACK_TOOLS,
+        SLACK,
+        "Slack tools are handed a client",
+        allowed=("slack_sdk.errors",),
+        typing=True,
+    ),
     Rule(("bot/slack/*",), ("openai", "bot.agent.planner"), "Slack's edge knows no OpenAI"),
     Rule(
         ("*",),
@@ -135,7 +173,12 @@ RULES = (
         "the sandbox is for __main__ and tests",
         ("bot/__main__.py", "bot/sandbox/*", "tests/*"),
     ),
-    Rule(("*",), ("bot.app",), "only the entry points build it all", ("bot/__main__.py", "bot/sandbox/*", "tests/*")),
+    Rule(
+        ("*",),
+        ("bot.app",),
+        "only the entry points build it all",
+        ("bot/__main__.py", "bot/sandbox/*", "tests/*"),
+    ),
 )
 
 
@@ -150,7 +193,9 @@ MODEL_EDGE = ("openai", "bot.agent.planner")
 
 
 def imports_everything(source: Source) -> Iterator[str]:
-    """A second composition root: a file of the product, other than bot/app.py, that knows both edges to the world."""
+    """A second composition root: a file of the product, other than bot/app.py, that knows both
+    edges to the world.
+    """
     there = [each for each in imports(source) if not each.typing]
     if source.path != "bot/app.py" and all(
         any(each.within(*edge) for each in there) for edge in (SLACK_EDGE, MODEL_EDGE)
@@ -159,13 +204,18 @@ def imports_everything(source: Source) -> Iterator[str]:
 
 
 PURE = (
-    "bot/messages/cards/card.py", "bot/messages/forms/form.py", "bot/messages/text.py", "bot/policy/evaluate.py", "bot/policy/gates.py", "bot/policy/rules.py",
-    "bot/policy/conditions/condition.py", "bot/messages/offers.py", "storage/states.py",
-)  # fmt: skip
-PURE_IF_THERE = ("bot/slack/home.py",)
-_IO = (
-    "sqlalchemy sqlmodel sqlite3 openai requests httpx apscheduler socket threading os time subprocess asyncio logging"
+    "bot/messages/cards/card.py",
+    "bot/messages/forms/form.py",
+    "bot/messages/text.py",
+    "bot/policy/evaluate.py",
+    "bot/policy/gates.py",
+    "bot/policy/rules.py",
+    "bot/policy/conditions/condition.py",
+    "bot/messages/offers.py",
+    "storage/states.py",
 )
+PURE_IF_THERE = ("bot/slack/home.py",)
+_IO = "sqlalchemy sqlmodel sqlite3 openai requests httpx apscheduler socket threading os time subprocess asyncio logging"
 IO = (*SLACK, *_IO.split(), "random", "secrets")
 ASKS = {"now", "utcnow", "today", "open", "read_text", "write_text"}
 
@@ -177,7 +227,11 @@ def impure(source: Source) -> Iterator[str]:
             yield f"{source}:{each.line}: imports {each.name}; this file is pure, or a pure one needs it"
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
             if name in ASKS:
                 yield f"{source}:{node.lineno}: calls {name}(); this file is pure, or a pure one needs it"
 
@@ -194,7 +248,12 @@ def needed_by(paths: tuple[str, ...], files: dict[str, Source]) -> set[str]:
         for each in imports(files[path]):
             parts = each.name.split(".")
             stems = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
-            waiting += [f"{stem}{end}" for stem in stems for end in (".py", "/__init__.py") if not each.typing]
+            waiting += [
+                f"{stem}{end}"
+                for stem in stems
+                for end in (".py", "/__init__.py")
+                if not each.typing
+            ]
     return found
 
 
@@ -247,5 +306,9 @@ def without_sentence(source: Source) -> Iterator[str]:
     if source.text.strip() and not ast.get_docstring(source.tree):
         yield f"{source}:1: the module has no docstring"
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
+        if (
+            isinstance(node, ast.FunctionDef)
+            and node.name.startswith("test_")
+            and not ast.get_docstring(node)
+        ):
             yield f"{source}:{node.lineno}: {node.name} has no sentence"

@@ -30,12 +30,16 @@ def prose(page: Path) -> str:
 
 def section(page: Path, title: str) -> str:
     """What stands below that heading, up to the next one of its level."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.S | re.M)
+    found = re.search(
+        rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.S | re.M
+    )
     assert found, f"{named(page)} has no section {title!r}"
     return found[1]
 
 
 def table(text: str) -> dict[str, list[str]]:
     """The rows of the tables in a text: the first cell, without its ticks, to the others."""
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("| `")]
+    rows = [
+        re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("| `")
+    ]
     return {row[0].strip().strip("`"): [cell.strip() for cell in row[1:]] for row in rows}

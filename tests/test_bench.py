@@ -35,7 +35,8 @@ def test_a_pause_adds_little_whatever_the_history(measured: Measured) -> None:
     found = measured(pause.measure)
     added = [found[f"pause.{items}"] for items in resume.HISTORY]
     assert all(0 < each.value < 1000 and each.met for each in added)
-    assert max(each.value for each in added) - min(each.value for each in added) <= 16  # longer numbers
+    # longer numbers
+    assert max(each.value for each in added) - min(each.value for each in added) <= 16
     whole = [found[f"pause.{items}.whole"].value for items in resume.HISTORY]
     assert max(whole) - min(whole) <= 32
     assert whole[0] > added[0].value
@@ -43,7 +44,10 @@ def test_a_pause_adds_little_whatever_the_history(measured: Measured) -> None:
 
 
 def test_a_pause_and_its_resumption(measured: Measured) -> None:
-    """Warm and fresh at three lengths of history; the number of commits is the same whatever the history."""
+    """Warm and fresh at three lengths of history.
+
+    The number of commits is the same whatever the history.
+    """
     found = measured(resume.measure)
     assert {each.value for name, each in found.items() if name.startswith("resume.commits")} == {8}
     assert {each.value for name, each in found.items() if name.startswith("resume.durable")} == {4}
@@ -54,7 +58,10 @@ def test_a_pause_and_its_resumption(measured: Measured) -> None:
 
 
 def test_clicks_through_slack(measured: Measured) -> None:
-    """Acknowledgements, tool starts and whole stories over the real wire; what is beyond commits is less than all."""
+    """Acknowledgements, tool starts and whole stories over the real wire.
+
+    What is beyond commits is less than all.
+    """
     found = measured(clicks.measure)
     assert 0 < found["ack.p50"].value <= found["ack.p99"].value < 3000
     assert 0 < found["start"].value < found["start.total"].value < 30_000
@@ -62,7 +69,9 @@ def test_clicks_through_slack(measured: Measured) -> None:
 
 
 def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
-    """The copies are complete, each with a card that stands, and the bot that starts on them finds nothing to do."""
+    """The copies are complete, each with a card that stands, and the bot that starts on them finds
+    nothing to do.
+    """
     pending.fill(tmp_path, 50)
     with sqlite3.connect(tmp_path / "countersign.db") as db:
         for name in ("run", "plan", "call", "revision", "message", "delivery"):
@@ -85,7 +94,10 @@ def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
 
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run prints the table and writes the same figures as JSON, with the machine; nothing is left behind."""
+    """A run prints the table and writes the same figures as JSON, with the machine.
+
+    Nothing is left behind.
+    """
     file = tmp_path / "figures.json"
     folder = tmp_path / "disk"
     assert main(["--quick", "--only", "floor", "--json", str(file), "--folder", str(folder)]) == 0
@@ -100,7 +112,9 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_floor_is_durable(tmp_path: Path) -> None:
-    """Both floors commit as Countersign does, each commit one row, so that the ratios compare like with like."""
+    """Both floors commit as Countersign does, each commit one row, so that the ratios compare like
+    with like.
+    """
     both = floor.Floor(tmp_path)
     assert both.raw() > 0
     assert both.sqlmodel() > 0
@@ -116,16 +130,21 @@ def test_row_bytes_are_what_sqlite_stores(tmp_path: Path) -> None:
     """The bytes counted for rows agree with the pages that SQLite fills with them."""
     db = sqlite3.connect(tmp_path / "rows.db")
     db.execute("CREATE TABLE t (a TEXT, b INTEGER, c TEXT, d INTEGER)")
-    rows = [("x" * (n % 90), n * 10**6, None if n % 2 else "é" * 40, 10**15 + n) for n in range(20_000)]
+    rows = [
+        ("x" * (n % 90), n * 10**6, None if n % 2 else "é" * 40, 10**15 + n) for n in range(20_000)
+    ]
     db.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", rows)
     db.commit()
     filled = db.execute("PRAGMA page_count").fetchone()[0] * 4096
-    counted = sum(pause.record(row) + 3 + 1 + 2 for row in rows)  # rowid, length and cell pointer of each
+    # rowid, length and cell pointer of each
+    counted = sum(pause.record(row) + 3 + 1 + 2 for row in rows)
     assert 0.95 < counted / filled < 1.0
 
 
 def test_numbers_as_they_are_written() -> None:
-    """Medians with their spread and verdict, percentiles by nearest rank, and time shared by overlapping commits."""
+    """Medians with their spread and verdict, percentiles by nearest rank, and time shared by
+    overlapping commits.
+    """
     figure = of_rounds("a", "some thing", [3.0, 1.0, 2.0], "ms", aim=2.0)
     assert (figure.value, figure.spread, figure.met) == (2.0, (1.0, 3.0), True)
     assert Figure("b", "", 2.1, "ms", aim=2.0).met is False
@@ -139,7 +158,10 @@ def test_numbers_as_they_are_written() -> None:
 
 
 def test_the_page_keeps_the_table(tmp_path: Path) -> None:
-    """--update-docs replaces what is between the markers and nothing else; a page without markers is refused."""
+    """--update-docs replaces what is between the markers and nothing else.
+
+    A page without markers is refused.
+    """
     page = tmp_path / "performance.md"
     page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n", "utf-8")
     about = report.machine(tmp_path, report.Others())

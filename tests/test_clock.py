@@ -27,7 +27,11 @@ def test_advance_moves_now_and_returns_it() -> None:
     start = datetime.now(UTC)
     assert clock.advance(3600) >= start + timedelta(hours=1)
     assert clock.advance(0.5) >= start + timedelta(hours=1, seconds=0.5)
-    assert start + timedelta(hours=1, seconds=0.5) <= clock.now() <= datetime.now(UTC) + timedelta(hours=1, seconds=0.5)
+    assert (
+        start + timedelta(hours=1, seconds=0.5)
+        <= clock.now()
+        <= datetime.now(UTC) + timedelta(hours=1, seconds=0.5)
+    )
 
 
 @pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), float("-inf")])
@@ -52,7 +56,9 @@ def test_an_endless_move_changes_nothing() -> None:
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), max_size=20))
 def test_moves_add_up(moves: list[float]) -> None:
-    """Whatever the moves, the clock is ahead by their sum and every reading is later than the one before."""
+    """Whatever the moves, the clock is ahead by their sum and every reading is later than the one
+    before.
+    """
     clock = ShiftedClock()
     readings = [clock.now(), *(clock.advance(each) for each in moves), clock.now()]
     assert readings == sorted(readings)
@@ -61,7 +67,9 @@ def test_moves_add_up(moves: list[float]) -> None:
 
 
 def test_callbacks_run_after_each_move_on_the_callers_thread() -> None:
-    """Who waits for time is woken after the move, sees the new time, and may itself ask the clock or sign off."""
+    """Who waits for time is woken after the move, sees the new time, and may itself ask the clock
+    or sign off.
+    """
     clock = ShiftedClock()
     seen: list[tuple[int, datetime]] = []
 

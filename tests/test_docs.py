@@ -1,4 +1,6 @@
-"""The documentation against the code: nothing of the product is left out, its examples work, its links lead on."""
+"""The documentation against the code: nothing of the product is left out, its examples work, its
+links lead on.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from bot.tools.database.tools import database_tools
 from tests.pages import PAGES, ROOT, blocks, named, prose, section, table
 
 README, OPERATING, EXTENDING, POLICY = (
-    ROOT / name for name in ("README.md", "docs/operating.md", "docs/extending.md", "docs/policy.md")
+    ROOT / name
+    for name in ("README.md", "docs/operating.md", "docs/extending.md", "docs/policy.md")
 )
 LARGEST = 150_000  # bytes of one picture
 LONGEST_README, LONGEST_DECISION = 150, 40  # lines
@@ -50,31 +53,44 @@ def test_settings() -> None:
     """The table has every setting with its default, and none that does not exist."""
     fields = [field for field in Settings.model_fields.values() if field.title]
     expected = {str(field.title): written(field.default, field.is_required()) for field in fields}
-    assert {name: cells[0] for name, cells in table(section(OPERATING, "Settings")).items()} == expected
+    assert {
+        name: cells[0] for name, cells in table(section(OPERATING, "Settings")).items()
+    } == expected
 
 
 def test_policy_keys() -> None:
-    """The table has every key of the policy file and none besides; every default of a gate is the one it names."""
+    """The table has every key of the policy file and none besides.
+
+    Every default of a gate is the one it names.
+    """
     keys = {*file.Options.model_fields, *file.RuleEntry.model_fields}
     rows = table(section(POLICY, "Keys"))
     assert set(rows) == keys
     for key in ("post_to", "self_approval", "editors", "editor_counts"):
         default = Ask.model_fields[key].default
-        assert rows[key][-1].strip("`").strip('"') == (str(default).lower() if default is False else default)
+        assert rows[key][-1].strip("`").strip('"') == (
+            str(default).lower() if default is False else default
+        )
     assert file.seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
 
 
 def test_databases() -> None:
-    """The table has every key of a database with its default, and the example is one that the settings take."""
+    """The table has every key of a database with its default, and the example is one that the
+    settings take.
+    """
     fields = {field.alias or name: field for name, field in Database.model_fields.items()}
     text = section(OPERATING, "Databases")
     rows = table(text)
     assert set(rows) == {*fields, "url_env"}
     for key in set(fields) - {"name", "about", "url"}:
         default = fields[key].get_default()
-        assert tomllib.loads(f"it = {rows[key][-1].strip('`')}")["it"] == (list(default) if default == () else default)
+        assert tomllib.loads(f"it = {rows[key][-1].strip('`')}")["it"] == (
+            list(default) if default == () else default
+        )
     [example] = [code for code in blocks(OPERATING, "toml") if "[[database]]" in code]
-    shop, archive = parse_databases(example, {"SHOP_DATABASE_URL": "postgresql://shop@db.example/shop"})
+    shop, archive = parse_databases(
+        example, {"SHOP_DATABASE_URL": "postgresql://shop@db.example/shop"}
+    )
     assert (shop.dialect, shop.max_changes, archive.read_only) == ("postgres", 20, True)
     named = re.findall(r"`(\w+)`", text.partition("three tools: ")[2].partition("(")[0])
     assert [each.name for each in database_tools([shop, archive], None)] == named
@@ -87,7 +103,9 @@ def test_scopes_and_events() -> None:
     expected = set(manifest["oauth_config"]["scopes"]["bot"])
     assert set(re.findall(r"`([a-z_.]+:[a-z_.]+|commands)`", scopes)) == expected
     events = events.partition("\n\n")[0]
-    assert set(re.findall(r"`([a-z_.]+)`", events)) == set(manifest["settings"]["event_subscriptions"]["bot_events"])
+    assert set(re.findall(r"`([a-z_.]+)`", events)) == set(
+        manifest["settings"]["event_subscriptions"]["bot_events"]
+    )
 
 
 def test_tool_options() -> None:
@@ -96,10 +114,17 @@ def test_tool_options() -> None:
     parameters: dict[str, Any] = tool.__kwdefaults__ or {}
     assert {"title", "effect", "does", *parameters} <= set(rows)
     text = EXTENDING.read_text("utf-8")
-    assert [each.name for each in fields(ToolContext) if f"`{each.name}`" not in text.replace("context.", "")] == []
+    assert [
+        each.name
+        for each in fields(ToolContext)
+        if f"`{each.name}`" not in text.replace("context.", "")
+    ] == []
     named = [each.__name__ for each in (ToolError, ChangedError, Preview, Table)]
     assert [each for each in named if f"`{each}" not in text] == []
-    assert (rows["timeout"][0], rows["max_output"][0]) == (f"{parameters['timeout']:g}", str(parameters["max_output"]))
+    assert (rows["timeout"][0], rows["max_output"][0]) == (
+        f"{parameters['timeout']:g}",
+        str(parameters["max_output"]),
+    )
 
 
 @pytest.fixture
@@ -109,7 +134,11 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tool[An
     (tmp_path / "duty_tools.py").write_text(code, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = [each for each in vars(importlib.import_module("duty_tools")).values() if isinstance(each, Tool)]
+    found = [
+        each
+        for each in vars(importlib.import_module("duty_tools")).values()
+        if isinstance(each, Tool)
+    ]
     yield found[0]
     del sys.modules["duty_tools"]
 
@@ -128,19 +157,28 @@ def test_the_tool_of_the_readme(example: Tool[Any], tmp_path: Path) -> None:
 
 
 def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
-    """The example that drives a tool through the sandbox runs as it stands, and the tool has its effect."""
+    """The example that drives a tool through the sandbox runs as it stands, and the tool has its
+    effect.
+    """
     assert example.name in EXTENDING.read_text("utf-8")
     [code] = [each for each in blocks(EXTENDING, "python") if "duty_tools" in each]
     (tmp_path / "try_duty.py").write_text(code, "utf-8")
     environ = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}."}
     ended = subprocess.run(
-        [sys.executable, "try_duty.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "try_duty.py"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert ended.stdout.startswith("Cleo, 8 hours from "), ended.stderr
 
 
 def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example's preview says what would be left, its change holds only while that is so, its table has the rows."""
+    """The example's preview says what would be left, its change holds only while that is so, its
+    table has the rows.
+    """
     monkeypatch.chdir(tmp_path)
     [code] = [each for each in blocks(EXTENDING, "python") if "ChangedError" in each]
     module = types.ModuleType("stock_tools")
@@ -154,11 +192,15 @@ def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert take.preview is not None
     shown = take.preview(args)
     assert shown == Preview("mug: 5 now, 3 afterwards", expects="5")
-    context = ToolContext("call", "run", "T", "U", "C", "1.0", datetime(2026, 5, 4, tzinfo=UTC), expects="5")
+    context = ToolContext(
+        "call", "run", "T", "U", "C", "1.0", datetime(2026, 5, 4, tzinfo=UTC), expects="5"
+    )
     assert take.function(args, context) == "3 left."
     with pytest.raises(ChangedError, match="no longer 5 × mug"):
         take.function(args, context)
-    assert names["list_stock"].function(names["Nothing"](), context) == Table("Stock", ("item", "count"), (("mug", 3),))
+    assert names["list_stock"].function(names["Nothing"](), context) == Table(
+        "Stock", ("item", "count"), (("mug", 3),)
+    )
 
 
 def test_policies() -> None:
@@ -167,12 +209,26 @@ def test_policies() -> None:
     policies = [parse(code, page) for page, code in examples if "[[database]]" not in code]
     assert len(policies) >= 2
     readme, written = (parse(blocks(page, "toml")[0]) for page in (README, POLICY))
-    asked = readme.gate(Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={}))
+    asked = readme.gate(
+        Facts(tool="cancel_order", effect="destructive", requester="UBEN00001", args={})
+    )
     assert isinstance(asked, Ask)
     [stage] = asked.stages
-    assert (stage.approvers.groups, asked.post_to, asked.deadline) == (("finance",), "#finance-approvals", 4 * 3600)
-    assert readme.gate(Facts(tool="look_up_order", effect="read", requester="UBEN00001", args={})).verdict == "allow"
-    assert isinstance(written.gate(Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})), Deny)
+    assert (stage.approvers.groups, asked.post_to, asked.deadline) == (
+        ("finance",),
+        "#finance-approvals",
+        4 * 3600,
+    )
+    assert (
+        readme.gate(
+            Facts(tool="look_up_order", effect="read", requester="UBEN00001", args={})
+        ).verdict
+        == "allow"
+    )
+    assert isinstance(
+        written.gate(Facts(tool="create_channel", effect="write", requester="UBEN00001", args={})),
+        Deny,
+    )
 
 
 def anchors(page: Path) -> set[str]:
@@ -183,7 +239,10 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links(page: Path) -> None:
-    """Every relative link and picture of a page is there, with its anchor; the path after #, too."""
+    """Every relative link and picture of a page is there, with its anchor.
+
+    The path after #, too.
+    """
     for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", prose(page)):
         target = "".join(target)
         if target.startswith("https://"):
@@ -195,11 +254,15 @@ def test_links(page: Path) -> None:
 
 
 def test_paths() -> None:
-    """Every path in ticks that the architecture names is there, and the table names every folder of the product."""
+    """Every path in ticks that the architecture names is there, and the table names every folder of
+    the product.
+    """
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     paths = re.findall(r"`((?:bot|storage)/[\w/.*]*)`", text)
     assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
-    folders = {f"bot/{each.name}/" for each in (ROOT / "bot").iterdir() if (each / "__init__.py").exists()}
+    folders = {
+        f"bot/{each.name}/" for each in (ROOT / "bot").iterdir() if (each / "__init__.py").exists()
+    }
     assert folders <= set(paths)
 
 
@@ -219,8 +282,12 @@ def test_lengths() -> None:
     """The README and the records of decisions stay short."""
     assert len(README.read_text("utf-8").splitlines()) <= LONGEST_README
     records = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [each.name[:4] for each in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
+    assert [each.name[:4] for each in records] == [
+        f"{number:04}" for number in range(1, len(records) + 1)
+    ]
     for record in records:
         text = record.read_text("utf-8")
         assert len(text.splitlines()) <= LONGEST_DECISION
-        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), record.name
+        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), (
+            record.name
+        )

@@ -28,8 +28,12 @@ def commands() -> Iterator[tuple[str, str]]:
         if isinstance(action, argparse._SubParsersAction):
             for name, parser in action.choices.items():
                 yield f"countersign {name}", ""
-                options = (each.option_strings[-1] for each in parser._actions if each.option_strings)
-                yield from ((f"countersign {name}", option) for option in options if option != "--help")
+                options = (
+                    each.option_strings[-1] for each in parser._actions if each.option_strings
+                )
+                yield from (
+                    (f"countersign {name}", option) for option in options if option != "--help"
+                )
         elif action.option_strings[-1] != "--help":
             yield "countersign", action.option_strings[-1]
 
@@ -49,7 +53,10 @@ def test_commands() -> None:
 
 
 def shell(page: Path) -> list[str]:
-    """The commands of a page's shell blocks, without their comments; one that goes over several lines is one."""
+    """The commands of a page's shell blocks, without their comments.
+
+    One that goes over several lines is one.
+    """
     lines = "\n".join(blocks(page, "sh")).replace('-c "\n', '-c "').splitlines()
     return [re.sub(r"\s+#.*", "", line).replace(".venv/bin/", "") for line in lines if line]
 
@@ -57,7 +64,9 @@ def shell(page: Path) -> list[str]:
 def test_the_first_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the README says to type is there: make knows each target, doctor writes the policy that it then reads."""
+    """What the README says to type is there: make knows each target, doctor writes the policy that
+    it then reads.
+    """
     monkeypatch.chdir(tmp_path)
     made = [line.split()[-1] for line in shell(README) if re.match(r"(\w+=\S+ )?make ", line)]
     assert {"demo", "test", "run"} <= set(made)
@@ -77,7 +86,9 @@ def test_the_commands_on_the_record(tmp_path: Path) -> None:
     [lines] = [code for code in blocks(OPERATING, "sh") if "storage.audit" in code]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = lines.replace(".venv/bin/python", sys.executable)
-    ended = subprocess.run(command, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60
+    )
     assert ended.stdout == "None\n", ended.stderr
     [backup] = re.findall(r'`sqlite3 countersign.db "([^"]+)"`', OPERATING.read_text("utf-8"))
     with closing(sqlite3.connect(tmp_path / "countersign.db")) as db:

@@ -1,4 +1,6 @@
-"""docs/sandbox.md against the sandbox: its app runs, every route and fault in it works, and none is left out."""
+"""docs/sandbox.md against the sandbox: its app runs, every route and fault in it works, and none is
+left out.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,20 @@ SHIM, APP, CONFTEST, TESTS = range(4)  # which of the page's Python blocks is wh
 
 
 class Local:
-    """`countersign sandbox` with the page's app, as two processes, and a person's view of it over HTTP."""
+    """`countersign sandbox` with the page's app, as two processes, and a person's view of it over
+    HTTP.
+    """
 
     def __init__(self, url: str, log: Path) -> None:
         self.url, self._log = url, log
 
     def ask(self, route: str, body: bytes | None = None, method: str = "") -> Any:
         """The answer of a route; its JSON also where it refuses."""
-        request = Request(f"{self.url}/sandbox/{route}", body, method=method or ("GET" if body is None else "POST"))
+        request = Request(
+            f"{self.url}/sandbox/{route}",
+            body,
+            method=method or ("GET" if body is None else "POST"),
+        )
         try:
             with urlopen(request, timeout=PATIENCE) as answer:
                 return json.load(answer)
@@ -50,7 +58,9 @@ class Local:
             return json.load(error)
 
     def filled(self, text: str) -> str:
-        """The example with what TS, CARD and VIEW stand for just now; LookupError when it is not there yet."""
+        """The example with what TS, CARD and VIEW stand for just now; LookupError when it is not
+        there yet.
+        """
         seen = self.ask("state?as=ana")
         theirs = {"TS": False, "CARD": True}
         for word, app in theirs.items():
@@ -89,7 +99,9 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 
         def started(argv: list[str], env: dict[str, str], errors: Path) -> subprocess.Popen[str]:
             log = stack.enter_context(errors.open("w"))
-            process = subprocess.Popen(argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
+            process = subprocess.Popen(
+                argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, text=True
+            )
             watchdog = threading.Timer(2 * PATIENCE, process.kill)
             watchdog.start()
             stack.callback(process.communicate)
@@ -99,12 +111,16 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 
         sandbox = started([sys.executable, "-m", "bot", *options], environ, folder / "sandbox.log")
         assert sandbox.stdout is not None
-        lines = list(iter(lambda: sandbox.stdout.readline().rstrip(), "Ctrl-C ends it; nothing is kept."))
+        lines = list(
+            iter(lambda: sandbox.stdout.readline().rstrip(), "Ctrl-C ends it; nothing is kept.")
+        )
         given = [line for line in lines if line and not line.startswith(("#", "Local Slack"))]
         shown = [line for line in blocks(PAGE, "text")[0].splitlines() if line]
         url = lines[0].rsplit(" ", 1)[1]
         assert [line.replace(url, "http://127.0.0.1:8765") for line in lines if line] == shown
-        app = started([sys.executable, "coffee.py"], environ | dict(line.split("=", 1) for line in given), out)
+        app = started(
+            [sys.executable, "coffee.py"], environ | dict(line.split("=", 1) for line in given), out
+        )
         assert app.stdout is not None
         assert "running" in app.stdout.readline(), out.read_text()
         yield Local(url, out)
@@ -114,7 +130,8 @@ def rows(title: str, header: str) -> list[tuple[str, str]]:
     """First and second cell of the table whose header begins so."""
     text = section(PAGE, title)
     body = text[text.index(f"| {header}") :].partition("\n\n")[0]
-    return [(name, cells[0].strip("`")) for name, cells in table(body).items()][1:]  # the first is the header
+    # the first is the header
+    return [(name, cells[0].strip("`")) for name, cells in table(body).items()][1:]
 
 
 def test_what_people_do(local: Local) -> None:
@@ -154,7 +171,9 @@ def test_the_command_with_curl(local: Local) -> None:
 
 
 def test_faults(local: Local) -> None:
-    """Every kind of fault is taken as it stands and listed, none is left out, and DELETE forgets them."""
+    """Every kind of fault is taken as it stands and listed, none is left out, and DELETE forgets
+    them.
+    """
     examples = dict(rows("Faults and rates", "`kind`"))
     kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(faults._Any)}
     assert set(examples) == kinds
@@ -176,25 +195,50 @@ def test_no_route_is_left_out() -> None:
         for part in (Control(sandbox.world), FilesHttp(sandbox.world)):
             part.add_routes(router)
         faults.ControlFaults(sandbox.world, sandbox.faults, sandbox.rates).add_routes(router)
-        return {f"{each.method} {each.resource.canonical}" for each in router.routes() if each.resource is not None}
+        return {
+            f"{each.method} {each.resource.canonical}"
+            for each in router.routes()
+            if each.resource is not None
+        }
 
-    there = {each for each in asyncio.run(routes()) if " /sandbox/" in each and not each.startswith("HEAD")}
+    there = {
+        each
+        for each in asyncio.run(routes())
+        if " /sandbox/" in each and not each.startswith("HEAD")
+    }
     text = section(PAGE, "The control interface") + section(PAGE, "Faults and rates")
     named = set(re.findall(r"`((?:POST|DELETE) /sandbox/[a-z/]+)", text))
     named |= {f"POST /sandbox/{name}" for name, _ in rows("The control interface", "`POST")}
-    named |= {f"GET /sandbox/{path.partition('?')[0]}" for path, _ in rows("The control interface", "`GET")}
+    named |= {
+        f"GET /sandbox/{path.partition('?')[0]}"
+        for path, _ in rows("The control interface", "`GET")
+    }
     assert {each for each in named if not each.endswith("/")} == there
 
 
 def test_methods() -> None:
-    """The families of methods that the page says are there are those that are, and what is not there is not."""
+    """The families of methods that the page says are there are those that are, and what is not
+    there is not.
+    """
     text = re.sub(r"\n *(?=[^\s-])", " ", section(PAGE, "What is not there"))
-    there = set(re.findall(r"`([a-zA-Z0-9.]+)`", text.partition("There are:")[2].partition("\n\n")[0]))
-    assert {name for name in FACTS if not any(name.startswith(f"{each}.") or name == each for each in there)} == set()
-    assert {each for each in there if not any(f"{name}.".startswith(f"{each}.") for name in FACTS)} == set()
-    missing = re.findall(r"`([\w.]+?)(?:\.\*)?`", text.partition("**Methods:**")[2].partition("and what was")[0])
+    there = set(
+        re.findall(r"`([a-zA-Z0-9.]+)`", text.partition("There are:")[2].partition("\n\n")[0])
+    )
+    assert {
+        name
+        for name in FACTS
+        if not any(name.startswith(f"{each}.") or name == each for each in there)
+    } == set()
+    assert {
+        each for each in there if not any(f"{name}.".startswith(f"{each}.") for name in FACTS)
+    } == set()
+    missing = re.findall(
+        r"`([\w.]+?)(?:\.\*)?`", text.partition("**Methods:**")[2].partition("and what was")[0]
+    )
     assert len(missing) > 10
-    assert [each for each in missing if any(f"{name}.".startswith(f"{each}.") for name in FACTS)] == []
+    assert [
+        each for each in missing if any(f"{name}.".startswith(f"{each}.") for name in FACTS)
+    ] == []
 
 
 def test_the_seed_file(tmp_path: Path) -> None:
@@ -202,7 +246,9 @@ def test_the_seed_file(tmp_path: Path) -> None:
     options = blocks(PAGE, "sh")[1].split()[1:]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "bot", *options, "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().split()[-1]
@@ -234,19 +280,40 @@ def test_the_pytest_example(tmp_path: Path) -> None:
         (tmp_path / name).write_text(code)
     (tmp_path / "manifest.yml").write_text(blocks(PAGE, "yaml")[0])
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+    ]
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 def test_pointing_python_from_outside(tmp_path: Path) -> None:
-    """With the page's sitecustomize.py both clients call the local Slack unless they are told another address."""
+    """With the page's sitecustomize.py both clients call the local Slack unless they are told
+    another address.
+    """
     (tmp_path / "sitecustomize.py").write_text(blocks(PAGE, "python")[SHIM])
     lines = "from slack_sdk import WebClient as C\nfrom slack_sdk.web.async_client import AsyncWebClient as A\n"
     lines += "print(C('x').base_url, A(token='x').base_url, C(base_url='http://other/').base_url)"
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "SLACK_API_URL": "http://local/api/"}
-    ended = subprocess.run([sys.executable, "-c", lines], env=environ, capture_output=True, text=True, timeout=PATIENCE)
-    assert ended.stdout.split() == ["http://local/api/", "http://local/api/", "http://other/"], ended.stderr
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(tmp_path),
+        "SLACK_API_URL": "http://local/api/",
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", lines], env=environ, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ended.stdout.split() == ["http://local/api/", "http://local/api/", "http://other/"], (
+        ended.stderr
+    )
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
@@ -263,8 +330,17 @@ def test_pointing_node_from_outside(tmp_path: Path) -> None:
         "const { WebClient: C } = require('@slack/web-api')\n"
         "console.log(new C('x').url, new C('x', { slackApiUrl: 'other' }).url)"
     )
-    environ = {"PATH": os.environ["PATH"], "SLACK_API_URL": "local", "NODE_OPTIONS": "--require ./local-slack.cjs"}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "SLACK_API_URL": "local",
+        "NODE_OPTIONS": "--require ./local-slack.cjs",
+    }
     ended = subprocess.run(
-        ["node", "app.js"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=PATIENCE
+        ["node", "app.js"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert ended.stdout.split() == ["local", "other"], ended.stderr

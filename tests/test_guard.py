@@ -1,4 +1,6 @@
-"""The shape of the code, as a test: the checks of guard_checks over the whole project, and faults planted for each."""
+"""The shape of the code, as a test: the checks of guard_checks over the whole project, and faults
+planted for each.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ WALKS: list[tuple[Check, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("check", "folders"), WALKS, ids=[check.__name__ for check, _ in WALKS])
 def test_the_code_keeps_its_shape(check: Check, folders: tuple[str, ...]) -> None:
-    """Sizes, arrows, sentences: no file breaks the rule; each breach is named with file and line."""
+    """Sizes, arrows, sentences: no file breaks the rule.
+
+    Each breach is named with file and line.
+    """
     files = python_files(*folders)
     assert len(files) > 5, "there was nothing to look at"
     breaches = [breach for source in files for breach in check(source)]
@@ -51,19 +56,28 @@ def test_pure_files_are_pure() -> None:
     """Cards, fields, texts, policy and states do no I/O, and neither does anything they import."""
     files = {source.path: source for source in python_files(*PRODUCT)}
     assert [path for path in PURE if path not in files] == []
-    breaches = [each for path in sorted(needed_by(PURE + PURE_IF_THERE, files)) for each in impure(files[path])]
+    breaches = [
+        each
+        for path in sorted(needed_by(PURE + PURE_IF_THERE, files))
+        for each in impure(files[path])
+    ]
     assert not breaches, "\n" + "\n".join(breaches)
 
 
 def test_no_package_registry_is_named() -> None:
     """No text of the project names the host of a package registry."""
     hidden = re.compile(r"(^|/)(\.(?!ci/)[^/]*|build|var|[^/]*\.egg-info|__pycache__)(/|$)")
-    tops = [path for path in ROOT.iterdir() if not hidden.search(path.name)] + [ROOT / ".ci" / "run"]
+    tops = [path for path in ROOT.iterdir() if not hidden.search(path.name)] + [
+        ROOT / ".ci" / "run"
+    ]
     found = [path for top in tops for path in (top, *top.rglob("*"))]
     paths = [path for path in found if not hidden.search(path.relative_to(ROOT).as_posix())]
     texts = [path for path in paths if path.is_file() and path.suffix in TEXTS]
     assert ROOT / "pyproject.toml" in texts
-    sources = [Source(path.relative_to(ROOT).as_posix(), path.read_text(errors="replace")) for path in texts]
+    sources = [
+        Source(path.relative_to(ROOT).as_posix(), path.read_text(errors="replace"))
+        for path in texts
+    ]
     breaches = [breach for source in sources for breach in registries(source)]
     assert not breaches, "\n" + "\n".join(breaches)
 
@@ -73,9 +87,24 @@ LONG = "def work():\n" + "    x = 1\n" * 50
 PLANTED: list[tuple[Check, str, str, str]] = [
     (too_long, "bot/a.py", LONG, "bot/a.py:1: work has 51 lines"),
     (too_long, "bot/a.py", "x = 1\n" * 301, "bot/a.py:301: the file has 301 lines"),
-    (forbidden_imports, "storage/a.py", "\nfrom bot import clock", "storage/a.py:2: imports bot.clock"),
-    (forbidden_imports, "storage/migrations/a.py", "import slack_sdk.web", "storage/migrations/a.py:1: imports"),
-    (forbidden_imports, "bot/agent/a.py", "def f():\n    import slack_bolt", "bot/agent/a.py:2: imports slack_bolt"),
+    (
+        forbidden_imports,
+        "storage/a.py",
+        "\nfrom bot import clock",
+        "storage/a.py:2: imports bot.clock",
+    ),
+    (
+        forbidden_imports,
+        "storage/migrations/a.py",
+        "import slack_sdk.web",
+        "storage/migrations/a.py:1: imports",
+    ),
+    (
+        forbidden_imports,
+        "bot/agent/a.py",
+        "def f():\n    import slack_bolt",
+        "bot/agent/a.py:2: imports slack_bolt",
+    ),
     (
         forbidden_imports,
         "bot/tools/shop/tools.py",
@@ -88,8 +117,18 @@ PLANTED: list[tuple[Check, str, str, str]] = [
         "from slack_sdk import WebClient",
         "bot/tools/slack/tools.py:1: imports",
     ),
-    (forbidden_imports, "bot/slack/a.py", "from openai import OpenAI", "bot/slack/a.py:1: imports openai.OpenAI"),
-    (forbidden_imports, "bot/runs/loop.py", "from bot import sandbox", "bot/runs/loop.py:1: imports bot.sandbox"),
+    (
+        forbidden_imports,
+        "bot/slack/a.py",
+        "from openai import OpenAI",
+        "bot/slack/a.py:1: imports openai.OpenAI",
+    ),
+    (
+        forbidden_imports,
+        "bot/runs/loop.py",
+        "from bot import sandbox",
+        "bot/runs/loop.py:1: imports bot.sandbox",
+    ),
     (
         forbidden_imports,
         "bot/runs/loop.py",
@@ -102,18 +141,33 @@ PLANTED: list[tuple[Check, str, str, str]] = [
         "from bot.app import build",
         "bot/runs/worker.py:1: imports bot.app.build",
     ),
-    (imports_everything, "bot/runs/loop.py", BOTH_EDGES, "bot/runs/loop.py:1: imports Slack's edge and the model's"),
+    (
+        imports_everything,
+        "bot/runs/loop.py",
+        BOTH_EDGES,
+        "bot/runs/loop.py:1: imports Slack's edge and the model's",
+    ),
     (
         impure,
         "bot/policy/evaluate.py",
         "from time import monotonic",
         "bot/policy/evaluate.py:1: imports time.monotonic",
     ),
-    (impure, "bot/policy/evaluate.py", "x = datetime.now(UTC)", "bot/policy/evaluate.py:1: calls now()"),
+    (
+        impure,
+        "bot/policy/evaluate.py",
+        "x = datetime.now(UTC)",
+        "bot/policy/evaluate.py:1: calls now()",
+    ),
     (sleeps, "tests/a.py", "import time\ntime.sleep(1)", "tests/a.py:2: sleeps"),
     (registries, "README.md", f"see {HOSTS[0]}", "README.md:1: names the package registry"),
     (unexplained, "bot/a.py", "x = 1  # noqa" + ": S101", "bot/a.py:1: silences"),
-    (without_sentence, "tests/a.py", "def test_a():\n    pass", "tests/a.py:1: the module has no docstring"),
+    (
+        without_sentence,
+        "tests/a.py",
+        "def test_a():\n    pass",
+        "tests/a.py:1: the module has no docstring",
+    ),
 ]
 
 
@@ -126,11 +180,19 @@ def test_a_planted_fault_is_named(check: Check, path: str, text: str, breach: st
 FINE: list[tuple[Check, str, str]] = [
     (too_long, "bot/a.py", LONG.removesuffix("    x = 1\n")),
     (too_long, "bot/a.py", "x = 1\n" * 300),
-    (forbidden_imports, "bot/tools/slack/tools.py", "if TYPE_CHECKING:\n    from slack_sdk import WebClient"),
+    (
+        forbidden_imports,
+        "bot/tools/slack/tools.py",
+        "if TYPE_CHECKING:\n    from slack_sdk import WebClient",
+    ),
     (forbidden_imports, "bot/tools/slack/tools.py", "from slack_sdk.errors import SlackApiError"),
     (forbidden_imports, "bot/__main__.py", "from bot.sandbox.demo import run"),
     (imports_everything, "bot/app.py", BOTH_EDGES),
-    (imports_everything, "bot/runs/worker.py", "from bot.agent.planner import Plan\nfrom bot.slack import sentences"),
+    (
+        imports_everything,
+        "bot/runs/worker.py",
+        "from bot.agent.planner import Plan\nfrom bot.slack import sentences",
+    ),
     (unexplained, "bot/a.py", "x = 1  # noqa: S101  # nobody sees it"),
     (sleeps, "tests/a.py", "await asyncio.sleep(0)"),
 ]

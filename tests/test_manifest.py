@@ -17,7 +17,8 @@ KINDS = ("channels", "groups", "im", "mpim")
 
 # Where Slack lets an app choose between scopes, what this bot needs them for.
 CHOSEN = {
-    "conversations.replies": {f"{kind}:history" for kind in KINDS},  # it works in all four kinds of conversation
+    # it works in all four kinds of conversation
+    "conversations.replies": {f"{kind}:history" for kind in KINDS},
     "conversations.history": {f"{kind}:history" for kind in KINDS},
     "conversations.info": {f"{kind}:read" for kind in KINDS},
     "conversations.list": {"channels:read", "groups:read"},  # it lists channels only
@@ -42,8 +43,10 @@ HEARD = {
 }
 # chat.postMessage in a public channel without joining it; the slash command
 BEYOND_METHODS = {"chat:write.public", "commands"}
-UPLOAD = {"files.getUploadURLExternal", "files.completeUploadExternal"}  # behind WebClient.files_upload_v2
-STREAM = {"chat.startStream", "chat.appendStream", "chat.stopStream"}  # behind WebClient.chat_stream
+# behind WebClient.files_upload_v2
+UPLOAD = {"files.getUploadURLExternal", "files.completeUploadExternal"}
+# behind WebClient.chat_stream
+STREAM = {"chat.startStream", "chat.appendStream", "chat.stopStream"}
 
 
 def fixture(name: str) -> dict[str, Any]:
@@ -84,7 +87,9 @@ def test_schema() -> None:
 
 
 def test_shape() -> None:
-    """It is an agent in Socket Mode that can be written to in its DM, without a Home tab that does not exist."""
+    """It is an agent in Socket Mode that can be written to in its DM, without a Home tab that does
+    not exist.
+    """
     features, settings = manifest()["features"], manifest()["settings"]
     assert features["app_home"] == {
         "home_tab_enabled": False,
@@ -99,7 +104,9 @@ def test_shape() -> None:
 
 
 def test_commands() -> None:
-    """It registers exactly the command that the code answers, and its hint names what can be asked first of all."""
+    """It registers exactly the command that the code answers, and its hint names what can be asked
+    first of all.
+    """
     from bot.slack.commands import COMMAND, QUESTIONS
 
     [command] = manifest()["features"]["slash_commands"]
@@ -124,7 +131,9 @@ def test_scopes() -> None:
         offered = set(methods[method].get("bot_scopes") or ())
         chosen = CHOSEN.get(method, offered)
         assert chosen <= offered, f"{method} takes none of these scopes"
-        assert method in CHOSEN or len(offered) <= 1, f"say in CHOSEN which of its scopes {method} needs"
+        assert method in CHOSEN or len(offered) <= 1, (
+            f"say in CHOSEN which of its scopes {method} needs"
+        )
         needed |= chosen
     for event in manifest()["settings"]["event_subscriptions"]["bot_events"]:
         needed |= HEARD.get(event, set())

@@ -40,11 +40,31 @@ def test_defaults(environ: dict[str, str]) -> None:
     assert settings.policy_path == Path(environ["COUNTERSIGN_POLICY"])
     assert settings.slack_api_url == "https://slack.com/api/"
     assert settings.database_path == Path("countersign.db")
-    assert (settings.openai_base_url, settings.reasoning_effort, settings.key, settings.shop_path) == (None,) * 4
-    limits = (settings.max_turns, settings.max_calls, settings.max_cards, settings.max_tokens, settings.max_pending)
+    assert (
+        settings.openai_base_url,
+        settings.reasoning_effort,
+        settings.key,
+        settings.shop_path,
+    ) == (None,) * 4
+    limits = (
+        settings.max_turns,
+        settings.max_calls,
+        settings.max_cards,
+        settings.max_tokens,
+        settings.max_pending,
+    )
     assert limits == (20, 50, 10, 200_000, 20)
-    assert (settings.workers, settings.lease, settings.tick, settings.log_level) == (8, 60.0, 30.0, "info")
-    assert (settings.model_timeout, settings.model_retries, settings.model_backoff) == (120.0, 4, 1.0)
+    assert (settings.workers, settings.lease, settings.tick, settings.log_level) == (
+        8,
+        60.0,
+        30.0,
+        "info",
+    )
+    assert (settings.model_timeout, settings.model_retries, settings.model_backoff) == (
+        120.0,
+        4,
+        1.0,
+    )
     assert (settings.tool_modules, settings.slack_tools, settings.warnings) == ((), True, ())
 
 
@@ -73,7 +93,9 @@ def test_given(environ: dict[str, str]) -> None:
 def test_dotenv(environ: dict[str, str], tmp_path: Path) -> None:
     """A .env file fills in what the environment leaves out or blank, and is taken literally."""
     path = tmp_path / ".env"
-    path.write_text("OPENAI_API_KEY=a${HOME}\nOPENAI_MODEL=from-file\nCOUNTERSIGN_LOG=debug\nCOUNTERSIGN_KEY\n")
+    path.write_text(
+        "OPENAI_API_KEY=a${HOME}\nOPENAI_MODEL=from-file\nCOUNTERSIGN_LOG=debug\nCOUNTERSIGN_KEY\n"
+    )
     del environ["OPENAI_API_KEY"]
     settings = Settings.load(environ | {"COUNTERSIGN_LOG": "error", "OPENAI_MODEL": ""}, path)
     assert settings.openai_api_key.get_secret_value() == "a${HOME}"
@@ -131,7 +153,10 @@ def test_everything_missing() -> None:
     ],
 )
 def test_wrong(environ: dict[str, str], name: str, value: str) -> None:
-    """S15: a wrong value is refused by its variable's name, with a remedy; the value is not even in the traceback."""
+    """S15: a wrong value is refused by its variable's name, with a remedy.
+
+    The value is not even in the traceback.
+    """
     error = refused(environ | {name: value})
     (problem,) = error.problems
     assert problem.startswith(f"{name}: ")
@@ -148,19 +173,29 @@ def test_sentences() -> None:
     """Every variable has one field and one sentence."""
     titles = [each.title for key, each in Settings.model_fields.items() if key != "warnings"]
     assert len(set(titles)) == len(titles)
-    assert all(each.description and each.description.endswith(".") for each in Settings.model_fields.values())
+    assert all(
+        each.description and each.description.endswith(".")
+        for each in Settings.model_fields.values()
+    )
 
 
 def test_policy_path_survives(environ: dict[str, str]) -> None:
-    """Where other settings are wrong, the policy's path is still known, so that its problems are told as well."""
-    assert refused(environ | {"COUNTERSIGN_TICK": "31"}).policy_path == Path(environ["COUNTERSIGN_POLICY"])
+    """Where other settings are wrong, the policy's path is still known, so that its problems are
+    told as well.
+    """
+    assert refused(environ | {"COUNTERSIGN_TICK": "31"}).policy_path == Path(
+        environ["COUNTERSIGN_POLICY"]
+    )
     assert refused(environ | {"COUNTERSIGN_POLICY": "/nowhere"}).policy_path is None
 
 
 def test_secrets_hidden(environ: dict[str, str]) -> None:
     """S15: neither repr nor dump of the settings shows a secret."""
     settings = Settings.load(environ | {"COUNTERSIGN_KEY": SECRET * 6})
-    assert SECRET not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert (
+        SECRET
+        not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    )
 
 
 def test_frozen(environ: dict[str, str]) -> None:
@@ -171,7 +206,9 @@ def test_frozen(environ: dict[str, str]) -> None:
 
 
 def test_warnings(environ: dict[str, str]) -> None:
-    """Harmless oddities are told: OAuth variables, a proxy, an unencrypted address, a misspelt setting."""
+    """Harmless oddities are told: OAuth variables, a proxy, an unencrypted address, a misspelt
+    setting.
+    """
     odd = {
         "SLACK_CLIENT_ID": "1.2",
         "HTTPS_PROXY": f"http://ana:{SECRET}@proxy",
@@ -205,7 +242,9 @@ def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
     ],
 )
 def test_proxies(environ: dict[str, str], url: str, no_proxy: str, kept: bool) -> None:
-    """NO_PROXY counts for Slack too: its proxy goes where it does not apply, and stays there for the model's client."""
+    """NO_PROXY counts for Slack too: its proxy goes where it does not apply, and stays there for
+    the model's client.
+    """
     environ |= {"SLACK_API_URL": url, "HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
     prepare_environment(environ, Settings.load(environ))
     assert ("HTTPS_PROXY" in environ) is kept

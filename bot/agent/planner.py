@@ -1,4 +1,5 @@
-"""The OpenAI edge: a thread's transcript goes in, a Reply or a Plan comes out. Knows no Slack and no database.
+"""The OpenAI edge: a thread's transcript goes in, a Reply or a Plan comes out. Knows no Slack and
+no database.
 
 PlannerError            the turn could not be had; says in one sentence why
   └ (from openai)       429, 5xx, connection, time-out and cut streams are tried again before it is raised
@@ -97,7 +98,10 @@ class Planner:
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
     ) -> None:
-        """`retries` more tries after the first; `backoff` seconds before the first of them, doubling, with jitter."""
+        """`retries` more tries after the first.
+
+        `backoff` seconds before the first of them, doubling, with jitter.
+        """
         self._client = client.with_options(max_retries=0)
         self._model = model
         self._effort = reasoning_effort
@@ -106,17 +110,25 @@ class Planner:
         self._stopping = stopping or threading.Event()
 
     def turn(
-        self, transcript: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], instructions: str, sink: Sink
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
     ) -> Reply | Plan:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
 
         def again(state: tenacity.RetryCallState) -> None:
-            log.warning("model turn failed, trying again: %s", state.outcome and state.outcome.exception())
+            log.warning(
+                "model turn failed, trying again: %s", state.outcome and state.outcome.exception()
+            )
             sink.restart()
 
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(TRANSIENT) & tenacity.retry_if_exception(_may_pass),
-            stop=tenacity.stop_after_attempt(self._retries + 1) | tenacity.stop_when_event_set(self._stopping),
+            retry=tenacity.retry_if_exception_type(TRANSIENT)
+            & tenacity.retry_if_exception(_may_pass),
+            stop=tenacity.stop_after_attempt(self._retries + 1)
+            | tenacity.stop_when_event_set(self._stopping),
             wait=self._wait,
             sleep=tenacity.sleep_using_event(self._stopping),
             before_sleep=again,
@@ -133,11 +145,17 @@ class Planner:
             asked = error.response.headers.get("retry-after", "")
             if asked.replace(".", "", 1).isdigit():
                 return min(float(asked), 120.0)
-        wait = tenacity.wait_exponential_jitter(multiplier=self._backoff, max=60, jitter=self._backoff)
+        wait = tenacity.wait_exponential_jitter(
+            multiplier=self._backoff, max=60, jitter=self._backoff
+        )
         return float(wait(state))
 
     def _once(
-        self, transcript: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], instructions: str, sink: Sink
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
     ) -> _Turn:
         request: dict[str, Any] = {
             "model": self._model,
@@ -189,7 +207,9 @@ def _take(turn: _Turn, event: ResponseStreamEvent, sink: Sink) -> None:
             error = event.response.error
             if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
                 raise CutStreamError(error.message)
-            raise PlannerError(f"The model refused the request: {error.message if error else 'no reason given'}.")
+            raise PlannerError(
+                f"The model refused the request: {error.message if error else 'no reason given'}."
+            )
         case "error":
             raise CutStreamError(event.message)
         case _:
@@ -199,11 +219,20 @@ def _take(turn: _Turn, event: ResponseStreamEvent, sink: Sink) -> None:
 def _result(turn: _Turn) -> Reply | Plan:
     text = "".join(turn.text)
     calls = [
-        Proposed(str(item.get("call_id") or ""), str(item.get("name") or ""), str(item.get("arguments") or ""), index)
+        Proposed(
+            str(item.get("call_id") or ""),
+            str(item.get("name") or ""),
+            str(item.get("arguments") or ""),
+            index,
+        )
         for index, item in enumerate(turn.items)
         if item.get("type") == "function_call"
     ]
-    return Plan(text, calls, turn.items, turn.tokens) if calls else Reply(text, turn.items, turn.tokens)
+    return (
+        Plan(text, calls, turn.items, turn.tokens)
+        if calls
+        else Reply(text, turn.items, turn.tokens)
+    )
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -1,4 +1,7 @@
-"""Rows become what a card shows. Reads the database; draws nothing (`bot.messages.cards.card` does) and sends nothing."""
+"""Rows become what a card shows.
+
+Reads the database; draws nothing (`bot.messages.cards.card` does) and sends nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,13 @@ from storage.models import Call, Message, Revision, Run, Vote
 from storage.states import CallStatus
 
 DECIDED = (
-    CallStatus.APPROVED, CallStatus.REJECTED, CallStatus.RUNNING, CallStatus.SUCCEEDED, CallStatus.FAILED,
+    CallStatus.APPROVED,
+    CallStatus.REJECTED,
+    CallStatus.RUNNING,
+    CallStatus.SUCCEEDED,
+    CallStatus.FAILED,
     CallStatus.UNKNOWN,
-)  # fmt: skip
+)
 
 
 def effect_of(core: Core, tx: Connection, call: Call) -> str:
@@ -95,7 +102,9 @@ def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
 def _is_editable(tool: Tool[Any], call: Call) -> bool:
     gate = load_gate(call.gate)
     fields = as_editable(tool, gate).editable
-    return (fields is None or bool(fields)) and not (isinstance(gate, Ask) and gate.editors == "nobody")
+    return (fields is None or bool(fields)) and not (
+        isinstance(gate, Ask) and gate.editors == "nobody"
+    )
 
 
 def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
@@ -111,7 +120,11 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return {}
-    titles = {name: field.title or name for name, field in tool.arguments.model_fields.items()} if tool else {}
+    titles = (
+        {name: field.title or name for name, field in tool.arguments.model_fields.items()}
+        if tool
+        else {}
+    )
     return {
         "needs_words": gate.reasons in ("approve", "always"),
         "offers": tuple(offer_words(offer, titles) for offer in gate.remember),
@@ -126,13 +139,18 @@ def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
         return None
     seen = standing(gate, votes)
     approved = tuple(person for people in seen.approved for person in people)
-    return Progress(approved, seen.rejected, seen.needed, seen.stage + 1, len(gate.stages), gate.veto)
+    return Progress(
+        approved, seen.rejected, seen.needed, seen.stage + 1, len(gate.stages), gate.veto
+    )
 
 
 def _approvers(
     tx: Connection, now: datetime, run: Run, views: Sequence[CallView], ids: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Who may decide about the first call of a card that waits. `ids`: of user groups, by handle."""
+    """Who may decide about the first call of a card that waits.
+
+    `ids`: of user groups, by handle.
+    """
     waiting = next((view for view in views if view.status is CallStatus.PENDING), views[0])
     call = calls.get(tx, waiting.id)
     gate = load_gate(call.gate) if call else None

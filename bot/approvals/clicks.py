@@ -1,5 +1,5 @@
-"""Turns clicks and submitted dialogs into decisions: who may (bot.policy.authority), then whether it still counts
-(storage.decisions), then what everybody is told. Runs on the loop.
+"""Turns clicks and submitted dialogs into decisions: who may (bot.policy.authority), then whether
+it still counts (storage.decisions), then what everybody is told. Runs on the loop.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Deciding:
         match view["callback_id"]:
             case "review_call":
                 note, chosen = read_approval(state)
-                self._vote(delivery, [(about["call"], about["revision"])], "approve", note, remember=chosen)
+                self._vote(
+                    delivery, [(about["call"], about["revision"])], "approve", note, remember=chosen
+                )
             case "send_back":
                 target, _, number = about["target"].partition(":")
                 self._plans.send_back(delivery, target, _int(number), read_feedback(state))
@@ -127,11 +129,15 @@ class Deciding:
         *,
         remember: int | None = None,
     ) -> None:
-        """Vote on calls, each by itself; what does not count is told to the voter, what does to the thread.
+        """Vote on calls, each by itself; what does not count is told to the voter, what does to the
+        thread.
 
-        People are looked up first; the votes, what is told of them and the delivery's end are one transaction.
+        People are looked up first; the votes, what is told of them and the delivery's end are one
+        transaction.
         """
-        weighed = [self._weigh(delivery, call_id, revision, verb, reason) for call_id, revision in targets]
+        weighed = [
+            self._weigh(delivery, call_id, revision, verb, reason) for call_id, revision in targets
+        ]
         done: list[Call] = []
         told: list[str] = []
         with self._core.store.write() as tx:
@@ -142,9 +148,16 @@ class Deciding:
                     continue
                 if isinstance(may, _Let):
                     may = decisions.vote(
-                        tx, call_id, revision, verb, delivery.user, at=delivery.received_at, reason=reason,
-                        stage=may.stage, weigh=weigher(may.gate),
-                    )  # fmt: skip
+                        tx,
+                        call_id,
+                        revision,
+                        verb,
+                        delivery.user,
+                        at=delivery.received_at,
+                        reason=reason,
+                        stage=may.stage,
+                        weigh=weigher(may.gate),
+                    )
                 if isinstance(may, Applied):
                     done.append(may.call)
                     continue
@@ -160,11 +173,18 @@ class Deciding:
             tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
-    def _remember(self, tx: Connection, run: Run, done: list[Call], person: str, chosen: int | None) -> str:
-        """What the gates of these approved calls remember by themselves, or what was chosen; a line for the thread."""
+    def _remember(
+        self, tx: Connection, run: Run, done: list[Call], person: str, chosen: int | None
+    ) -> str:
+        """What the gates of these approved calls remember by themselves, or what was chosen.
+
+        A line for the thread.
+        """
         approved = [call for call in done if call.status is CallStatus.APPROVED]
         given = [grants.remember(tx, self._core, run, call, person, chosen) for call in approved]
-        return "".join(f"\n{sentences.remembered(each.id, each.until, each.uses)}" for each in given if each)
+        return "".join(
+            f"\n{sentences.remembered(each.id, each.until, each.uses)}" for each in given if each
+        )
 
     def _weigh(
         self, delivery: Delivery, call_id: str, revision: int, verb: str, reason: str
@@ -175,7 +195,10 @@ class Deciding:
             run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
         if not isinstance(found, Applied) or run is None:
             return found
-        verdict, gate = self._judge.judge(verb, found.call, run, delivery.user, at=at), load_gate(found.call.gate)
+        verdict, gate = (
+            self._judge.judge(verb, found.call, run, delivery.user, at=at),
+            load_gate(found.call.gate),
+        )
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
             if words_for(found.call, verb) and not _own_words(verb, reason):
                 return _Refused(found.call, No("words"), sentences.words_needed())
@@ -184,7 +207,9 @@ class Deciding:
         return _Refused(found.call, verdict, self._judge.refusal(verdict, found.call, verb))
 
     def _vote_all(self, delivery: Delivery, value: str, verb: str, reason: str = "") -> None:
-        """Vote on every pending call that the clicked card shows, if the plan has not changed since it was drawn."""
+        """Vote on every pending call that the clicked card shows, if the plan has not changed since
+        it was drawn.
+        """
         with self._core.store.read() as tx:
             targets = [(call.id, call.revision) for call in pending_on(tx, value)]
         if targets:
@@ -201,7 +226,12 @@ class Deciding:
             shown = calls.shown(tx, call_id)
             run = runs.get(tx, shown.call.run_id) if shown else None
             found = decisions.look(tx, call_id, revision, at)
-        if shown is None or run is None or not isinstance(found, Applied) or shown.call.tool not in core.tools.tools:
+        if (
+            shown is None
+            or run is None
+            or not isinstance(found, Applied)
+            or shown.call.tool not in core.tools.tools
+        ):
             self._refuse(delivery, self._judge.lost(found, delivery.user))
             return
         tool = as_editable(core.tools.tools[shown.call.tool], load_gate(shown.call.gate))
@@ -209,7 +239,9 @@ class Deciding:
         verdict = self._judge.judge("edit", shown.call, run, delivery.user, at=at)
         if isinstance(parsed, FieldErrors) or isinstance(verdict, No):
             why = (
-                self._judge.refusal(verdict, shown.call, "edit") if isinstance(verdict, No) else sentences.stale_card()
+                self._judge.refusal(verdict, shown.call, "edit")
+                if isinstance(verdict, No)
+                else sentences.stale_card()
             )
             self._refuse(delivery, why)
             return
@@ -227,12 +259,23 @@ class Deciding:
         elif not parsed.changed:
             self._settle(delivery, "an edit that changes nothing")
 
-    def _store_edit(self, delivery: Delivery, run: Run, shown: Shown, edit: Edit, *, last: bool) -> bool:
-        """Whether it was stored; the editor is told when it was not. `last`: then the delivery is dealt with."""
+    def _store_edit(
+        self, delivery: Delivery, run: Run, shown: Shown, edit: Edit, *, last: bool
+    ) -> bool:
+        """Whether it was stored; the editor is told when it was not.
+
+        `last`: then the delivery is dealt with.
+        """
         core, call, at = self._core, shown.call, delivery.received_at
         tool, gate = core.tools.tools[call.tool], dump_gate(edit.gate)
         digest = fingerprint(
-            core, run, tool, edit.arguments, gate=gate, revision=call.revision + 1, expects=edit.preview.expects
+            core,
+            run,
+            tool,
+            edit.arguments,
+            gate=gate,
+            revision=call.revision + 1,
+            expects=edit.preview.expects,
         )
         deadline = at + timedelta(seconds=edit.gate.deadline)
         other_people = route(load_gate(call.gate)) != route(edit.gate)
@@ -243,17 +286,27 @@ class Deciding:
             return False
         with core.store.write() as tx:
             outcome = decisions.edit(
-                tx, call.id, call.revision, delivery.user, at=at, arguments=edit.arguments, digest=digest, gate=gate,
+                tx,
+                call.id,
+                call.revision,
+                delivery.user,
+                at=at,
+                arguments=edit.arguments,
+                digest=digest,
+                gate=gate,
                 deadline=min(deadline, call.deadline) if call.deadline else deadline,
-                preview=edit.preview.text, expects=edit.preview.expects,
+                preview=edit.preview.text,
+                expects=edit.preview.expects,
                 next_at=next_moment(edit.gate, call.asked_at or call.created_at),
-            )  # fmt: skip
+            )
             if not isinstance(outcome, Applied):
                 tell(tx, delivery, self._judge.lost(outcome, delivery.user))
                 return False
             if place is not None:
                 put_cards(tx, run, call.plan_id, [Asked(outcome.call, edit.gate, place)])
-            line = sentences.decision_line("edit", delivery.user, [effect_of(core, tx, outcome.call)])
+            line = sentences.decision_line(
+                "edit", delivery.user, [effect_of(core, tx, outcome.call)]
+            )
             outbox.notice(tx, run, f"edited:{delivery.seq}", {"text": line})
             if last:
                 inbox.settle(tx, delivery, "edited")
@@ -270,7 +323,9 @@ class Deciding:
 
 
 def _own_words(verb: str, reason: str) -> bool:
-    """Whether somebody has said something themselves, beyond choosing one of the reasons for a rejection."""
+    """Whether somebody has said something themselves, beyond choosing one of the reasons for a
+    rejection.
+    """
     return bool(reason.strip()) and not (verb == "reject" and reason in REASONS.values())
 
 

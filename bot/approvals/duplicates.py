@@ -1,7 +1,8 @@
-"""The same call again in one request: the same tool with the same arguments. Reads the database; decides nothing else.
+"""The same call again in one request: the same tool with the same arguments. Reads the database;
+decides nothing else.
 
-What can be done twice without harm, and was done with nothing changed since, is not done or asked again. Everything
-else goes its way as if it were new, and the card says that it repeats.
+What can be done twice without harm, and was done with nothing changed since, is not done or asked
+again. Everything else goes its way as if it were new, and the card says that it repeats.
 """
 
 from __future__ import annotations
@@ -32,11 +33,18 @@ class Repeat:
     stands: Call | None = None  # its result stands for this call as well
 
 
-def find(core: Core, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]) -> Repeat | None:
-    """What this call repeats, if anything. `siblings`: the earlier calls of its plan with their canonical arguments."""
+def find(
+    core: Core, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]
+) -> Repeat | None:
+    """What this call repeats, if anything.
+
+    `siblings`: the earlier calls of its plan with their canonical arguments.
+    """
     with core.store.read() as tx:
         earlier = calls.same_before(tx, run.id, tool.name, arguments)
-        done = next((call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN)), None)
+        done = next(
+            (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN)), None
+        )
         if done is not None:
             return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
@@ -44,13 +52,18 @@ def find(core: Core, run: Run, tool: Tool[Any], arguments: str, siblings: Sequen
     return Repeat(_told(earlier[-1])) if earlier else None
 
 
-def _stands(tx: Connection, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]) -> bool:
+def _stands(
+    tx: Connection, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
+) -> bool:
     """Whether the result of `done` is still what running it again would come to."""
     if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
         return False
     ran = [call for call in calls.after(tx, done) if call.status in RAN]
-    between = [*ran, *(call for call, _ in siblings)]  # those of its own plan run before it, if people let them
-    return done.schema_digest == tool.schema_digest() and all(call.does == Effect.READ for call in between)
+    # those of its own plan run before it, if people let them
+    between = [*ran, *(call for call, _ in siblings)]
+    return done.schema_digest == tool.schema_digest() and all(
+        call.does == Effect.READ for call in between
+    )
 
 
 def output_of(first: Call) -> str:
@@ -67,7 +80,9 @@ def _told(call: Call) -> str:
         case C.SUCCEEDED:
             return f"the same was done already in this request, {in_utc(call.finished_at or call.created_at)}"
         case C.UNKNOWN:
-            return "the same was started already in this request, and nobody knows whether it happened"
+            return (
+                "the same was started already in this request, and nobody knows whether it happened"
+            )
         case C.FAILED:
             return "the same was tried already in this request, and failed"
         case C.EXPIRED:

@@ -1,6 +1,7 @@
 """The facts a policy judges a call by: people and places looked up live, sums read from the rows.
 
-Look-ups ask Slack, so they stay outside any transaction; sums may be read again inside the one that starts a call.
+Look-ups ask Slack, so they stay outside any transaction; sums may be read again inside the one that
+starts a call.
 """
 
 from __future__ import annotations
@@ -38,9 +39,16 @@ def facts_of(core: Core, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
     channels = {each: _asked(partial(directory.channel, each)) for each in needs.channels}
     values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
     return Facts(
-        tool=tool.name, effect=tool.does, requester=run.requester, args=values, channel=run.channel, risk=tool.risk,
-        now=core.clock.now(), groups=groups, channels=channels,
-    )  # fmt: skip
+        tool=tool.name,
+        effect=tool.does,
+        requester=run.requester,
+        args=values,
+        channel=run.channel,
+        risk=tool.risk,
+        now=core.clock.now(),
+        groups=groups,
+        channels=channels,
+    )
 
 
 def needed(core: Core, tool: Tool[Any]) -> Needs:
@@ -60,8 +68,8 @@ def with_sums(
 ) -> Facts:
     """The facts with what the requester's calls add up to.
 
-    `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments (canonical JSON) of
-    calls proposed together with it and before it, which are not stored yet.
+    `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments
+    (canonical JSON) of calls proposed together with it and before it, which are not stored yet.
     """
     wanted = needed(core, tool).spent
     if not wanted:
@@ -70,16 +78,23 @@ def with_sums(
     calls: dict[str, list[Counted]] = {}
     for name in {each.tool for each in wanted}:
         stored = spending.counted(tx, run.team, run.requester, name, beside=beside)
-        calls[name] = [*stored, *(Counted(None, arguments) for other, arguments in siblings if other == name)]
+        calls[name] = [
+            *stored,
+            *(Counted(None, arguments) for other, arguments in siblings if other == name),
+        ]
     sums = {}
     for each in wanted:
         since = now - timedelta(seconds=each.window)
-        sums[each] = total(each, [call for call in calls[each.tool] if call.at is None or call.at > since])
+        sums[each] = total(
+            each, [call for call in calls[each.tool] if call.at is None or call.at > since]
+        )
     return replace(facts, now=now, spent=sums)
 
 
 def total(wanted: Spent, calls: list[Counted]) -> Decimal | None:
-    """The exact sum of a field over these calls, or their number; None where one of them has no number there."""
+    """The exact sum of a field over these calls, or their number; None where one of them has no
+    number there.
+    """
     if not wanted.field:
         return Decimal(len(calls))
     total = Decimal(0)

@@ -1,4 +1,7 @@
-"""The policy's word on one call, and how far votes have come towards meeting it. Looks up live; writes nothing."""
+"""The policy's word on one call, and how far votes have come towards meeting it.
+
+Looks up live; writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,20 @@ def gate_of(
     call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Allow | Deny | Ask:
-    """What policy says now; outside any transaction. `call`, `siblings`: see bot.approvals.facts.with_sums."""
+    """What policy says now; outside any transaction.
+
+    `call`, `siblings`: see bot.approvals.facts.with_sums.
+    """
     facts = facts_of(core, run, tool, args)
     with core.store.read() as tx:
-        return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call, siblings=siblings))
+        return core.policy.gate(
+            with_sums(tx, core, run, tool, facts, beside=call, siblings=siblings)
+        )
 
 
-def gate_within(tx: Connection, core: Core, run: Run, tool: Tool[Any], facts: Facts, call: Call) -> Allow | Deny | Ask:
+def gate_within(
+    tx: Connection, core: Core, run: Run, tool: Tool[Any], facts: Facts, call: Call
+) -> Allow | Deny | Ask:
     """What policy says now of a call about to run, its sums read in this transaction."""
     return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call))
 
@@ -61,7 +71,9 @@ def still_needed(tx: Connection, call: Call) -> int:
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return 0
-    return gate.people - sum(map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved))
+    return gate.people - sum(
+        map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved)
+    )
 
 
 def waited(call: Call, at: datetime) -> timedelta:

@@ -1,7 +1,7 @@
 """Approve and remember: what may be remembered, what a remembered approval covers, and its list.
 
-A grant is for one requester and one tool, never wider than what the policy offers, and counts only while the policy
-still offers it. It is used up inside the transaction that starts the call.
+A grant is for one requester and one tool, never wider than what the policy offers, and counts only
+while the policy still offers it. It is used up inside the transaction that starts the call.
 """
 
 from __future__ import annotations
@@ -43,16 +43,26 @@ def still_offered(gate: Ask, grant: Grant) -> bool:
 def use(tx: Connection, core: Core, call: Call, gate: Ask) -> bool:
     """Use the call's grant once, in the transaction that starts it; False when it no longer holds."""
     grant = grants.get(tx, call.grant_id)
-    return grant is not None and still_offered(gate, grant) and grants.take(tx, grant.id, core.clock.now())
+    return (
+        grant is not None
+        and still_offered(gate, grant)
+        and grants.take(tx, grant.id, core.clock.now())
+    )
 
 
-def remember(tx: Connection, core: Core, run: Run, call: Call, person: str, chosen: int | None) -> Grant | None:
-    """Remember the approval that has just been given, where its gate does so by itself or offers what was chosen."""
+def remember(
+    tx: Connection, core: Core, run: Run, call: Call, person: str, chosen: int | None
+) -> Grant | None:
+    """Remember the approval that has just been given, where its gate does so by itself or offers
+    what was chosen.
+    """
     gate, current = load_gate(call.gate), calls.revision(tx, call.id, call.revision)
     if not isinstance(gate, Ask) or current is None:
         return None
     available = offers(gate)
-    offer = gate.once if chosen is None else available[chosen] if 0 <= chosen < len(available) else None
+    offer = (
+        gate.once if chosen is None else available[chosen] if 0 <= chosen < len(available) else None
+    )
     if offer is None:
         return None
     arguments, now = json.loads(current.arguments), core.clock.now()
@@ -61,11 +71,20 @@ def remember(tx: Connection, core: Core, run: Run, call: Call, person: str, chos
         return None
     here = offer.where == "thread"
     grant = Grant(
-        team=run.team, requester=run.requester, tool=call.tool, schema_digest=call.schema_digest,
-        pinned=canonical({name: arguments[name] for name in fields}), channel=run.channel if here else "",
-        thread_ts=run.thread_ts if here else "", until=now + timedelta(seconds=offer.lasts), uses=offer.uses,
-        offer=offer.model_dump_json(), call_id=call.id, given_by=person, given_at=now,
-    )  # fmt: skip
+        team=run.team,
+        requester=run.requester,
+        tool=call.tool,
+        schema_digest=call.schema_digest,
+        pinned=canonical({name: arguments[name] for name in fields}),
+        channel=run.channel if here else "",
+        thread_ts=run.thread_ts if here else "",
+        until=now + timedelta(seconds=offer.lasts),
+        uses=offer.uses,
+        offer=offer.model_dump_json(),
+        call_id=call.id,
+        given_by=person,
+        given_at=now,
+    )
     grants.give(tx, grant, run_id=run.id)
     return grant
 
@@ -83,7 +102,10 @@ def _described(core: Core, grant: Grant) -> str:
     tool = core.tools.get(grant.tool)
     pinned = json.loads(grant.pinned)
     shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
-    same = ", ".join(f"{name} {sentences.said(str(value), 60)}" for name, value in shown.items()) or "any arguments"
+    same = (
+        ", ".join(f"{name} {sentences.said(str(value), 60)}" for name, value in shown.items())
+        or "any arguments"
+    )
     where = "in one thread" if grant.channel else "everywhere"
     return (
         f"{sentences.said(tool.title if tool else grant.tool, 80)} ({same}) for {mention(grant.requester)}, {where}, "
@@ -92,10 +114,17 @@ def _described(core: Core, grant: Grant) -> str:
 
 
 def revoke(core: Core, grant_id: str, person: str) -> str:
-    """End what is remembered; only who asked for it or gave it may. What to tell them, as mrkdwn."""
+    """End what is remembered; only who asked for it or gave it may.
+
+    What to tell them, as mrkdwn.
+    """
     with core.store.write() as tx:
         grant = grants.get(tx, grant_id)
-        if grant is None or grant.team != core.identity.team or person not in (grant.requester, grant.given_by):
+        if (
+            grant is None
+            or grant.team != core.identity.team
+            or person not in (grant.requester, grant.given_by)
+        ):
             return "There is no remembered approval of yours with that id. `/approvals grants` lists them."
         if not grants.revoke(tx, grant.id, person, core.clock.now()):
             return "That was revoked already."

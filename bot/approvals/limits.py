@@ -1,4 +1,5 @@
-"""How much one request and one person may use: turns, tokens, cards, calls put before people. Each says so in words.
+"""How much one request and one person may use: turns, tokens, cards, calls put before people. Each
+says so in words.
 
 Reads the database; changes nothing and asks nobody.
 """
@@ -17,14 +18,19 @@ MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Nobody is asked any more for now: the sentence for the model, and the words for the requester."""
+    """Nobody is asked any more for now: the sentence for the model, and the words for the
+    requester.
+    """
 
     output: str
     note: str
 
 
 def on_asking(core: Core, run: Run, beside: int) -> Reached | None:
-    """The limit that keeps one more call of this run from people. `beside`: calls asked in the same plan already."""
+    """The limit that keeps one more call of this run from people.
+
+    `beside`: calls asked in the same plan already.
+    """
     settings, now = core.settings, core.clock.now()
     if run.cards >= settings.max_cards:
         return Reached(
@@ -49,7 +55,9 @@ def on_asking(core: Core, run: Run, beside: int) -> Reached | None:
 
 
 def _until_room(core: Core, run: Run, most: int, now: datetime) -> int:
-    """Whole minutes until people may be asked about a call again, when `most` may be within the hour; 0 for now."""
+    """Whole minutes until people may be asked about a call again, when `most` may be within the
+    hour; 0 for now.
+    """
     if most <= 0:
         return HOUR // MINUTE
     with core.store.read() as tx:
@@ -63,7 +71,9 @@ def on_going_on(core: Core, run: Run) -> str:
     if run.turns >= settings.max_turns:
         return f"I stopped: this request has taken {run.turns} turns, which is its limit."
     if run.tokens >= settings.max_tokens:
-        return f"I stopped: this request has used {run.tokens} tokens, which is more than its limit."
+        return (
+            f"I stopped: this request has used {run.tokens} tokens, which is more than its limit."
+        )
     with core.store.read() as tx:
         tokens = runs.tokens_since(tx, run, core.clock.now() - DAY)
     if tokens >= settings.max_tokens_per_day:

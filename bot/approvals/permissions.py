@@ -1,6 +1,7 @@
 """Whether a person may do something to a call, and the sentence for who may not or came too late.
 
-Looks people up live; serves the loop, which decides, and the dialogs, which check what was submitted.
+Looks people up live; serves the loop, which decides, and the dialogs, which check what was
+submitted.
 """
 
 from __future__ import annotations
@@ -53,9 +54,17 @@ class Judge:
         self._core = core
 
     def judge(
-        self, verb: str, call: Call, run: Run, person: str, *, at: datetime, fresh_editor: bool = False
+        self,
+        verb: str,
+        call: Call,
+        run: Run,
+        person: str,
+        *,
+        at: datetime,
+        fresh_editor: bool = False,
     ) -> Verdict:
-        """Whether `person` may do `verb` (approve, reject, edit) to this call as of `at`, by live look-ups.
+        """Whether `person` may do `verb` (approve, reject, edit) to this call as of `at`, by live
+        look-ups.
 
         A yes to approve carries the stage in which it is given.
         """
@@ -68,15 +77,25 @@ class Judge:
         if verb == "send_back" and person == run.requester:
             return Yes()
         if verb == "edit":
-            return authority.may_edit(gate, person, requester=run.requester, channel=run.channel, waited=waiting)
+            return authority.may_edit(
+                gate, person, requester=run.requester, channel=run.channel, waited=waiting
+            )
         if verb in ("reject", "send_back"):
-            return authority.may_reject(gate, person, requester=run.requester, channel=run.channel, waited=waiting)
+            return authority.may_reject(
+                gate, person, requester=run.requester, channel=run.channel, waited=waiting
+            )
         with self._core.store.read() as tx:
             editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
             votes = [] if fresh_editor else calls.votes(tx, call.id, call.revision)
         stage = standing(gate, votes).stage
         verdict = authority.may_approve(
-            gate, person, requester=run.requester, editors=editors, channel=run.channel, stage=stage, waited=waiting
+            gate,
+            person,
+            requester=run.requester,
+            editors=editors,
+            channel=run.channel,
+            stage=stage,
+            waited=waiting,
         )
         return Yes(stage) if isinstance(verdict, Yes) else verdict
 
@@ -85,11 +104,16 @@ class Judge:
             editors = calls.editors(tx, call.id)
         verdicts = [
             self._core.authority.may_approve(
-                gate, person, requester=run.requester, editors=editors, channel=run.channel, stage=stage,
+                gate,
+                person,
+                requester=run.requester,
+                editors=editors,
+                channel=run.channel,
+                stage=stage,
                 waited=waited(call, at),
             )
             for stage in range(len(gate.stages))
-        ]  # fmt: skip
+        ]
         return next((each for each in verdicts if isinstance(each, Yes)), verdicts[0])
 
     def refusal(self, verdict: No, call: Call, verb: str) -> str:
@@ -109,7 +133,10 @@ class Judge:
                 return sentences.not_an_approver(self._approvers(call))
 
     def _approvers(self, call: Call) -> str:
-        """Who could approve it now, as mentions; the policy's own list when Slack cannot be asked."""
+        """Who could approve it now, as mentions.
+
+        The policy's own list when Slack cannot be asked.
+        """
         gate = load_gate(call.gate)
         with self._core.store.read() as tx:
             run = runs.get(tx, call.run_id)
@@ -122,10 +149,14 @@ class Judge:
                 gate, requester=run.requester, channel=run.channel, stage=stage, waited=waiting
             )
         except LookupFailedError:
-            return ", ".join([*(mention(user) for user in gate.approvers.users), *gate.approvers.groups])
+            return ", ".join(
+                [*(mention(user) for user in gate.approvers.users), *gate.approvers.groups]
+            )
         people = [user for user in people if user not in {vote.person for vote in votes}]
         named = [mention(user) for user in people[:NAMED]]
-        return ", ".join(named) + (f" and {len(people) - NAMED} more" if len(people) > NAMED else "")
+        return ", ".join(named) + (
+            f" and {len(people) - NAMED} more" if len(people) > NAMED else ""
+        )
 
     def lost(self, outcome: Outcome, person: str) -> str:
         """What to tell who came too late, and by what."""
@@ -150,7 +181,8 @@ class Judge:
     def edit_of(self, run: Run, shown: Shown, parsed: Parsed) -> Edit | str:
         """A parsed edit with the policy's word on it; a sentence when policy forbids it.
 
-        Where policy says something else of the new arguments than of the old, both gates have to be met.
+        Where policy says something else of the new arguments than of the old, both gates have to be
+        met.
         """
         call, core = shown.call, self._core
         tool = core.tools.tools[call.tool]
@@ -176,7 +208,10 @@ def words_for(call: Call, verb: str) -> bool:
 
 
 def pending_on(tx: Connection, value: str) -> list[Call]:
-    """The pending calls a button for all of a card is about (`plan:revision:card`); none when the plan has changed."""
+    """The pending calls a button for all of a card is about (`plan:revision:card`).
+
+    None when the plan has changed.
+    """
     plan_id, _, rest = value.partition(":")
     revision, _, card = rest.partition(":")
     plan = calls.plan(tx, plan_id)

@@ -1,4 +1,6 @@
-"""What people do with a plan beside deciding its calls: the requester withdraws one, or it is sent back as a whole."""
+"""What people do with a plan beside deciding its calls: the requester withdraws one, or it is sent
+back as a whole.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ class Plans:
             inbox.settle(tx, delivery, "withdraw")
 
     def send_back(self, delivery: Delivery, call_id: str, revision: int, feedback: str) -> None:
-        """The whole plan of this call gives way to a new one that heeds the feedback; an approver or the requester."""
+        """The whole plan of this call gives way to a new one that heeds the feedback.
+
+        An approver or the requester.
+        """
         at, core = delivery.received_at, self._core
         with core.store.read() as tx:
             found = decisions.look(tx, call_id, revision, at)

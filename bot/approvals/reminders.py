@@ -1,4 +1,5 @@
-"""What people are told while a call waits: the next stage's people, reminders, escalations. Runs on the loop.
+"""What people are told while a call waits: the next stage's people, reminders, escalations. Runs on
+the loop.
 
 What is due stands in the call's row (`next_at`), so a restart loses none of it and repeats none.
 """
@@ -59,7 +60,9 @@ class Nudging:
             return
         stage, asked_at = standing(gate, votes).stage, call.asked_at or call.created_at
         waiting, moments = waited(call, now), gate.moments()
-        passed = [each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting]
+        passed = [
+            each for each in moments[call.told_moments :] if timedelta(seconds=each) <= waiting
+        ]
         escalated = [step for step in gate.escalation if step.after in passed]
         voted = {vote.person for vote in votes}
         news: list[tuple[Sentence, Approvers]] = []
@@ -72,7 +75,9 @@ class Nudging:
         groups = group_ids(self._core, gate)
         told = call.told_moments + len(passed)
         with self._core.store.write() as tx:
-            if not calls.told(tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)):
+            if not calls.told(
+                tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)
+            ):
                 return  # decided or edited meanwhile
             if not news:  # an edit or a vote has overtaken what was due
                 return
@@ -81,34 +86,61 @@ class Nudging:
                 self._say(tx, run, call, gate, replace(place, groups=groups), key, sentence, who)
             what = [sentence.__name__ for sentence, _ in news]
             audit.record(
-                tx, "call.told", at=now, actor="clock", run_id=run.id, call_id=call.id, data={"what": ", ".join(what)}
+                tx,
+                "call.told",
+                at=now,
+                actor="clock",
+                run_id=run.id,
+                call_id=call.id,
+                data={"what": ", ".join(what)},
             )
             outbox.redraw(tx, call.plan_id)
         self._core.post()
 
     def _people(self, run: Run, gate: Ask, who: Approvers, voted: set[str]) -> tuple[str, Place]:
-        """Those of `who` that can still vote, in words, and where they will see the card; looks them up."""
+        """Those of `who` that can still vote, in words, and where they will see the card.
+
+        Looks them up.
+        """
         core = self._core
         able = core.authority.able(gate, who, requester=run.requester, channel=run.channel)
         people = sorted(able - voted)
         ids = dict(group_ids(core, gate))
-        groups = [(ids[handle], core.directory.group(handle)) for handle in who.groups if handle in ids]
+        groups = [
+            (ids[handle], core.directory.group(handle)) for handle in who.groups if handle in ids
+        ]
         named = [user for user in who.users if user in people]
         named += [run.requester] if who.requester and run.requester in people else []
-        names = [group_mention(group_id) for group_id, group in groups if group and not group.members & voted]
+        names = [
+            group_mention(group_id)
+            for group_id, group in groups
+            if group and not group.members & voted
+        ]
         for _, group in groups:  # of a group in which some have voted, only the others are called
-            named += [user for user in people if group and group.members & voted and user in group.members]
+            named += [
+                user for user in people if group and group.members & voted and user in group.members
+            ]
         names += [mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
         return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(core, run, gate, people)
 
     def _say(
-        self, tx: Connection, run: Run, call: Call, gate: Ask, place: Place, key: str, sentence: Sentence, who: str
+        self,
+        tx: Connection,
+        run: Run,
+        call: Call,
+        gate: Ask,
+        place: Place,
+        key: str,
+        sentence: Sentence,
+        who: str,
     ) -> None:
         """A line under each card these people see; those who see none get a card of their own."""
         text = sentence([effect_of(self._core, tx, call)], who, call.deadline)
-        cards = [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
+        cards = [
+            row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]
+        ]
         by_target = {row.key.rpartition(":")[2]: row for row in cards}
         for target in place.targets:
             card = by_target.get(target)
@@ -117,7 +149,11 @@ class Nudging:
             elif thread := card.thread_ts or card.ts:
                 body = outbox.dump({"text": text, "mrkdwn": True})
                 line = Message(
-                    key=f"nudge:{key}:{target}", kind="notice", run_id=run.id, channel=card.channel, thread_ts=thread,
+                    key=f"nudge:{key}:{target}",
+                    kind="notice",
+                    run_id=run.id,
+                    channel=card.channel,
+                    thread_ts=thread,
                     body=body,
-                )  # fmt: skip
+                )
                 outbox.put(tx, line)

@@ -1,4 +1,6 @@
-"""Clicks about a whole request (cancel, retry, feedback), and about a call of which nobody knows how it ended."""
+"""Clicks about a whole request (cancel, retry, feedback), and about a call of which nobody knows
+how it ended.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,19 @@ class Requests:
         with self._core.store.read() as tx:
             call = calls.get(tx, call_id)
             run = runs.get(tx, call.run_id) if call else None
-        if call is None or run is None or call.status is CallStatus.REFUSED:  # that one never had a gate
+        # that one never had a gate
+        if call is None or run is None or call.status is CallStatus.REFUSED:
             self._refuse(delivery, sentences.stale_card())
             return
         gate = load_gate(call.gate)
-        if verb == "again" and isinstance(gate, Ask) and gate.people > 1:  # one click is not the votes it takes
+        # one click is not the votes it takes
+        if verb == "again" and isinstance(gate, Ask) and gate.people > 1:
             self._refuse(delivery, sentences.again_needs_all())
             return
         if isinstance(gate, Ask):
-            verdict = self._judge.judge("resolve", call, run, delivery.user, at=delivery.received_at)
+            verdict = self._judge.judge(
+                "resolve", call, run, delivery.user, at=delivery.received_at
+            )
         else:  # policy let it run unasked: who asked for it says what became of it
             verdict = Yes() if delivery.user == run.requester else No("not_approver")
         with self._core.store.write() as tx:
@@ -43,7 +49,9 @@ class Requests:
                 record_refusal(tx, delivery, call, verb, verdict)
                 tell(tx, delivery, self._judge.refusal(verdict, call, "approve"))
             else:
-                outcome = decisions.resolve(tx, call_id, revision, delivery.user, verb, at=delivery.received_at)
+                outcome = decisions.resolve(
+                    tx, call_id, revision, delivery.user, verb, at=delivery.received_at
+                )
                 if not isinstance(outcome, Applied):
                     tell(tx, delivery, self._judge.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {verb}")
@@ -52,9 +60,18 @@ class Requests:
         with self._core.store.write() as tx:
             run = runs.get(tx, run_id)
             if run is None or run.requester != delivery.user:
-                tell(tx, delivery, sentences.not_your_run(run.requester) if run else sentences.stale_card())
+                tell(
+                    tx,
+                    delivery,
+                    sentences.not_your_run(run.requester) if run else sentences.stale_card(),
+                )
             elif decisions.cancel(tx, run, at=delivery.received_at, actor=delivery.user):
-                outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
+                outbox.notice(
+                    tx,
+                    run,
+                    f"cancelled:{run.id}",
+                    {"text": sentences.cancelled_line(delivery.user)},
+                )
             else:
                 tell(tx, delivery, sentences.nothing_to_cancel())
             inbox.settle(tx, delivery, "cancel")
@@ -64,11 +81,17 @@ class Requests:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
             if run is None or run.requester != delivery.user:
-                tell(tx, delivery, sentences.not_your_run(run.requester) if run else sentences.stale_card())
+                tell(
+                    tx,
+                    delivery,
+                    sentences.not_your_run(run.requester) if run else sentences.stale_card(),
+                )
             elif run.status is not RunStatus.FAILED or newest is None or newest.id != run.id:
                 tell(tx, delivery, sentences.nothing_to_retry())
             else:
-                moves.run(tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error="")
+                moves.run(
+                    tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""
+                )
             inbox.settle(tx, delivery, "retry")
 
     def feedback(self, delivery: Delivery, value: str) -> None:
@@ -76,7 +99,9 @@ class Requests:
         with self._core.store.write() as tx:
             if word in ("good", "bad") and runs.get(tx, run_id):
                 at = delivery.received_at
-                audit.record(tx, "feedback", at=at, actor=delivery.user, run_id=run_id, data={"answer": word})
+                audit.record(
+                    tx, "feedback", at=at, actor=delivery.user, run_id=run_id, data={"answer": word}
+                )
                 tell(tx, delivery, "Thank you, noted.")
             inbox.settle(tx, delivery, "feedback")
 
@@ -89,15 +114,24 @@ class Requests:
 def record_refusal(tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
     """Write down that somebody tried who may not."""
     audit.record(
-        tx, "decision.refused", at=delivery.received_at, actor=delivery.user, run_id=call.run_id, call_id=call.id,
+        tx,
+        "decision.refused",
+        at=delivery.received_at,
+        actor=delivery.user,
+        run_id=call.run_id,
+        call_id=call.id,
         data={"verb": verb, "why": verdict.why},
-    )  # fmt: skip
+    )
 
 
 def tell(tx: Connection, delivery: Delivery, text: str) -> None:
     """Words for the person who clicked, and for nobody else."""
     if text:
         outbox.private(
-            tx, f"private:{delivery.seq}", channel=delivery.channel or delivery.user,
-            thread_ts=delivery.thread_ts, person=delivery.user, text=text,
-        )  # fmt: skip
+            tx,
+            f"private:{delivery.seq}",
+            channel=delivery.channel or delivery.user,
+            thread_ts=delivery.thread_ts,
+            person=delivery.user,
+            text=text,
+        )

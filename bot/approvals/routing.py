@@ -1,4 +1,6 @@
-"""Which cards a plan needs: one message per place and approver list, five calls a message, one copy per recipient."""
+"""Which cards a plan needs: one message per place and approver list, five calls a message, one copy
+per recipient.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Asked:
 
 
 def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
-    """Put the cards of these calls in the outbox, and say in the thread when they went elsewhere than policy wanted."""
+    """Put the cards of these calls in the outbox, and say in the thread when they went elsewhere
+    than policy wanted.
+    """
     asked = list(asked)
     withdraw(tx, plan_id, {each.call.id for each in asked})
     routes: dict[str, list[Asked]] = {}
@@ -47,7 +51,9 @@ def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) ->
 
 
 def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
-    """Take these calls off the cards they are on: those name people who no longer decide about them."""
+    """Take these calls off the cards they are on: those name people who no longer decide about
+    them.
+    """
     for card in outbox.cards(tx, plan_id):
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
@@ -56,17 +62,23 @@ def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
             outbox.redraw(tx, plan_id)
 
 
-def card_row(run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1) -> Message:
+def card_row(
+    run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1
+) -> Message:
     """One copy of a card, for a channel or a person."""
     return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
 
 
 def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
-    """The card of a call that nobody was asked about, in the request's thread: who asked says how it ended."""
+    """The card of a call that nobody was asked about, in the request's thread: who asked says how
+    it ended.
+    """
     return _row(run, plan_id, [call], Place("thread", (run.channel,)), run.channel, (1, 1))
 
 
-def _row(run: Run, plan_id: str, shown: Sequence[Call], place: Place, target: str, part: tuple[int, int]) -> Message:
+def _row(
+    run: Run, plan_id: str, shown: Sequence[Call], place: Place, target: str, part: tuple[int, int]
+) -> Message:
     thread, first = place.kind == "thread", shown[0]
     body = {
         "calls": [each.id for each in shown],

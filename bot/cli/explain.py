@@ -1,4 +1,7 @@
-"""The commands that only look: `countersign explain` and `countersign policy replay`. They change nothing anywhere."""
+"""The commands that only look: `countersign explain` and `countersign policy replay`.
+
+They change nothing anywhere.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ Complain = Callable[[object], int]
 
 
 class Plain:
-    """People by name and id, groups and channels as a policy writes them; see `bot.explain.explain.Words`."""
+    """People by name and id, groups and channels as a policy writes them.
+
+    See `bot.explain.explain.Words`.
+    """
 
     def __init__(self, core: Core) -> None:
         """Names are looked up."""
@@ -60,14 +66,20 @@ class Plain:
 
 
 def explain_command(
-    arguments: argparse.Namespace, environ: MutableMapping[str, str], dotenv: Path, say: Say, complain: Complain
+    arguments: argparse.Namespace,
+    environ: MutableMapping[str, str],
+    dotenv: Path,
+    say: Say,
+    complain: Complain,
 ) -> int:
     """Explain the call that was typed; returns the exit code."""
     try:
         if arguments.person and not _PERSON.fullmatch(arguments.person):
             raise MistypedError(f"--as takes a user id such as U0123, not {arguments.person!r}.")
         if arguments.channel and not _CHANNEL.fullmatch(arguments.channel):
-            raise MistypedError(f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}.")
+            raise MistypedError(
+                f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}."
+            )
         look = _onlooker(arguments, environ, dotenv)
         core = look.core
         tool, args = typed_call(core.tools, arguments.call)
@@ -77,9 +89,13 @@ def explain_command(
         return BAD_INPUT
     now = core.clock.now()
     run = Run(
-        team=core.identity.team, channel=channel, thread_ts="", requester=arguments.person, created_at=now,
+        team=core.identity.team,
+        channel=channel,
+        thread_ts="",
+        requester=arguments.person,
+        created_at=now,
         updated_at=now,
-    )  # fmt: skip
+    )
     readable = not look.rows and bool(core.identity.team)
     for line in explain(core, Plain(core), run, tool, args, sums=readable):
         say(line)
@@ -88,9 +104,12 @@ def explain_command(
     return 0
 
 
-def _onlooker(arguments: argparse.Namespace, environ: MutableMapping[str, str], dotenv: Path) -> Onlooker:
+def _onlooker(
+    arguments: argparse.Namespace, environ: MutableMapping[str, str], dotenv: Path
+) -> Onlooker:
     """What to look with; raises MistypedError for a policy file or settings that cannot be used."""
-    logging.getLogger("countersign").addHandler(logging.NullHandler())  # what is not known is said where it matters
+    # what is not known is said where it matters
+    logging.getLogger("countersign").addHandler(logging.NullHandler())
     try:
         return onlooker(environ, dotenv, arguments.policy, SystemClock())
     except (PolicyError, SettingsError) as error:
@@ -113,14 +132,19 @@ def _channel(core: Core, channel: str) -> str:
 
 
 def _blind(look: Onlooker, arguments: argparse.Namespace, sums: bool) -> list[str]:
-    """What was not looked at, and why. A record that is not there is told of only where `sums` are wanted of it."""
+    """What was not looked at, and why.
+
+    A record that is not there is told of only where `sums` are wanted of it.
+    """
     found = []
     if look.slack:
         found.append(f"{look.slack}: nobody and nothing was looked up.")
     if look.rows and (sums or look.core.store.path.exists()):
         found.append(f"The record was not read: {look.rows}.")
     elif not (look.rows or look.core.identity.team):
-        found.append("The record was not read: without Slack it is not known whose requests are meant.")
+        found.append(
+            "The record was not read: without Slack it is not known whose requests are meant."
+        )
     if not arguments.person:
         found.append("Nobody was named with --as: this is for somebody whom no rule names.")
     if not arguments.channel:
@@ -129,12 +153,18 @@ def _blind(look: Onlooker, arguments: argparse.Namespace, sums: bool) -> list[st
 
 
 def replay_command(
-    arguments: argparse.Namespace, environ: MutableMapping[str, str], dotenv: Path, say: Say, complain: Complain
+    arguments: argparse.Namespace,
+    environ: MutableMapping[str, str],
+    dotenv: Path,
+    say: Say,
+    complain: Complain,
 ) -> int:
     """Run a policy over the recorded calls; returns the exit code."""
     try:
         if not (length := _SINCE.fullmatch(arguments.since)):
-            raise MistypedError(f"--since takes a duration such as 12h or 30d, not {arguments.since!r}.")
+            raise MistypedError(
+                f"--since takes a duration such as 12h or 30d, not {arguments.since!r}."
+            )
         look = _onlooker(arguments, environ, dotenv)
     except MistypedError as error:
         complain(error)
@@ -143,7 +173,9 @@ def replay_command(
         return complain(f"There is nothing to replay: {look.rows}.")
     core = look.core
     since = core.clock.now() - timedelta(**{_UNITS[length[2]]: int(length[1])})
-    say(f"{core.policy.source}, digest {core.policy.model_copy(update={'asking': frozenset()}).digest[:8]}")
+    say(
+        f"{core.policy.source}, digest {core.policy.model_copy(update={'asking': frozenset()}).digest[:8]}"
+    )
     for line in Replay(core, Plain(core)).lines(since):
         say(line)
     say("")

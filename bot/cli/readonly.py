@@ -1,6 +1,8 @@
-"""What the commands that only look are made of: tools, policy, live look-ups and the rows, with nothing started.
+"""What the commands that only look are made of: tools, policy, live look-ups and the rows, with
+nothing started.
 
-What cannot be looked up, or read, is not known; the core that is made here says so and never guesses.
+What cannot be looked up, or read, is not known; the core that is made here says so and never
+guesses.
 """
 
 from __future__ import annotations
@@ -26,8 +28,13 @@ from storage.reading import ReadOnly, teams
 
 PATIENCE = 15  # seconds for one look-up
 # What a look needs no value of its own for; never used, and never sent anywhere.
-_ABSENT = {"SLACK_BOT_TOKEN": "xoxb-absent", "SLACK_APP_TOKEN": "xapp-absent", "OPENAI_API_KEY": "absent"}
-_UNREACHABLE = (SlackClientError, HTTPException, OSError)  # what slack_sdk raises besides SlackApiError
+_ABSENT = {
+    "SLACK_BOT_TOKEN": "xoxb-absent",
+    "SLACK_APP_TOKEN": "xapp-absent",
+    "OPENAI_API_KEY": "absent",
+}
+# what slack_sdk raises besides SlackApiError
+_UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
 class Nobody:
@@ -63,18 +70,29 @@ class Onlooker:
     rows: str  # why the record was not read; "" where it was
 
 
-def onlooker(environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock) -> Onlooker:
-    """Make one; `policy` takes the place of the policy in force. Tokens may be missing: then nobody is looked up.
+def onlooker(
+    environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
+) -> Onlooker:
+    """Make one; `policy` takes the place of the policy in force. Tokens may be missing: then nobody
+    is looked up.
 
     Raises SettingsError, PolicyError, and what the tools' modules raise.
     """
     from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
-    given = {name: value for name, value in (*from_file.items(), *environ.items()) if value and value.strip()}
+    given = {
+        name: value
+        for name, value in (*from_file.items(), *environ.items())
+        if value and value.strip()
+    }
     if policy is not None:
         given["COUNTERSIGN_POLICY"] = str(policy)
         read_policy(policy)  # before the settings: its own complaint is the better one
     settings = Settings.load({**_ABSENT, **given})
-    client = WebClient(settings.slack_bot_token.get_secret_value(), base_url=settings.slack_api_url, timeout=PATIENCE)
+    client = WebClient(
+        settings.slack_bot_token.get_secret_value(),
+        base_url=settings.slack_api_url,
+        timeout=PATIENCE,
+    )
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
     live = SlackDirectory(client, clock)
     tools = toolbox(settings, client, live)
@@ -86,10 +104,16 @@ def onlooker(environ: Mapping[str, str], dotenv_path: Path | None, policy: Path 
         identity = Identity("" if rows else _only_team(store), "", "")
     directory: Directory = Nobody(slack) if slack else live
     core = Core(
-        settings=settings, store=store, clock=clock, tools=tools, identity=identity, directory=directory, key=b"",
+        settings=settings,
+        store=store,
+        clock=clock,
+        tools=tools,
+        identity=identity,
+        directory=directory,
+        key=b"",
         policy=read_policy(settings.policy_path).model_copy(update={"asking": asking}),
         authority=Authority(directory, identity.team),
-    )  # fmt: skip
+    )
     return Onlooker(core, slack, rows)
 
 
@@ -107,7 +131,10 @@ def _identity(client: WebClient, configured: bool) -> tuple[Identity | None, str
 
 
 def _only_team(store: ReadOnly) -> str:
-    """The workspace of the record, where there is one; without Slack nobody else says which it is."""
+    """The workspace of the record, where there is one.
+
+    Without Slack nobody else says which it is.
+    """
     with store.read() as tx:
         found = teams(tx)
     return found[0] if len(found) == 1 else ""

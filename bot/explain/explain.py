@@ -1,6 +1,8 @@
-"""What would become of a call, in words: which rule, why, who decides, who is told, when. Reads and looks up only.
+"""What would become of a call, in words: which rule, why, who decides, who is told, when. Reads and
+looks up only.
 
-The command line and the slash command say the same; only people, groups and channels are written as each place does.
+The command line and the slash command say the same; only people, groups and channels are written as
+each place does.
 """
 
 from __future__ import annotations
@@ -24,9 +26,15 @@ from bot.tools import Tool
 from storage.models import Run
 
 MOST_NAMES = 20  # people named in one line
-_EDITORS = {"approvers": "the approvers", "approvers_and_requester": "the approvers and whoever asked"}
-_REASONS = {"approve": "An approval needs a reason.", "reject": "A rejection needs a reason.",
-            "always": "Approvals and rejections need a reason."}  # fmt: skip
+_EDITORS = {
+    "approvers": "the approvers",
+    "approvers_and_requester": "the approvers and whoever asked",
+}
+_REASONS = {
+    "approve": "An approval needs a reason.",
+    "reject": "A rejection needs a reason.",
+    "always": "Approvals and rejections need a reason.",
+}
 
 
 class Words(Protocol):
@@ -49,8 +57,11 @@ class Words(Protocol):
         ...
 
 
-def explain(core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, *, sums: bool = True) -> list[str]:
-    """The explanation of a call that `run` would propose, in lines. `sums`: whether the rows can be read.
+def explain(
+    core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, *, sums: bool = True
+) -> list[str]:
+    """The explanation of a call that `run` would propose, in lines. `sums`: whether the rows can be
+    read.
 
     What Slack cannot be asked about is said to be not known; nothing is raised for it.
     """
@@ -74,10 +85,17 @@ def explain(core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel
     return lines + _unknown(facts, core, tool, words)
 
 
-def _instead(core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask) -> Iterator[str]:
-    """What the rows have to say before anybody is asked: a remembered approval, or a limit that is reached."""
+def _instead(
+    core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask
+) -> Iterator[str]:
+    """What the rows have to say before anybody is asked: a remembered approval, or a limit that is
+    reached.
+    """
     if grant := grants.find(core, run, tool, gate, dump_arguments(args)):
-        by, uses = words.person(grant.given_by), f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
+        by, uses = (
+            words.person(grant.given_by),
+            f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}",
+        )
         yield f"★ Yet it runs without asking: {by} had this remembered, until {in_utc(grant.until)}, {uses}."
     elif reached := limits.on_asking(core, run, 0):
         yield f"⚠ Just now nobody would be asked: {words.quoted(reached.note)}."
@@ -114,13 +132,21 @@ def _trail(judged: Judged, words: Words) -> Iterator[str]:
 
 
 def _unknown(facts: Facts, core: Core, tool: Tool[Any], words: Words) -> list[str]:
-    missing = [words.group(handle) for handle, found in (facts.groups or {}).items() if found is None]
-    missing += [words.channel(name) for name, found in (facts.channels or {}).items() if found is None]
+    missing = [
+        words.group(handle) for handle, found in (facts.groups or {}).items() if found is None
+    ]
+    missing += [
+        words.channel(name) for name, found in (facts.channels or {}).items() if found is None
+    ]
     sums = facts.spent or {}
     missing += [
-        f"what was spent with {each.tool}" for each in sorted(needed(core, tool).spent) if sums.get(each) is None
+        f"what was spent with {each.tool}"
+        for each in sorted(needed(core, tool).spent)
+        if sums.get(each) is None
     ]
-    return ["", f"Not known: {', '.join(missing)}. What is not known never allows."] if missing else []
+    return (
+        ["", f"Not known: {', '.join(missing)}. What is not known never allows."] if missing else []
+    )
 
 
 class _Gate:
@@ -153,9 +179,15 @@ class _Gate:
     def _named(self, who: Approvers) -> str:
         """The approvers as the policy names them."""
         words = self._words
-        found = [words.group(each) for each in who.groups] + [words.person(each) for each in who.users]
+        found = [words.group(each) for each in who.groups] + [
+            words.person(each) for each in who.users
+        ]
         if who.channel:
-            here = words.channel(self._run.channel) if self._run.channel else "the channel where it is asked"
+            here = (
+                words.channel(self._run.channel)
+                if self._run.channel
+                else "the channel where it is asked"
+            )
             found.append(f"the members of {here}")
         if who.requester:
             found.append("whoever asked")
@@ -167,7 +199,9 @@ class _Gate:
         try:
             if who.channel and not run.channel:
                 raise LookupFailedError("no channel was named")
-            able = self._core.authority.able(self._gate, who, requester=run.requester, channel=run.channel)
+            able = self._core.authority.able(
+                self._gate, who, requester=run.requester, channel=run.channel
+            )
         except LookupFailedError as error:
             return f" (who that is now is not known: {error})"
         return f" (now: {self._people(able)})" if able else " (now: nobody)"
@@ -180,7 +214,11 @@ class _Gate:
     def _terms(self) -> str:
         gate = self._gate
         no = "One rejection ends it." if gate.veto == 1 else f"{gate.veto} rejections end it."
-        own = "Whoever asked may approve it." if gate.self_approval else "Nobody approves their own request."
+        own = (
+            "Whoever asked may approve it."
+            if gate.self_approval
+            else "Nobody approves their own request."
+        )
         if any(stage.approvers.requester for stage in gate.stages):
             own = "Whoever asked may approve where a step names them."
         return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
@@ -190,18 +228,30 @@ class _Gate:
         if not run.channel and any(stage.approvers.channel for stage in gate.stages):
             return
         try:
-            missing = self._core.authority.shortage(gate, requester=run.requester, channel=run.channel)
+            missing = self._core.authority.shortage(
+                gate, requester=run.requester, channel=run.channel
+            )
             able = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
         except LookupFailedError:
             return  # said above
         if missing > 0 or not able:
-            short = f"{missing} too few can be reached" if able else "nobody can be reached who could begin"
+            short = (
+                f"{missing} too few can be reached"
+                if able
+                else "nobody can be reached who could begin"
+            )
             yield f"⚠ It would be refused all the same: it takes {gate.people} to approve, and {short}."
 
     def _place(self) -> str:
-        """Where the card goes, as the place is now; the policy's own word where that cannot be told."""
+        """Where the card goes, as the place is now.
+
+        The policy's own word where that cannot be told.
+        """
         gate, run = self._gate, self._run
-        asked = {"thread": "in the thread where it is asked", "approvers": "in the approvers' direct messages"}
+        asked = {
+            "thread": "in the thread where it is asked",
+            "approvers": "in the approvers' direct messages",
+        }
         wanted = asked.get(gate.post_to) or f"in {self._words.channel(gate.post_to)}"
         if not run.channel and gate.post_to == "thread":
             return wanted
@@ -212,9 +262,15 @@ class _Gate:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
         if place.kind != "people":
             return f"{wanted}; told are {self._people(able)}"
-        instead = "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
+        instead = (
+            "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
+        )
         told = self._people(place.targets)
-        return f"in direct messages to {told}{instead}" if told else f"nowhere, for want of approvers ({wanted})"
+        return (
+            f"in direct messages to {told}{instead}"
+            if told
+            else f"nowhere, for want of approvers ({wanted})"
+        )
 
     def _times(self) -> str:
         gate = self._gate
@@ -230,7 +286,11 @@ class _Gate:
 
     def _edits(self) -> str:
         gate, tool = self._gate, self._tool
-        fields = [each for each in tool.arguments.model_fields if tool.editable is None or each in tool.editable]
+        fields = [
+            each
+            for each in tool.arguments.model_fields
+            if tool.editable is None or each in tool.editable
+        ]
         if gate.editable is not None:
             fields = [each for each in fields if each in gate.editable]
         if gate.editors == "nobody" or not fields:
@@ -240,7 +300,11 @@ class _Gate:
 
 
 def _offer(offer: Offer) -> str:
-    same = "the same arguments" if offer.fields is None else f"the same {' and '.join(offer.fields) or 'tool'}"
+    same = (
+        "the same arguments"
+        if offer.fields is None
+        else f"the same {' and '.join(offer.fields) or 'tool'}"
+    )
     where = "in the same thread" if offer.where == "thread" else "everywhere"
     return f"{same}, {where}, for {lasting(offer.lasts)}, at most {offer.uses} times"
 

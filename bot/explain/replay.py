@@ -1,7 +1,9 @@
-"""A policy run over the recorded calls: which of them it would have decided otherwise. Reads and looks up only.
+"""A policy run over the recorded calls: which of them it would have decided otherwise. Reads and
+looks up only.
 
-Sums are those of the calls on record at the time of each call. Groups and channels are as they are now, for nobody
-wrote down how they were. What hangs on something that is not known is told as such, never as a difference.
+Sums are those of the calls on record at the time of each call. Groups and channels are as they are
+now, for nobody wrote down how they were. What hangs on something that is not known is told as such,
+never as a difference.
 """
 
 from __future__ import annotations
@@ -61,7 +63,10 @@ class Otherwise:
 
 
 class NotToldError(Exception):
-    """It cannot be said how this call would have been decided; the text says why, without naming the call."""
+    """It cannot be said how this call would have been decided.
+
+    The text says why, without naming the call.
+    """
 
 
 class Replay:
@@ -91,7 +96,11 @@ class Replay:
             if lines:
                 yield from ("", f"{heading} ({len(lines)}):", *(f"• {line}" for line in lines))
         if not_told:
-            yield from ("", "Cannot be told:", *(f"• {count}: {why}" for why, count in not_told.most_common()))
+            yield from (
+                "",
+                "Cannot be told:",
+                *(f"• {count}: {why}" for why, count in not_told.most_common()),
+            )
 
     def _otherwise(self, call: Call) -> Iterator[Otherwise]:
         """The difference that the policy makes for one call, if any; raises NotToldError."""
@@ -114,7 +123,9 @@ class Replay:
         who = self._words.person(run.requester)
         yield Otherwise(kind, f"{in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}")
 
-    def _as_decided(self, tx: Connection, call: Call, tool: Tool[Any]) -> tuple[Allow | Ask | Deny, BaseModel]:
+    def _as_decided(
+        self, tx: Connection, call: Call, tool: Tool[Any]
+    ) -> tuple[Allow | Ask | Deny, BaseModel]:
         """The gate on record and the arguments it was about; raises NotToldError."""
         text = history.arguments(tx, call)
         try:
@@ -155,7 +166,9 @@ class Replay:
             return ""
         voters = [each.person for each in votes if each.verb == "approve"]
         try:
-            met = self._core.authority.met(now, voters, requester=run.requester, editors=editors, channel=run.channel)
+            met = self._core.authority.met(
+                now, voters, requester=run.requester, editors=editors, channel=run.channel
+            )
         except LookupFailedError:
             return ""
         return "" if met else "; those who approved it would not have been enough"
@@ -195,7 +208,10 @@ def _between(was: Ask, now: Ask, by: str) -> tuple[str, str]:
     if [(_set(each.approvers), each.quorum) for each in was.stages] != [
         (_set(each.approvers), each.quorum) for each in now.stages
     ]:
-        return "quorum", f"was {was.people} in {len(was.stages)}, now {now.people} in {len(now.stages)}, by {by}"
+        return (
+            "quorum",
+            f"was {was.people} in {len(was.stages)}, now {now.people} in {len(now.stages)}, by {by}",
+        )
     before, after = (each.model_dump(exclude={"rule", "stages", "verdict"}) for each in (was, now))
     changed = [key for key in before if before[key] != after[key]]
     return ("terms", f"{', '.join(changed)}, by {by}") if changed else ("", "")

@@ -1,5 +1,5 @@
-"""A call as a person types it, `tool key=value …`, checked against the tool's own model. Texts stay exact: a value
-is taken as the words it is, and only where the model does not take them as JSON.
+"""A call as a person types it, `tool key=value …`, checked against the tool's own model. Texts stay
+exact: a value is taken as the words it is, and only where the model does not take them as JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def typed_call(tools: Registry, words: Sequence[str]) -> tuple[Tool[Any], BaseMo
     except OddValueError as error:
         raise MistypedError(f"{tool.name}: {error}.") from None
     except ValidationError as error:
-        wrong = (f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}" for each in error.errors()[:20])
+        wrong = (
+            f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"
+            for each in error.errors()[:20]
+        )
         raise MistypedError(f"{tool.name} does not take this: {'; '.join(wrong)}.") from None
     return tool, args
 
@@ -46,7 +49,9 @@ def _values(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise MistypedError(f"{word!r} is no argument; write key=value, in quotes where it has blanks.")
+            raise MistypedError(
+                f"{word!r} is no argument; write key=value, in quotes where it has blanks."
+            )
         if key in found:
             raise MistypedError(f"{key} stands there twice.")
         found[key] = value
@@ -54,7 +59,10 @@ def _values(words: Sequence[str]) -> dict[str, str]:
 
 
 def _validated(tool: Tool[Any], values: dict[str, str]) -> BaseModel:
-    """The arguments; each value as words where the model takes them, else as JSON. Raises ValidationError."""
+    """The arguments; each value as words where the model takes them, else as JSON.
+
+    Raises ValidationError.
+    """
     written = {key: json.dumps(value) for key, value in values.items()}
     try:
         return load_arguments(tool, _object(written))

@@ -6,7 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.messages.cards.parts import Json, actions, button, line, mrkdwn, plain_text, rich, section, words
+from bot.messages.cards.parts import (
+    Json,
+    actions,
+    button,
+    line,
+    mrkdwn,
+    plain_text,
+    rich,
+    section,
+    words,
+)
 from bot.messages.text import escape, neutral_markdown, unescape
 from bot.messages.visible import visible
 
@@ -19,7 +29,10 @@ _EFFECTS = {
 
 
 def answer_blocks(text: str, run_id: str, last: bool) -> list[Json]:
-    """One part of an answer (see `split_markdown`) as blocks; the last part carries the feedback buttons."""
+    """One part of an answer (see `split_markdown`) as blocks.
+
+    The last part carries the feedback buttons.
+    """
     blocks: list[Json] = []
     if text.strip():
         blocks.append({"type": "markdown", "text": neutral_markdown(text)})
@@ -46,24 +59,38 @@ _TOKEN = re.compile(
     r"<@(?P<user_id>[UW][A-Z0-9]+)>|<!subteam\^(?P<usergroup_id>S[A-Z0-9]+)>|<#(?P<channel_id>[CG][A-Z0-9]+)>"
     r"|<!date\^(?P<timestamp>\d+)\^(?P<format>[^|>]+)\|(?P<fallback>[^>]*)>|<(?P<url>https://[^|>]+)\|(?P<text>[^>]+)>"
 )
-_LEAVES = {"user_id": "user", "usergroup_id": "usergroup", "channel_id": "channel", "timestamp": "date", "url": "link"}
+_LEAVES = {
+    "user_id": "user",
+    "usergroup_id": "usergroup",
+    "channel_id": "channel",
+    "timestamp": "date",
+    "url": "link",
+}
 
 
 def notice_blocks(sentence: str) -> list[Json]:
     """A sentence of `sentences` as blocks in which only its mentions, times and links act.
 
-    All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it would be in a text.
+    All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
+    would be in a text.
     """
     leaves: list[Json] = []
     end = 0
     for match in _TOKEN.finditer(sentence):
         if before := sentence[end : match.start()]:
             leaves.append(words(unescape(before)))
-        found: Json = {name: value for name, value in match.groupdict().items() if value is not None}
+        found: Json = {
+            name: value for name, value in match.groupdict().items() if value is not None
+        }
         kind = _LEAVES[next(name for name in _LEAVES if name in found)]
         if kind == "date":
             found["timestamp"] = int(found["timestamp"])
-        leaves.append({"type": kind, **{name: unescape(v) if name == "url" else v for name, v in found.items()}})
+        leaves.append(
+            {
+                "type": kind,
+                **{name: unescape(v) if name == "url" else v for name, v in found.items()},
+            }
+        )
         end = match.end()
     if rest := sentence[end:]:
         leaves.append(words(unescape(rest)))
@@ -71,9 +98,14 @@ def notice_blocks(sentence: str) -> list[Json]:
 
 
 def table_blocks(body: Mapping[str, Any]) -> list[Json]:
-    """Rows a tool found (see `bot.runs.results`): what they are, the first of them, and where the rest is."""
+    """Rows a tool found (see `bot.runs.results`): what they are, the first of them, and where the
+    rest is.
+    """
     total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
-    parts = [f"{total:,} row{'' if total == 1 else 's'}", *(["and there are more"] if body["more"] else [])]
+    parts = [
+        f"{total:,} row{'' if total == 1 else 's'}",
+        *(["and there are more"] if body["more"] else []),
+    ]
     if shown < total:
         parts.append(f"the first {shown} here")
     if columns < body["width"]:
@@ -82,7 +114,12 @@ def table_blocks(body: Mapping[str, Any]) -> list[Json]:
         parts.append("all of it in the file below")
     heading = [words(visible(body["title"]), bold=True), words(" · " + ", ".join(parts))]
     cells = [[_raw(text) for text in row] for row in (body["columns"], *body["rows"])]
-    table = {"type": "table", "block_id": "t", "rows": cells, "column_settings": [{"is_wrapped": True}] * columns}
+    table = {
+        "type": "table",
+        "block_id": "t",
+        "rows": cells,
+        "column_settings": [{"is_wrapped": True}] * columns,
+    }
     return [rich("h", [line(*heading)]), table]
 
 
@@ -98,7 +135,11 @@ def prose_blocks(text: str) -> list[Json]:
         if len(parts[-1]) + len(each) > 2_800:
             parts.append("")
         parts[-1] += each + "\n"
-    return [section(f"p:{number}", mrkdwn(part.strip())) for number, part in enumerate(parts) if part.strip()]
+    return [
+        section(f"p:{number}", mrkdwn(part.strip()))
+        for number, part in enumerate(parts)
+        if part.strip()
+    ]
 
 
 def retry_blocks(text: str, run_id: str) -> list[Json]:
@@ -129,8 +170,13 @@ def _name(title: str) -> str:
 
 
 def help_text(tools: Sequence[tuple[str, str]]) -> str:
-    """All that the agent may propose, by effect class, in mrkdwn; `tools`: (title, read | write | destructive)."""
-    lines = ["I am an AI assistant. Ask in your own words; mention me in a channel, or write to me directly."]
+    """All that the agent may propose, by effect class, in mrkdwn.
+
+    `tools`: (title, read | write | destructive).
+    """
+    lines = [
+        "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me directly."
+    ]
     for effect, heading in _EFFECTS.items():
         if titles := [_name(title) for title, does in tools if does == effect]:
             lines += ["", heading, *(f"• {title}" for title in titles)]

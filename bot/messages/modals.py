@@ -1,4 +1,5 @@
-"""The dialogs beside the card: Review (all of a call) and Reject (why). Pure: views out, submitted state in.
+"""The dialogs beside the card: Review (all of a call) and Reject (why). Pure: views out, submitted
+state in.
 
 The edit dialog is made from a tool's argument model and lives in `fields`.
 """
@@ -41,12 +42,21 @@ REASONS = {
 MAX_WORDS = 500
 
 __all__ = [
-    "REASONS", "read_approval", "read_feedback", "read_rejection", "reject_modal", "review_modal", "send_back_modal",
-]  # fmt: skip
+    "REASONS",
+    "read_approval",
+    "read_feedback",
+    "read_rejection",
+    "reject_modal",
+    "review_modal",
+    "send_back_modal",
+]
 
 
 def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
-    """A dialog with all of one call; it can be submitted (approved) only if all of it fits and `may_approve`."""
+    """A dialog with all of one call.
+
+    It can be submitted (approved) only if all of it fits and `may_approve`.
+    """
     blocks = _review_blocks(call) + (_choices(call) if may_approve else [])
     view = _view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
@@ -56,7 +66,10 @@ def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
         f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot be seen in full "
         "cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
-    blocks = [section("sorry", plain_text(f"⚠️ {sorry}")), context("small", [plain_text(title_of(call))])]
+    blocks = [
+        section("sorry", plain_text(f"⚠️ {sorry}")),
+        context("small", [plain_text(title_of(call))]),
+    ]
     return _view(call, blocks, False)
 
 
@@ -79,7 +92,9 @@ def _review_blocks(call: CallView) -> list[Json]:
     if call.does == "destructive":
         blocks.append(section("final", mrkdwn("⚠️ *This cannot be undone.*")))
     if effect_of(call) != headline(call):
-        blocks += _packed("effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))])
+        blocks += _packed(
+            "effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))]
+        )
     elements: list[Json] = []
     for value in call.values:
         label = shown(" ".join(value.label.split()), "(no name)")
@@ -104,36 +119,65 @@ def _review_blocks(call: CallView) -> list[Json]:
 
 def _choices(call: CallView) -> list[Json]:
     """A note, and what is to be remembered."""
-    note = {"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": MAX_WORDS}
+    note = {
+        "type": "plain_text_input",
+        "action_id": "text",
+        "multiline": True,
+        "max_length": MAX_WORDS,
+    }
     blocks: list[Json] = [
         {
-            "type": "input", "block_id": "note", "label": plain_text("Note"), "element": note,
-            "optional": not call.needs_words, "hint": plain_text("For the thread and for the agent"),
+            "type": "input",
+            "block_id": "note",
+            "label": plain_text("Note"),
+            "element": note,
+            "optional": not call.needs_words,
+            "hint": plain_text("For the thread and for the agent"),
         }
-    ]  # fmt: skip
+    ]
     if call.offers:
         options = [
-            {"text": plain_text(plain(text, 75)), "value": str(number)} for number, text in enumerate(call.offers)
+            {"text": plain_text(plain(text, 75)), "value": str(number)}
+            for number, text in enumerate(call.offers)
         ]
         choose: Json = {"type": "static_select", "action_id": "offer", "options": options}
         choose["placeholder"] = plain_text("Only this once")
         label = plain_text("Remember this approval for")
-        blocks.append({"type": "input", "block_id": "remember", "label": label, "element": choose, "optional": True})
+        blocks.append(
+            {
+                "type": "input",
+                "block_id": "remember",
+                "label": label,
+                "element": choose,
+                "optional": True,
+            }
+        )
     return blocks
 
 
 def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
     """The note, and the number of the offer that is to be remembered, of a submitted Review dialog."""
     note = str(_state(state_values, "note", "text").get("value") or "").strip()[:MAX_WORDS]
-    chosen = str((_state(state_values, "remember", "offer").get("selected_option") or {}).get("value", ""))
+    chosen = str(
+        (_state(state_values, "remember", "offer").get("selected_option") or {}).get("value", "")
+    )
     return note, int(chosen) if chosen.isdigit() and len(chosen) < 3 else None
 
 
 def send_back_modal(target: str, *, title: str) -> Json:
     """The dialog that asks what the new plan should do otherwise; `target` is "call:revision"."""
     what = shown(title, "This plan")
-    top = header("what", what) if fits_header(what) else section("what", plain_text(plain(what, 1_000)))
-    words_of = {"type": "plain_text_input", "action_id": "text", "multiline": True, "max_length": MAX_WORDS}
+    top = (
+        header("what", what)
+        if fits_header(what)
+        else section("what", plain_text(plain(what, 1_000)))
+    )
+    words_of = {
+        "type": "plain_text_input",
+        "action_id": "text",
+        "multiline": True,
+        "max_length": MAX_WORDS,
+    }
     label = plain_text("What should the new plan do otherwise?")
     return {
         "type": "modal",
@@ -142,7 +186,10 @@ def send_back_modal(target: str, *, title: str) -> Json:
         "submit": plain_text("Send back"),
         "close": plain_text("Back"),
         "private_metadata": json.dumps({"target": target}),
-        "blocks": [top, {"type": "input", "block_id": "words", "label": label, "element": words_of}],
+        "blocks": [
+            top,
+            {"type": "input", "block_id": "words", "label": label, "element": words_of},
+        ],
     }
 
 
@@ -152,7 +199,9 @@ def read_feedback(state_values: Mapping[str, Any]) -> str:
 
 
 def _long(label: str, text: str) -> list[Json]:
-    """One argument: on its line if short, else below its label, in numbered parts where it takes several."""
+    """One argument: on its line if short, else below its label, in numbered parts where it takes
+    several.
+    """
     parts = chunks(text)
     if len(parts) == 1 and "\n" not in text:
         return [line(words(f"{label}:  ", bold=True), words(text))]
@@ -164,7 +213,10 @@ def _long(label: str, text: str) -> list[Json]:
 
 
 def chunks(text: str, limit: int = CHUNK) -> list[str]:
-    """The text in pieces that Slack counts at most `limit` characters each; joined again they are the text."""
+    """The text in pieces that Slack counts at most `limit` characters each.
+
+    Joined again they are the text.
+    """
     pieces: list[str] = []
     start = used = 0
     for index, char in enumerate(text):
@@ -189,12 +241,17 @@ def _packed(block_id: str, elements: list[Json]) -> list[Json]:
 
 
 def reject_modal(target: str, *, count: int, title: str, needs_words: bool = False) -> Json:
-    """The dialog that asks why; `target` is a button's value after "call:" or "plan:", `title` what is rejected.
+    """The dialog that asks why; `target` is a button's value after "call:" or "plan:", `title` what
+    is rejected.
 
     `needs_words`: choosing a reason is not enough.
     """
     what = shown(title, "This action")
-    top = header("what", what) if fits_header(what) else section("what", plain_text(plain(what, 1_000)))
+    top = (
+        header("what", what)
+        if fits_header(what)
+        else section("what", plain_text(plain(what, 1_000)))
+    )
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
     preset = {"type": "radio_buttons", "action_id": "preset", "options": options}
     free = {

@@ -1,7 +1,8 @@
-"""Every sentence that people are told about a decision, in one place. Pure: mrkdwn out, nothing is looked up.
+"""Every sentence that people are told about a decision, in one place. Pure: mrkdwn out, nothing is
+looked up.
 
-People and times arrive as ids and datetimes and become mentions and local times; everything that a person, a tool
-or the model wrote is made visible, put on one line and escaped.
+People and times arrive as ids and datetimes and become mentions and local times; everything that a
+person, a tool or the model wrote is made visible, put on one line and escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 
 def said(text: str, limit: int = 300) -> str:
-    """Somebody else's words for mrkdwn: secrets masked, hidden characters shown, on one line, bounded, escaped."""
+    """Somebody else's words for mrkdwn: secrets masked, hidden characters shown, on one line,
+    bounded, escaped.
+    """
     return escape(plain(visible(" ".join(masked(text).split())), limit))
 
 
@@ -108,9 +111,15 @@ def waits_for(requester: str) -> str:
 
 
 def card_elsewhere(place: str, link: str = "") -> str:
-    """For the thread, when the card went elsewhere: a channel id, or "" for the approvers' direct messages."""
+    """For the thread, when the card went elsewhere: a channel id, or "" for the approvers' direct
+    messages.
+    """
     where = channel_mention(place) if place else "the approvers, in direct messages"
-    seen = f" (<{link.replace('|', '%7C')}|see it>)" if link.startswith("https://") and ">" not in link else ""
+    seen = (
+        f" (<{link.replace('|', '%7C')}|see it>)"
+        if link.startswith("https://") and ">" not in link
+        else ""
+    )
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
 
 
@@ -151,8 +160,11 @@ def effect_list(effects: Sequence[str]) -> str:
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
 
 
-def decision_line(verb: str, person: str, effects: Sequence[str], reason: str = "", needed: int = 0) -> str:
-    """The one line in the thread after a decision: "✅ @ana approved: Refund 40.00 EUR of order 1042".
+def decision_line(
+    verb: str, person: str, effects: Sequence[str], reason: str = "", needed: int = 0
+) -> str:
+    """The one line in the thread after a decision: "✅ @ana approved: Refund 40.00 EUR of order
+    1042".
 
     `needed`: how many more people have to approve before anything happens.
     """
@@ -216,13 +228,19 @@ def nothing_to_cancel() -> str:
 
 
 def nothing_to_retry() -> str:
-    """For who retries a request that goes on already, or that a newer one in the thread has replaced."""
+    """For who retries a request that goes on already, or that a newer one in the thread has
+    replaced.
+    """
     return "There is nothing to retry here any more."
 
 
 def could_not(slack_unreachable: bool) -> str:
     """For who wrote or clicked something that could not be dealt with, after several tries."""
-    why = "Slack did not tell me who you are" if slack_unreachable else "something went wrong on my side"
+    why = (
+        "Slack did not tell me who you are"
+        if slack_unreachable
+        else "something went wrong on my side"
+    )
     return f"I could not act on this: {why}. Nothing was changed; please try again."
 
 

@@ -1,5 +1,6 @@
-"""Strings as Slack reads them: escaping, counting, mentions, times and the model's Markdown. Pure; it decides
-nothing and knows no blocks."""
+"""Strings as Slack reads them: escaping, counting, mentions, times and the model's Markdown. Pure;
+it decides nothing and knows no blocks.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 DATE_FORMAT = "{date_short_pretty} at {time}"
 
 _CONTROL = re.compile(
-    r"<(?:@([UWB]\w*)|!((?:channel|here|everyone|group|subteam\^|date\^)[^<>|\n]*))(?:\|([^<>\n]*))?>", re.IGNORECASE
+    r"<(?:@([UWB]\w*)|!((?:channel|here|everyone|group|subteam\^|date\^)[^<>|\n]*))(?:\|([^<>\n]*))?>",
+    re.IGNORECASE,
 )
 _OPENING = re.compile(r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
 
 
 def escape(text: str) -> str:
-    """The text with the three characters replaced that mrkdwn gives a meaning no back-slash can take away."""
+    """The text with the three characters replaced that mrkdwn gives a meaning no back-slash can
+    take away.
+    """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -29,7 +33,9 @@ def unescape(text: str) -> str:
 
 
 def slack_length(text: str) -> int:
-    """How long Slack counts the text: after escaping, characters beyond the BMP as two (the stricter reading)."""
+    """How long Slack counts the text: after escaping, characters beyond the BMP as two (the
+    stricter reading).
+    """
     return len(escape(text)) + sum(char > "\uffff" for char in text)
 
 
@@ -49,7 +55,10 @@ def channel_mention(channel: str) -> str:
 
 
 def in_utc(moment: datetime) -> str:
-    """A time for where Slack cannot localise it: "21 Nov 2026, 14:02 UTC". Takes an aware datetime."""
+    """A time for where Slack cannot localise it: "21 Nov 2026, 14:02 UTC".
+
+    Takes an aware datetime.
+    """
     utc = moment.astimezone(UTC)
     return f"{utc.day} {utc:%b %Y, %H:%M} UTC"
 
@@ -60,9 +69,11 @@ def when(moment: datetime) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """The text if Slack counts at most `limit` (>= 40) characters, else its beginning and how much is missing.
+    """The text if Slack counts at most `limit` (>= 40) characters, else its beginning and how much
+    is missing.
 
-    For places with a limit where the whole text is to be had elsewhere. What is missing is always said.
+    For places with a limit where the whole text is to be had elsewhere. What is missing is always
+    said.
     """
     if slack_length(text) <= limit:
         return text
@@ -81,7 +92,9 @@ def _missing(text: str, kept: int) -> str:
 
 
 def neutral_markdown(text: str) -> str:
-    """The model's Markdown with nothing in it that notifies people: `<!here>` becomes "@here", `<@U1|ana>` "@ana"."""
+    """The model's Markdown with nothing in it that notifies people: `<!here>` becomes "@here",
+    `<@U1|ana>` "@ana".
+    """
 
     def name(match: re.Match[str]) -> str:
         user, command, label = match.groups()
@@ -89,15 +102,17 @@ def neutral_markdown(text: str) -> str:
             return label or command
         return "@" + (label or user or command.rpartition("^")[2]).lstrip("@")
 
-    # What is nested may put itself together again after the first pass; such an opening is made a quotation mark.
+    # What is nested may put itself together again after the first pass; such an opening is made a
+    # quotation mark.
     return _OPENING.sub("‹", _CONTROL.sub(name, text))
 
 
 def split_markdown(text: str, limit: int = 11_000) -> list[str]:
-    """Markdown in parts that Slack counts at most `limit` (>= 100) characters each; no parts for blank text.
+    """Markdown in parts that Slack counts at most `limit` (>= 100) characters each; no parts for
+    blank text.
 
-    Parts end after a paragraph where there is one, else after a line; a code fence is closed and opened again.
-    Nothing but blank lines at the borders is lost.
+    Parts end after a paragraph where there is one, else after a line; a code fence is closed and
+    opened again. Nothing but blank lines at the borders is lost.
     """
     parts: list[str] = []
     lines = _short_lines(text, limit // 2)
@@ -107,7 +122,11 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
         body = "".join(lines[:taken])
         lines = lines[taken:]
         opened = f"{fence}\n" if fence else ""
-        closed = f"{'' if body.endswith(chr(10)) else chr(10)}{_marks(fence_after)}" if fence_after and lines else ""
+        closed = (
+            f"{'' if body.endswith(chr(10)) else chr(10)}{_marks(fence_after)}"
+            if fence_after and lines
+            else ""
+        )
         part = opened + body + closed
         if body.strip():
             parts.append(part if fence else part.strip("\n"))
@@ -116,7 +135,9 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
 
 
 def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
-    """How many lines go into the next part (at least one), and the fence that is open after them ("" for none)."""
+    """How many lines go into the next part (at least one), and the fence that is open after them
+    ("" for none).
+    """
     room = limit - (slack_length(fence) + 1 if fence else 0)
     best, best_fence, paragraph = 1, _after(fence, lines[0]), 0
     used, open_fence = 0, fence
@@ -150,7 +171,10 @@ def _marks(fence: str) -> str:
 
 
 def _short_lines(text: str, limit: int) -> list[str]:
-    """The lines with their ends; one longer than the limit is divided, at a space where there is one."""
+    """The lines with their ends.
+
+    One longer than the limit is divided, at a space where there is one.
+    """
     lines: list[str] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):
         while slack_length(line) > limit:

@@ -52,7 +52,8 @@ class CallView:
     editable: bool = True
     progress: Progress | None = None  # where it waits, and one yes is not enough
     needs_words: bool = False  # who approves has to say why
-    offers: tuple[str, ...] = ()  # what an approver may have remembered, in words, in the gate's order
+    # what an approver may have remembered, in words, in the gate's order
+    offers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Who may decide. Looked up live when a click is decided, never taken from the payload; a failed look-up refuses.
+"""Who may decide. Looked up live when a click is decided, never taken from the payload; a failed
+look-up refuses.
 
 Guests, bots, deactivated people and people of other workspaces never count, whatever a list says.
 """
@@ -39,7 +40,10 @@ class Group:
 
 
 class Directory(Protocol):
-    """Live look-ups, cached for at most a minute. Every method raises LookupFailedError when Slack cannot be asked."""
+    """Live look-ups, cached for at most a minute.
+
+    Every method raises LookupFailedError when Slack cannot be asked.
+    """
 
     def person(self, user: str) -> Person | None:
         """The person, or None when there is none of that id."""
@@ -67,7 +71,10 @@ class Yes:
 
 @dataclass(frozen=True, slots=True)
 class No:
-    """They may not; `why` is one of: stranger, not_approver, not_yet, voted, own_request, own_edit, lookup."""
+    """They may not.
+
+    `why` is one of: stranger, not_approver, not_yet, voted, own_request, own_edit, lookup.
+    """
 
     why: str
 
@@ -77,7 +84,11 @@ Verdict = Yes | No
 
 def is_colleague(person: Person | None, team: str) -> bool:
     """Whether this is an active, full member of the installing workspace, and not a bot."""
-    return person is not None and person.team == team and not (person.is_bot or person.is_guest or person.deleted)
+    return (
+        person is not None
+        and person.team == team
+        and not (person.is_bot or person.is_guest or person.deleted)
+    )
 
 
 class Authority:
@@ -104,7 +115,9 @@ class Authority:
             found.add(requester)
         return frozenset(found)
 
-    def able(self, gate: Ask, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
+    def able(
+        self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
+    ) -> frozenset[str]:
         """Who of these could approve this request now; raises LookupFailedError."""
         named = self.named(approvers, requester=requester, channel=channel)
         if not (gate.self_approval or approvers.requester):
@@ -112,18 +125,34 @@ class Authority:
         return frozenset(user for user in named if self.colleague(user))
 
     def eligible(
-        self, gate: Ask, *, requester: str, channel: str, stage: int = 0, waited: timedelta = timedelta()
+        self,
+        gate: Ask,
+        *,
+        requester: str,
+        channel: str,
+        stage: int = 0,
+        waited: timedelta = timedelta(),
     ) -> list[str]:
-        """Who could approve this request in a stage (from 0), having waited so long; raises LookupFailedError."""
+        """Who could approve this request in a stage (from 0), having waited so long.
+
+        Raises LookupFailedError.
+        """
         approvers = gate.approvers_of(stage, waited)
         return sorted(self.able(gate, approvers, requester=requester, channel=channel))
 
     def shortage(self, gate: Ask, *, requester: str, channel: str) -> int:
-        """How many people are missing so that every stage could find different ones; raises LookupFailedError."""
+        """How many people are missing so that every stage could find different ones.
+
+        Raises LookupFailedError.
+        """
         return self._missing(gate, requester=requester, channel=channel, among=None)
 
-    def _missing(self, gate: Ask, *, requester: str, channel: str, among: frozenset[str] | None) -> int:
-        """By Hall's theorem: the most by which some stages together need more people than can decide in any of them."""
+    def _missing(
+        self, gate: Ask, *, requester: str, channel: str, among: frozenset[str] | None
+    ) -> int:
+        """By Hall's theorem: the most by which some stages together need more people than can
+        decide in any of them.
+        """
         ever = timedelta(seconds=gate.deadline)
         able = [
             self.able(gate, gate.approvers_of(index, ever), requester=requester, channel=channel)
@@ -131,14 +160,30 @@ class Authority:
         ]
         if among is not None:
             able = [each & among for each in able]
-        sets = (each for size in range(1, len(able) + 1) for each in combinations(range(len(able)), size))
+        sets = (
+            each
+            for size in range(1, len(able) + 1)
+            for each in combinations(range(len(able)), size)
+        )
         return max(
-            sum(gate.stages[index].quorum for index in some) - len(frozenset().union(*(able[i] for i in some)))
+            sum(gate.stages[index].quorum for index in some)
+            - len(frozenset().union(*(able[i] for i in some)))
             for some in sets
         )
 
-    def met(self, gate: Ask, voters: Sequence[str], *, requester: str, editors: frozenset[str], channel: str) -> bool:
-        """Whether these people, who have approved, are enough for the gate; raises LookupFailedError."""
+    def met(
+        self,
+        gate: Ask,
+        voters: Sequence[str],
+        *,
+        requester: str,
+        editors: frozenset[str],
+        channel: str,
+    ) -> bool:
+        """Whether these people, who have approved, are enough for the gate.
+
+        Raises LookupFailedError.
+        """
         counting = frozenset(voters) - (frozenset() if gate.editor_counts else editors)
         return self._missing(gate, requester=requester, channel=channel, among=counting) <= 0
 
@@ -159,7 +204,9 @@ class Authority:
                 return No("stranger")
             approvers = gate.approvers_of(stage, waited)
             if person not in self.named(approvers, requester=requester, channel=channel):
-                anywhere = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)
+                anywhere = self.may_reject(
+                    gate, person, requester=requester, channel=channel, waited=waited
+                )
                 return No("not_yet") if isinstance(anywhere, Yes) else anywhere
         except LookupFailedError:
             return No("lookup")
@@ -170,7 +217,13 @@ class Authority:
         return Yes()
 
     def may_reject(
-        self, gate: Ask, person: str, *, requester: str, channel: str, waited: timedelta = timedelta()
+        self,
+        gate: Ask,
+        person: str,
+        *,
+        requester: str,
+        channel: str,
+        waited: timedelta = timedelta(),
     ) -> Verdict:
         """Whether `person` is an approver of any stage: a no needs no distance from the request."""
         try:
@@ -183,12 +236,22 @@ class Authority:
             return No("lookup")
 
     def may_edit(
-        self, gate: Ask, person: str, *, requester: str, channel: str, waited: timedelta = timedelta()
+        self,
+        gate: Ask,
+        person: str,
+        *,
+        requester: str,
+        channel: str,
+        waited: timedelta = timedelta(),
     ) -> Verdict:
         """Whether `person` may change the arguments."""
         if gate.editors == "nobody":
             return No("not_approver")
         verdict = self.may_reject(gate, person, requester=requester, channel=channel, waited=waited)
-        if verdict == No("not_approver") and gate.editors == "approvers_and_requester" and person == requester:
+        if (
+            verdict == No("not_approver")
+            and gate.editors == "approvers_and_requester"
+            and person == requester
+        ):
             return Yes()
         return verdict

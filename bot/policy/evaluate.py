@@ -1,5 +1,6 @@
-"""What policy says about a call: rules as data and facts in, a Gate out. PURE: it is handed the policy's text
-and may not open files, ask Slack or look at the clock; whatever it does not understand, it refuses.
+"""What policy says about a call: rules as data and facts in, a Gate out. PURE: it is handed the
+policy's text and may not open files, ask Slack or look at the clock; whatever it does not
+understand, it refuses.
 """
 
 from __future__ import annotations
@@ -29,12 +30,28 @@ from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offe
 from bot.policy.lint import nonsense
 from bot.policy.rules import Needs, Rule
 
-__all__ = ["Allow", "Approvers", "Ask", "Deny", "Gate", "Judged", "Policy", "PolicyError", "Stage", "Tried", "parse"]
-ONCE = Offer(where="everywhere", lasts=30 * 86_400, uses=1000)  # what verdict = "once" remembers: these very arguments
+__all__ = [
+    "Allow",
+    "Approvers",
+    "Ask",
+    "Deny",
+    "Gate",
+    "Judged",
+    "Policy",
+    "PolicyError",
+    "Stage",
+    "Tried",
+    "parse",
+]
+# what verdict = "once" remembers: these very arguments
+ONCE = Offer(where="everywhere", lasts=30 * 86_400, uses=1000)
 
 
 class PolicyError(ValueError):
-    """The policy cannot be used. `problems` has one line each: file, line, key, what is wrong, what to do."""
+    """The policy cannot be used.
+
+    `problems` has one line each: file, line, key, what is wrong, what to do.
+    """
 
     def __init__(self, source: str, problems: list[str]) -> None:
         self.problems = tuple(problems)
@@ -65,7 +82,8 @@ class Policy(BaseModel):
     source: str
     rules: tuple[Rule, ...]
     default: Ask | None  # None only where the rules leave no call that changes something to it
-    asking: frozenset[str] = frozenset()  # tools that read, but more than is allowed unasked (Tool.asks)
+    # tools that read, but more than is allowed unasked (Tool.asks)
+    asking: frozenset[str] = frozenset()
 
     def gate(self, facts: Facts) -> Allow | Deny | Ask:
         """What holds for a call; see `judged`."""
@@ -74,10 +92,11 @@ class Policy(BaseModel):
     def judged(self, facts: Facts) -> Judged:
         """What holds for a call, and why.
 
-        The first matching rule applies, but a deny that matches wins wherever it stands; otherwise reads are allowed
-        and all else asks. What cannot be told of a rule counts as a match where it denies or asks, and where it
-        allows, nothing is allowed any more. An effect class nobody knows counts as destructive and is never allowed.
-        The tools in `asking` are allowed only by a rule that names them, not by one for all tools.
+        The first matching rule applies, but a deny that matches wins wherever it stands; otherwise
+        reads are allowed and all else asks. What cannot be told of a rule counts as a match where
+        it denies or asks, and where it allows, nothing is allowed any more. An effect class nobody
+        knows counts as destructive and is never allowed. The tools in `asking` are allowed only by
+        a rule that names them, not by one for all tools.
         """
         known = facts.effect in EFFECTS
         tried: list[Tried] = []
@@ -89,7 +108,11 @@ class Policy(BaseModel):
             if fits is False:
                 continue
             if isinstance(rule.gate, Deny):
-                reason = rule.gate.reason if fits else f"it could not be told whether {rule.name!r} applies: {why}"
+                reason = (
+                    rule.gate.reason
+                    if fits
+                    else f"it could not be told whether {rule.name!r} applies: {why}"
+                )
                 return Judged(rule.gate.model_copy(update={"reason": reason}), tuple(tried))
             if found is None and isinstance(rule.gate, Allow):
                 doubtful = doubtful or fits is None
@@ -97,23 +120,37 @@ class Policy(BaseModel):
                     found = rule.gate
             elif found is None:
                 found = rule.gate
-        if found is None and facts.effect == "read" and facts.tool not in self.asking and not doubtful:
+        if (
+            found is None
+            and facts.effect == "read"
+            and facts.tool not in self.asking
+            and not doubtful
+        ):
             found = Allow(rule="default")
         return Judged(self._narrowed(found or self.default, facts.effect), tuple(tried))
 
     def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """What cannot be undone is never remembered; what nobody can decide is denied."""
         if gate is None:
-            return Deny(rule="default", reason=f"no rule names who may decide about the effect {effect!r}")
+            return Deny(
+                rule="default", reason=f"no rule names who may decide about the effect {effect!r}"
+            )
         if isinstance(gate, Ask) and effect not in ("read", "write"):
             return gate.model_copy(update={"remember": (), "once": None})
-        if isinstance(gate, Ask) and gate.people > 1 and gate.remember:  # nobody remembers alone what takes several
+        # nobody remembers alone what takes several
+        if isinstance(gate, Ask) and gate.people > 1 and gate.remember:
             return gate.model_copy(update={"remember": ()})
         return gate
 
     def needs(self, tool: str, effect: str, risk: str) -> Needs:
-        """What has to be looked up before a call can be judged: only what the rules for such calls name."""
-        about = [rule for rule in self.rules if rule.is_about(tool, effect if effect in EFFECTS else None, risk)]
+        """What has to be looked up before a call can be judged: only what the rules for such calls
+        name.
+        """
+        about = [
+            rule
+            for rule in self.rules
+            if rule.is_about(tool, effect if effect in EFFECTS else None, risk)
+        ]
         return Needs.of(about)
 
     def asks(self) -> list[Ask]:
@@ -124,11 +161,16 @@ class Policy(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
-        return hashlib.sha256(self.model_dump_json(exclude={"source", "asking"}).encode()).hexdigest()
+        return hashlib.sha256(
+            self.model_dump_json(exclude={"source", "asking"}).encode()
+        ).hexdigest()
 
 
 def parse(text: str, source: str = "policy") -> Policy:
-    """Read a policy's TOML `text`, called `source` in messages. Raises PolicyError with all that is wrong."""
+    """Read a policy's TOML `text`, called `source` in messages.
+
+    Raises PolicyError with all that is wrong.
+    """
     places = Places(text)
     problems: list[tuple[int, str]] = []  # line, sentence
 
@@ -172,25 +214,44 @@ def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], No
         for key, sentence in (*odd_keys(each), *odd):
             problem(("rule", index, key), sentence)
         if set(each.effect) <= covered and each.verdict != "deny":
-            problem(("rule", index), "can never apply: an earlier rule takes every such call; move it up")
+            problem(
+                ("rule", index),
+                "can never apply: an earlier rule takes every such call; move it up",
+            )
         gate: Gate | None = asked
         if each.verdict == "once" and asked is not None:
             gate = asked.model_copy(update={"remember": (), "once": ONCE})
         if each.verdict in ("allow", "deny"):
-            gate = Allow(rule=name) if each.verdict == "allow" else Deny(rule=name, reason=each.reason or "")
+            gate = (
+                Allow(rule=name)
+                if each.verdict == "allow"
+                else Deny(rule=name, reason=each.reason or "")
+            )
         if gate is None:
-            problem(("rule", index, "approvers"), "nobody could decide; name them here or under [defaults]")
+            problem(
+                ("rule", index, "approvers"),
+                "nobody could decide; name them here or under [defaults]",
+            )
             continue
         rule = Rule(
-            name=name, tools=tuple(each.tool), effects=tuple(each.effect), risks=tuple(each.risk),
-            channels=tuple(each.channel), requesters=tuple(each.requester), when=each.when or "", gate=gate,
-        )  # fmt: skip
+            name=name,
+            tools=tuple(each.tool),
+            effects=tuple(each.effect),
+            risks=tuple(each.risk),
+            channels=tuple(each.channel),
+            requesters=tuple(each.requester),
+            when=each.when or "",
+            gate=gate,
+        )
         rules.append(rule)
         answered |= rule.covers()
         covered |= rule.covers() if gate.verdict != "deny" else set()  # a later deny still wins
     if default is None and not {"write", "destructive"} <= answered:
         remedy = 'add approvers = ["@your-group"] there, or a last [[rule]] for tool = "*"'
-        problem(("defaults", "approvers"), f"nobody could decide about calls that no rule matches; {remedy}")
+        problem(
+            ("defaults", "approvers"),
+            f"nobody could decide about calls that no rule matches; {remedy}",
+        )
     return Policy(source=source, rules=tuple(rules), default=default)
 
 
@@ -212,13 +273,20 @@ def _ask(name: str, first: Options, second: Options) -> Ask | None:
         chosen["deadline"] = seconds(chosen["deadline"])
     return Ask(
         rule=name,
-        stages=tuple(Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps),
+        stages=tuple(
+            Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps
+        ),
         reminders=tuple(sorted({seconds(each) for each in chosen.pop("reminders", ())})),
         escalation=tuple(
             Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
-            for each in sorted(chosen.pop("escalation", ()), key=lambda each: seconds(each["after"]))
+            for each in sorted(
+                chosen.pop("escalation", ()), key=lambda each: seconds(each["after"])
+            )
         ),
-        remember=tuple(Offer(**{**each, "lasts": seconds(each["lasts"])}) for each in chosen.pop("remember", ())),
+        remember=tuple(
+            Offer(**{**each, "lasts": seconds(each["lasts"])})
+            for each in chosen.pop("remember", ())
+        ),
         **chosen,
     )
 

@@ -1,4 +1,7 @@
-"""What a policy may know of a call when it judges it. Plain data; `bot.approvals.facts` fills it in."""
+"""What a policy may know of a call when it judges it.
+
+Plain data; `bot.approvals.facts` fills it in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, order=True)
 class Spent:
-    """A sum (or, without a field, a count) over the calls of one tool by the same requester within a window."""
+    """A sum (or, without a field, a count) over the calls of one tool by the same requester within
+    a window.
+    """
 
     tool: str
     field: str  # "" counts calls
@@ -20,7 +25,10 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that a rule may know of a call. What could not be had is None, and what needs it cannot be told."""
+    """All that a rule may know of a call.
+
+    What could not be had is None, and what needs it cannot be told.
+    """
 
     tool: str
     effect: str

@@ -1,5 +1,5 @@
-"""A policy as its author writes it: the shape of the file, where things stand in it, and what the author is told.
-PURE; what the rules mean is `bot.policy.evaluate`.
+"""A policy as its author writes it: the shape of the file, where things stand in it, and what the
+author is told. PURE; what the rules mean is `bot.policy.evaluate`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 
 from bot.policy.gates import Editors, Reasons
@@ -57,7 +64,11 @@ def _people(values: list[str]) -> list[str]:
     if not values:
         raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
     for each in values:
-        if each not in ("channel", "requester") and not _USER.fullmatch(each) and not _GROUP.fullmatch(each):
+        if (
+            each not in ("channel", "requester")
+            and not _USER.fullmatch(each)
+            and not _GROUP.fullmatch(each)
+        ):
             remedy = 'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), "channel" or "requester"'
             raise ValueError(f"{each!r} names nobody; {remedy}")
     return values
@@ -66,7 +77,9 @@ def _people(values: list[str]) -> list[str]:
 def _lasting(value: str) -> str:
     """A duration, checked."""
     if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
-        raise ValueError(f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d')
+        raise ValueError(
+            f'{value!r} is no duration; write "90s", "30m", "4h" or "2d", from 30s to 30d'
+        )
     return value
 
 
@@ -135,7 +148,9 @@ class Options(_Strict):
     @classmethod
     def _deadline(cls, value: str) -> str:
         if not DEADLINE_MIN <= seconds(value) <= DEADLINE_MAX:
-            raise ValueError(f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d')
+            raise ValueError(
+                f'{value!r} is no deadline; write "90s", "30m", "4h" or "2d", from 30s to 30d'
+            )
         return value
 
     @field_validator("editable")
@@ -190,20 +205,27 @@ class RuleEntry(Options):
     @classmethod
     def _channel(cls, values: list[str]) -> list[str]:
         if not values or not all(_CHANNEL.fullmatch(each) for each in values):
-            raise ValueError('write a channel id ("C0123"), a lower-case name ("#finance") or a list of them')
+            raise ValueError(
+                'write a channel id ("C0123"), a lower-case name ("#finance") or a list of them'
+            )
         return values
 
     @field_validator("requester")
     @classmethod
     def _requester(cls, values: list[str]) -> list[str]:
-        if not values or not all(_USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values):
-            raise ValueError('write a user id ("U0123"), a lower-case group handle ("@support") or a list of them')
+        if not values or not all(
+            _USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values
+        ):
+            raise ValueError(
+                'write a user id ("U0123"), a lower-case group handle ("@support") or a list of them'
+            )
         return values
 
     @field_validator("when")
     @classmethod
     def _when(cls, value: str) -> str:
-        from bot.policy.conditions.condition import Condition  # only now: the library behind it takes a moment to load
+        # only now: the library behind it takes a moment to load
+        from bot.policy.conditions.condition import Condition
 
         Condition(value)  # says itself what is wrong
         return value
@@ -249,8 +271,13 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         for key in sorted(rule.model_fields_set & ASK_KEYS):
             yield key, f"means nothing with {verdict}; remove it"
     if rule.verdict == "once" and rule.remember is not None:
-        yield "remember", 'means nothing with verdict = "once", which remembers by itself; remove it'
-    if rule.remember and ((rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1):
+        yield (
+            "remember",
+            'means nothing with verdict = "once", which remembers by itself; remove it',
+        )
+    if rule.remember and (
+        (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
+    ):
         yield "remember", "would let one person remember what takes several to approve; remove it"
     if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
         key = "remember" if rule.remember else "verdict"
@@ -264,7 +291,8 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
 class Places:
     """The lines of a TOML text, each with the table it is in and the key that begins there.
 
-    tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or line 1 serves.
+    tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or
+    line 1 serves.
     """
 
     def __init__(self, text: str) -> None:
@@ -286,7 +314,9 @@ class Places:
             self._lines.append(here)
 
     def line(self, loc: Loc) -> int:
-        """The line (from 1) where `loc` begins; ("rule", 2, "deadline") is that key in the third [[rule]]."""
+        """The line (from 1) where `loc` begins; ("rule", 2, "deadline") is that key in the third
+        [[rule]].
+        """
         while loc:
             if loc in self._lines:
                 return self._lines.index(loc) + 1

@@ -1,4 +1,5 @@
-"""Gates: what policy says about a call, and how far votes have come towards meeting one. PURE: no look-ups, no clock.
+"""Gates: what policy says about a call, and how far votes have come towards meeting one. PURE: no
+look-ups, no clock.
 
 A gate is stored with its call as it was shown, and covered by the call's digest.
 """
@@ -36,7 +37,9 @@ class Deny(_Frozen):
 
 
 class Approvers(_Frozen):
-    """Who may decide: people, user groups by handle, the members of the channel where it was asked, who asked."""
+    """Who may decide: people, user groups by handle, the members of the channel where it was asked,
+    who asked.
+    """
 
     users: tuple[str, ...] = ()  # Slack user ids
     groups: tuple[str, ...] = ()  # handles without @
@@ -81,13 +84,15 @@ class Ask(_Frozen):
 
     verdict: Literal["ask"] = "ask"
     rule: str
-    stages: tuple[Stage, ...] = Field(min_length=1)  # one after the other; nobody counts in two of them
+    # one after the other; nobody counts in two of them
+    stages: tuple[Stage, ...] = Field(min_length=1)
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
     deadline: int = Field(3600, gt=0)  # seconds from the moment it is asked
     self_approval: bool = False  # the requester may decide
     editors: Editors = "approvers_and_requester"
     editor_counts: bool = False  # who edits may also approve what came of it
-    editable: tuple[str, ...] | None = None  # the fields that may be edited; None: as the tool has it
+    # the fields that may be edited; None: as the tool has it
+    editable: tuple[str, ...] | None = None
     veto: int = Field(1, ge=1)  # so many rejections end it
     reasons: Reasons = "never"  # which decisions need words of their own
     reminders: tuple[int, ...] = ()  # seconds from the moment it is asked
@@ -109,7 +114,10 @@ class Ask(_Frozen):
         return sum(stage.quorum for stage in self.stages)
 
     def approvers_of(self, stage: int, waited: timedelta) -> Approvers:
-        """Who counts in a stage (from 0) once it has waited so long; escalations that are due count in every stage."""
+        """Who counts in a stage (from 0) once it has waited so long.
+
+        Escalations that are due count in every stage.
+        """
         found = self.stages[stage].approvers
         for step in self.escalation:
             if waited >= timedelta(seconds=step.after):
@@ -117,12 +125,16 @@ class Ask(_Frozen):
         return found
 
     def same_terms(self, other: Ask) -> bool:
-        """Whether votes that meet the one meet the other: only who is told, where and until when may differ."""
+        """Whether votes that meet the one meet the other: only who is told, where and until when
+        may differ.
+        """
         terms = {"stages", "escalation", "veto", "self_approval", "editor_counts", "reasons"}
         return self.model_dump(include=terms) == other.model_dump(include=terms)
 
     def moments(self) -> list[int]:
-        """When something is due before the deadline, in seconds from the moment it is asked, in order."""
+        """When something is due before the deadline, in seconds from the moment it is asked, in
+        order.
+        """
         due = {*self.reminders, *(step.after for step in self.escalation)}
         return sorted(moment for moment in due if moment < self.deadline)
 
@@ -152,7 +164,10 @@ class Standing:
 
 
 def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
-    """Evaluate `ballots` in the order they were stored. A person counts once; after the end nothing counts."""
+    """Evaluate `ballots` in the order they were stored.
+
+    A person counts once; after the end nothing counts.
+    """
     counted: list[list[str]] = [[] for _ in gate.stages]
     rejected: list[str] = []
     voted: set[str] = set()
@@ -172,15 +187,19 @@ def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
         return Standing("rejected", min(stage, len(gate.stages) - 1), approved, tuple(rejected), 0)
     if stage == len(gate.stages):
         return Standing("approved", stage - 1, approved, tuple(rejected), 0)
-    return Standing("open", stage, approved, tuple(rejected), gate.stages[stage].quorum - len(counted[stage]))
+    return Standing(
+        "open", stage, approved, tuple(rejected), gate.stages[stage].quorum - len(counted[stage])
+    )
 
 
 def stricter(shown: Ask, now: Ask) -> Ask:
-    """The gate that holds where the one shown and the one that applies now differ: both must be met.
+    """The gate that holds where the one shown and the one that applies now differ: both must be
+    met.
 
-    Whoever meets it has met every stage of either gate, with as many different people of the same approvers. The
-    stages of `shown` stay first and in place, so a vote counts where it was let through; what `now` asks besides
-    comes after them. Doing it again changes nothing: stricter(stricter(a, b), b) == stricter(a, b).
+    Whoever meets it has met every stage of either gate, with as many different people of the same
+    approvers. The stages of `shown` stay first and in place, so a vote counts where it was let
+    through; what `now` asks besides comes after them. Doing it again changes nothing:
+    stricter(stricter(a, b), b) == stricter(a, b).
     """
     if shown == now:
         return shown
@@ -202,7 +221,9 @@ def stricter(shown: Ask, now: Ask) -> Ask:
 
 
 def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The n-th stage of the same approvers in one is the n-th in the other: the larger quorum counts."""
+    """The n-th stage of the same approvers in one is the n-th in the other: the larger quorum
+    counts.
+    """
     stages = list(first)
     free = list(range(len(first)))
     for stage in second:
@@ -211,7 +232,9 @@ def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stag
             stages.append(stage)
             continue
         free.remove(same)
-        stages[same] = stages[same].model_copy(update={"quorum": max(stages[same].quorum, stage.quorum)})
+        stages[same] = stages[same].model_copy(
+            update={"quorum": max(stages[same].quorum, stage.quorum)}
+        )
     return tuple(stages)
 
 
@@ -225,7 +248,9 @@ def _fewer(one: Editors, other: Editors) -> Editors:
     return min(one, other, key=order.index)
 
 
-def _both_allow(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _both_allow(
+    one: tuple[str, ...] | None, other: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
     if one is None or other is None:
         return other if one is None else one
     return tuple(field for field in one if field in other)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 @cache
 def condition(source: str) -> Condition:
     """The condition, read once; raises ConditionError."""
-    from bot.policy.conditions.condition import Condition  # only now: the library behind it takes a moment to load
+    # only now: the library behind it takes a moment to load
+    from bot.policy.conditions.condition import Condition
 
     return Condition(source)
 
@@ -39,7 +40,9 @@ class Rule(BaseModel):
     gate: Gate
 
     def is_about(self, tool: str, effect: str | None, risk: str) -> bool:
-        """Whether calls of this tool, effect class and risk can fall under this rule; None stands for any effect."""
+        """Whether calls of this tool, effect class and risk can fall under this rule; None stands
+        for any effect.
+        """
         return (
             (effect is None or effect in self.effects)
             and risk in self.risks
@@ -47,7 +50,9 @@ class Rule(BaseModel):
         )
 
     def fits(self, facts: Facts, effect: str) -> tuple[bool | None, str]:
-        """Whether a call falls under this rule, None where that cannot be told, and what decided it."""
+        """Whether a call falls under this rule, None where that cannot be told, and what decided
+        it.
+        """
         if not any(fnmatchcase(facts.tool, each) for each in self.tools):
             return False, "it is about other tools"
         if effect not in self.effects:
@@ -55,7 +60,8 @@ class Rule(BaseModel):
         if facts.risk not in self.risks:
             return False, f"it is about other risks than {facts.risk}"
         doubt = ""
-        for look in (self._is_here, self._is_by, self._holds):  # a no settles it, whatever else is not known
+        # a no settles it, whatever else is not known
+        for look in (self._is_here, self._is_by, self._holds):
             fits, why = look(facts)
             if fits is False:
                 return False, why
@@ -75,7 +81,9 @@ class Rule(BaseModel):
     def _is_by(self, facts: Facts) -> tuple[bool | None, str]:
         if not self.requesters or facts.requester in self.requesters:
             return True, ""
-        groups = [(facts.groups or {}).get(each[1:]) for each in self.requesters if each.startswith("@")]
+        groups = [
+            (facts.groups or {}).get(each[1:]) for each in self.requesters if each.startswith("@")
+        ]
         if any(group is not None and facts.requester in group for group in groups):
             return True, ""
         if None in groups:
@@ -96,7 +104,9 @@ class Rule(BaseModel):
         return any(each.strip("*") and fnmatchcase(tool, each) for each in self.tools)
 
     def covers(self) -> frozenset[str]:
-        """The effect classes of which this rule takes every call, whatever the tool, the place and the person."""
+        """The effect classes of which this rule takes every call, whatever the tool, the place and
+        the person.
+        """
         open_to_all = not (self.channels or self.requesters or self.when) and len(self.risks) == 3
         every = open_to_all and any(not each.strip("*") for each in self.tools)
         return frozenset(self.effects) if every else frozenset()

@@ -1,1 +1,3 @@
-"""Advancing requests: the loop, the intake of messages, the worker and the executor of approved calls."""
+"""Advancing requests: the loop, the intake of messages, the worker and the executor of approved
+calls.
+"""

@@ -1,6 +1,8 @@
-"""Runs one approved call: checks that what was shown is what would run, writes RUNNING, calls the tool, writes the end.
+"""Runs one approved call: checks that what was shown is what would run, writes RUNNING, calls the
+tool, writes the end.
 
-Nothing here decides; a call reaches it APPROVED, or RUNNING after a crash when its tool is idempotent.
+Nothing here decides; a call reaches it APPROVED, or RUNNING after a crash when its tool is
+idempotent.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.executor")
 C = CallStatus
-UNKNOWN_WAIT = timedelta(hours=1)  # how long people have to say what became of a call that no gate gives a deadline
+# how long people have to say what became of a call that no gate gives a deadline
+UNKNOWN_WAIT = timedelta(hours=1)
 UNKNOWN_OUTPUT = (
     "UNKNOWN: it was started, and it is not known whether it happened. Nobody has said so either. "
     "Do not assume that it did or did not, and do not run it again by yourself."
@@ -51,7 +54,10 @@ class CallExecutor:
         self._portal = portal
 
     def execute(self, run: Run, call_id: str) -> None:
-        """Execute one call of a run this worker holds; raises moves.FencedError when it no longer does."""
+        """Execute one call of a run this worker holds.
+
+        Raises moves.FencedError when it no longer does.
+        """
         core = self._core
         with core.store.read() as tx:
             shown = calls.shown(tx, call_id)
@@ -65,14 +71,25 @@ class CallExecutor:
         if shown.call.status is C.APPROVED and not self._start(run, shown.call, tool, args):
             return
         context = ToolContext(
-            shown.call.id, run.id, run.team, run.requester, run.channel, run.thread_ts, core.clock.now(),
+            shown.call.id,
+            run.id,
+            run.team,
+            run.requester,
+            run.channel,
+            run.thread_ts,
+            core.clock.now(),
             shown.call.expects,
-        )  # fmt: skip
+        )
         log.info("run %s call %s: %s starts", run.id, call_id, tool.name)
         outcome = run_tool(
-            tool, args, context, portal=self._portal, executor=self._pool,
-            heartbeat=lambda: self._renew(run), beat=core.settings.lease / 3,
-        )  # fmt: skip
+            tool,
+            args,
+            context,
+            portal=self._portal,
+            executor=self._pool,
+            heartbeat=lambda: self._renew(run),
+            beat=core.settings.lease / 3,
+        )
         renewed = (
             reapproval.changed(core, run, tool, args, shown.call, outcome.message)
             if isinstance(outcome, Changed)
@@ -82,7 +99,12 @@ class CallExecutor:
 
     def _renew(self, run: Run) -> None:
         with self._core.store.write() as tx:
-            runs.renew(tx, run.id, run.fence, self._core.clock.now() + timedelta(seconds=self._core.settings.lease))
+            runs.renew(
+                tx,
+                run.id,
+                run.fence,
+                self._core.clock.now() + timedelta(seconds=self._core.settings.lease),
+            )
 
     def _check(self, run: Run, shown: calls.Shown) -> tuple[Tool[Any], BaseModel]:
         call, core = shown.call, self._core
@@ -96,7 +118,13 @@ class CallExecutor:
         except ValidationError as error:
             raise MismatchError("its arguments no longer fit the tool") from error
         digest = fingerprint(
-            core, run, tool, shown.revision.arguments, gate=call.gate, revision=call.revision, expects=call.expects
+            core,
+            run,
+            tool,
+            shown.revision.arguments,
+            gate=call.gate,
+            revision=call.revision,
+            expects=call.expects,
         )
         votes = self._votes(call)
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
@@ -109,25 +137,41 @@ class CallExecutor:
         with self._core.store.read() as tx:
             found = calls.votes(tx, call.id, call.revision)
         gate = load_gate(call.gate)
-        if call.grant_id and isinstance(gate, Ask):  # whether it still holds is settled when it starts
+        # whether it still holds is settled when it starts
+        if call.grant_id and isinstance(gate, Ask):
             return []
-        if isinstance(gate, Deny) or (isinstance(gate, Ask) and standing(gate, found).outcome != "approved"):
+        if isinstance(gate, Deny) or (
+            isinstance(gate, Ask) and standing(gate, found).outcome != "approved"
+        ):
             raise MismatchError("it has not been approved")
         return [vote.digest for vote in found]
 
     def _invalidate(self, run: Run, call: Call, why: str) -> None:
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
-        output = f"INVALIDATED: it was not run, because {why}. Propose it anew if it is still needed."
+        output = (
+            f"INVALIDATED: it was not run, because {why}. Propose it anew if it is still needed."
+        )
         now = self._core.clock.now()
         with self._core.store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
-            if call.status is C.RUNNING:  # it had started before a crash, and can no longer be run again safely
+            # it had started before a crash, and can no longer be run again safely
+            if call.status is C.RUNNING:
                 self._unknown(tx, run, call, why)
             else:
-                moves.call(tx, call, C.INVALIDATED, at=now, actor="worker", data={"why": why}, output=output, note=why)
+                moves.call(
+                    tx,
+                    call,
+                    C.INVALIDATED,
+                    at=now,
+                    actor="worker",
+                    data={"why": why},
+                    output=output,
+                    note=why,
+                )
 
     def _start(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
-        """Ask policy once more, then write RUNNING, in one transaction; False when it must not start.
+        """Ask policy once more, then write RUNNING, in one transaction; False when it must not
+        start.
 
         People are looked up before it; what the policy adds up is read again inside it.
         """
@@ -145,33 +189,46 @@ class CallExecutor:
                 case Deny(reason=reason):
                     output = f"INVALIDATED: policy now forbids it: {reason}"
                     note = f"policy now forbids it: {reason}"
-                    moves.call(tx, call, C.INVALIDATED, at=now, actor="policy", output=output, note=note)
+                    moves.call(
+                        tx, call, C.INVALIDATED, at=now, actor="policy", output=output, note=note
+                    )
                     return False
                 case Ask() if call.grant_id:
                     if not grants.use(tx, core, call, gate):
-                        reapproval.ask(core, tx, run, call, reapproval.no_longer_remembered(call, gate))
+                        reapproval.ask(
+                            core, tx, run, call, reapproval.no_longer_remembered(call, gate)
+                        )
                         return False
                 case Ask() if not (enough and gate == seen):
                     reapproval.ask(core, tx, run, call, reapproval.stricter(call, gate))
                     return False
-            return moves.call(tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest})
+            return moves.call(
+                tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}
+            )
 
     def _enough(self, run: Run, call: Call, gate: Ask) -> bool:
-        """Whether the votes there are meet the gate that now applies; looks people up when it is another one."""
+        """Whether the votes there are meet the gate that now applies.
+
+        Looks people up when it is another one.
+        """
         shown = load_gate(call.gate)
         if not isinstance(shown, Ask):
             return False
         with self._core.store.read() as tx:
             votes, editors = calls.votes(tx, call.id, call.revision), calls.editors(tx, call.id)
         asked = call.asked_at or call.created_at
-        ballots = [each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)]
+        ballots = [
+            each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)
+        ]
         if shown.same_terms(gate):
             return tally(shown, ballots).outcome == "approved"
         voters = [each.person for each in ballots if each.verb == "approve"]
         if len(ballots) - len(voters) >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
         try:
-            return self._core.authority.met(gate, voters, requester=run.requester, editors=editors, channel=run.channel)
+            return self._core.authority.met(
+                gate, voters, requester=run.requester, editors=editors, channel=run.channel
+            )
         except LookupFailedError:
             return False
 
@@ -180,12 +237,21 @@ class CallExecutor:
         wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
         now = self._core.clock.now()
         moves.call(
-            tx, call, C.UNKNOWN, at=now, actor="worker", data={"why": why},
-            output=UNKNOWN_OUTPUT, note=why, deadline=now + wait,
-        )  # fmt: skip
+            tx,
+            call,
+            C.UNKNOWN,
+            at=now,
+            actor="worker",
+            data={"why": why},
+            output=UNKNOWN_OUTPUT,
+            note=why,
+            deadline=now + wait,
+        )
 
     def recover(self, run: Run, call: Call) -> None:
-        """A call found RUNNING by a worker that has just claimed its run: nobody knows how it ended."""
+        """A call found RUNNING by a worker that has just claimed its run: nobody knows how it
+        ended.
+        """
         tool = self._core.tools.get(call.tool)
         if tool is not None and tool.idempotent:
             self.execute(run, call.id)
@@ -200,9 +266,18 @@ class CallExecutor:
         now = core.clock.now()
         with core.store.write() as tx:
             fenced = (current := runs.get(tx, run.id)) is None or current.fence != run.fence
-            if fenced:  # kept as evidence; the run has another worker, and this result came too late to count
+            # kept as evidence; the run has another worker, and this result came too late to count
+            if fenced:
                 data = {"outcome": type(outcome).__name__}
-                audit.record(tx, "call.late", at=now, actor="worker", run_id=run.id, call_id=call.id, data=data)
+                audit.record(
+                    tx,
+                    "call.late",
+                    at=now,
+                    actor="worker",
+                    run_id=run.id,
+                    call_id=call.id,
+                    data=data,
+                )
                 raise_after = True
             else:
                 cancelled = current is not None and current.status is RunStatus.CANCELLED
@@ -224,7 +299,9 @@ class CallExecutor:
         ran = _how(tx, shown)
 
         def end(target: CallStatus, output: str, note: str) -> None:
-            moves.call(tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note)
+            moves.call(
+                tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note
+            )
 
         match outcome:
             case Ran(output=text, summary=summary, table=table):
@@ -256,18 +333,27 @@ class CallExecutor:
             ended = "raised" if done.exception() else "returned"
             with self._core.store.write() as tx:
                 audit.record(
-                    tx, "call.late", at=self._core.clock.now(), actor="worker", run_id=run.id, call_id=call.id,
+                    tx,
+                    "call.late",
+                    at=self._core.clock.now(),
+                    actor="worker",
+                    run_id=run.id,
+                    call_id=call.id,
                     data={"outcome": ended},
-                )  # fmt: skip
+                )
 
         future.add_done_callback(late)
 
 
 def _how(tx: Any, shown: calls.Shown) -> str:
-    """How the call came to run, for the model: who approved it, and with which values when a person edited them."""
+    """How the call came to run, for the model: who approved it, and with which values when a person
+    edited them.
+    """
     votes = [v for v in calls.votes(tx, shown.call.id, shown.call.revision) if v.verb == "approve"]
     text = f" Approved by {', '.join(f'<@{vote.person}>' for vote in votes)}." if votes else ""
-    text += "".join(f' <@{vote.person}> noted, quoted: "{vote.reason[:500]}".' for vote in votes if vote.reason)
+    text += "".join(
+        f' <@{vote.person}> noted, quoted: "{vote.reason[:500]}".' for vote in votes if vote.reason
+    )
     if shown.call.grant_id:
         text += " It ran on a remembered approval."
     if edited := calls.editors(tx, shown.call.id):

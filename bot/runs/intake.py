@@ -1,6 +1,8 @@
-"""Takes in what Slack delivered that is not a click: messages start, continue, remake or cancel runs; events inform.
+"""Takes in what Slack delivered that is not a click: messages start, continue, remake or cancel
+runs; events inform.
 
-Runs on the loop. It looks people up, so each delivery is first judged and then settled in one transaction.
+Runs on the loop. It looks people up, so each delivery is first judged and then settled in one
+transaction.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ R = RunStatus
 class Intake:
     """One per process; called by the loop only."""
 
-    def __init__(self, core: Core, directory: SlackDirectory, prompts: Callable[[str], None]) -> None:
+    def __init__(
+        self, core: Core, directory: SlackDirectory, prompts: Callable[[str], None]
+    ) -> None:
         """`prompts(dm channel)` shows the suggested prompts; it never fails."""
         self._core = core
         self._directory = directory
@@ -37,7 +41,11 @@ class Intake:
     def take(self, delivery: Delivery) -> None:
         """Deal with one delivery; raises LookupFailedError when it must be tried again later."""
         event = body(delivery.body)["event"]
-        note = self._message(delivery, event) if delivery.kind == "message" else self._event(delivery, event)
+        note = (
+            self._message(delivery, event)
+            if delivery.kind == "message"
+            else self._event(delivery, event)
+        )
         if note is not None:
             with self._core.store.write() as tx:
                 inbox.settle(tx, delivery, note)
@@ -45,7 +53,11 @@ class Intake:
     def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         """What to note about a message, or None when it was settled already."""
         core = self._core
-        if event.get("bot_id") or event.get("subtype") not in SUBTYPES or delivery.user in ("", core.identity.user):
+        if (
+            event.get("bot_id")
+            or event.get("subtype") not in SUBTYPES
+            or delivery.user in ("", core.identity.user)
+        ):
             return "not a person's message"
         with core.store.read() as tx:
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
@@ -85,9 +97,13 @@ class Intake:
             if run is not None and run.status is R.FAILED:
                 decisions.leave_behind(tx, run, at=now)
             run = Run(
-                team=delivery.team, channel=delivery.channel, thread_ts=delivery.thread_ts, requester=delivery.user,
-                created_at=now, updated_at=now,
-            )  # fmt: skip
+                team=delivery.team,
+                channel=delivery.channel,
+                thread_ts=delivery.thread_ts,
+                requester=delivery.user,
+                created_at=now,
+                updated_at=now,
+            )
             moves.started(tx, run, at=now)
             self._greet(tx, delivery)
         elif run.status is R.WAITING:
@@ -99,7 +115,9 @@ class Intake:
         if run is None or not decisions.cancel(tx, run, at=now, actor=delivery.user):
             self._private(tx, delivery, sentences.nothing_to_cancel())
         else:
-            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
+            outbox.notice(
+                tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
+            )
         inbox.settle(tx, delivery, "cancel")
 
     def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
@@ -115,7 +133,10 @@ class Intake:
             case "user_change":
                 self._directory.forget("person", (event.get("user") or {}).get("id", ""))
             case "tokens_revoked" | "app_uninstalled":
-                log.error("Slack says %s: nothing can be posted until the app is installed again", event["type"])
+                log.error(
+                    "Slack says %s: nothing can be posted until the app is installed again",
+                    event["type"],
+                )
             case _:
                 return "nothing to do"
         return str(event["type"])
@@ -148,7 +169,9 @@ class Intake:
                 return "not the requester's stop"
             if not decisions.cancel(tx, run, at=self._core.clock.now(), actor=delivery.user):
                 return "nothing to stop"
-            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)})
+            outbox.notice(
+                tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
+            )
         return "stopped"
 
     def _greet(self, tx: Connection, delivery: Delivery) -> None:
@@ -159,19 +182,29 @@ class Intake:
 
     def _say_help(self, tx: Connection, delivery: Delivery) -> None:
         row = Message(
-            key=f"help:{delivery.seq}", kind="notice", channel=delivery.channel, thread_ts=delivery.thread_ts,
+            key=f"help:{delivery.seq}",
+            kind="notice",
+            channel=delivery.channel,
+            thread_ts=delivery.thread_ts,
             body=outbox.dump({"text": answers.help_text(self._titles()), "mrkdwn": True}),
-        )  # fmt: skip
+        )
         outbox.put(tx, row)
 
     def _titles(self) -> list[tuple[str, str]]:
         return [(tool.title, str(tool.does)) for tool in self._core.tools]
 
-    def _private(self, tx: Connection, delivery: Delivery, text: str, *, mrkdwn: bool = False) -> None:
+    def _private(
+        self, tx: Connection, delivery: Delivery, text: str, *, mrkdwn: bool = False
+    ) -> None:
         outbox.private(
-            tx, f"private:{delivery.seq}", channel=delivery.channel, thread_ts=delivery.thread_ts,
-            person=delivery.user, text=text, mrkdwn=mrkdwn,
-        )  # fmt: skip
+            tx,
+            f"private:{delivery.seq}",
+            channel=delivery.channel,
+            thread_ts=delivery.thread_ts,
+            person=delivery.user,
+            text=text,
+            mrkdwn=mrkdwn,
+        )
 
     def _tell(self, delivery: Delivery, text: str) -> None:
         with self._core.store.write() as tx:
@@ -179,7 +212,9 @@ class Intake:
 
 
 def _continues(run: Run | None, user: str, event: dict[str, Any], rooted: bool) -> bool:
-    """Whether a message without a mention is for the bot: the requester's next words in their own thread with it."""
+    """Whether a message without a mention is for the bot: the requester's next words in their own
+    thread with it.
+    """
     if run is None or run.requester != user:
         return False
     if runs.is_open(run):

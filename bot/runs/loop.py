@@ -1,7 +1,8 @@
-"""The tick: take in what arrived, expire what is due, hand out what is ready. Nothing here waits for a model or a tool.
+"""The tick: take in what arrived, expire what is due, hand out what is ready. Nothing here waits
+for a model or a tool.
 
-One thread waits on an event that every stored fact sets; APScheduler sets it at an interval and at the nearest
-deadline, so a deadline needs no fact and no wake is lost.
+One thread waits on an event that every stored fact sets; APScheduler sets it at an interval and at
+the nearest deadline, so a deadline needs no fact and no wake is lost.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from storage.models import Call, Delivery
 from storage.states import CallStatus, RunStatus
 
 log = logging.getLogger("countersign.loop")
-OVERDUE = timedelta(seconds=1)  # between two looks at a deadline that a click holds up, or that cannot fall
+# between two looks at a deadline that a click holds up, or that cannot fall
+OVERDUE = timedelta(seconds=1)
 TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
@@ -46,7 +48,10 @@ class Loop:
         advance: Callable[[str], None],
         warm: Callable[[list[Delivery]], None],
     ) -> None:
-        """`advance(run id)` is run on the worker pool; `warm` looks people up before a burst of clicks is decided."""
+        """`advance(run id)` is run on the worker pool.
+
+        `warm` looks people up before a burst of clicks is decided.
+        """
         self._core = core
         self._intake = intake
         self._deciding = deciding
@@ -61,7 +66,8 @@ class Loop:
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)  # a run is no longer worked on
         self._active: set[str] = set()
-        self._not_before: dict[int | None, datetime] = {}  # pacing of what failed; lost at a restart, which is fine
+        # pacing of what failed; lost at a restart, which is fine
+        self._not_before: dict[int | None, datetime] = {}
         self._again: set[str] = set()
         self._pool = ThreadPoolExecutor(core.settings.workers, thread_name_prefix="worker")
         self._scheduler = BackgroundScheduler(
@@ -79,7 +85,8 @@ class Loop:
         self._scheduler.start()
         self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._core.settings.tick))
         while not self._stopping.is_set():
-            self.busy = True  # before the wake is cleared, so that there is no moment that only looks idle
+            # before the wake is cleared, so that there is no moment that only looks idle
+            self.busy = True
             self._wake.clear()
             try:
                 if self._going.is_set():
@@ -91,7 +98,10 @@ class Loop:
             self._wake.wait()
 
     def pause(self) -> None:
-        """Deal with nothing until `resume`; what arrives meanwhile is stored and acknowledged all the same."""
+        """Deal with nothing until `resume`.
+
+        What arrives meanwhile is stored and acknowledged all the same.
+        """
         self._going.clear()
 
     def resume(self) -> None:
@@ -100,7 +110,10 @@ class Loop:
         self.wake()
 
     def stop(self, grace: float) -> None:
-        """Take nothing more in; runs have `grace` seconds to end their step, then are left as they are."""
+        """Take nothing more in.
+
+        Runs have `grace` seconds to end their step, then are left as they are.
+        """
         self._stopping.set()
         self._wake.set()
         if self._scheduler.running:
@@ -117,7 +130,8 @@ class Loop:
     def tick(self) -> None:
         """One pass."""
         self._read_policy()
-        self._expire()  # first, so that a slow look-up below holds up no deadline that no click contests
+        # first, so that a slow look-up below holds up no deadline that no click contests
+        self._expire()
         self._core.calm()
         self._take_in()
         self._expire()
@@ -149,21 +163,33 @@ class Loop:
                     self._deciding.take(delivery)
                 else:
                     self._intake.take(delivery)
-            except Exception as error:  # noqa: BLE001 - logged and counted there; the others go on
+            except Exception as error:
                 self._stumbled(delivery, error)
         if arrived:
             self._core.post()
 
     def _stumbled(self, delivery: Delivery, error: Exception) -> None:
-        """Leave a delivery for the next tick; one that never works is set aside and its person told."""
+        """Leave a delivery for the next tick.
+
+        One that never works is set aside and its person told.
+        """
         known = isinstance(error, LookupFailedError)
-        log.warning("delivery %s (%s) failed: %s", delivery.seq, delivery.kind, error, exc_info=not known)
+        log.warning(
+            "delivery %s (%s) failed: %s", delivery.seq, delivery.kind, error, exc_info=not known
+        )
         with self._core.store.write() as tx:
-            if inbox.stumble(tx, delivery, f"{type(error).__name__}: {error}", limit=TRIES) and delivery.user:
+            if (
+                inbox.stumble(tx, delivery, f"{type(error).__name__}: {error}", limit=TRIES)
+                and delivery.user
+            ):
                 outbox.private(
-                    tx, f"broken:{delivery.seq}", channel=delivery.channel or delivery.user,
-                    thread_ts=delivery.thread_ts, person=delivery.user, text=sentences.could_not(known),
-                )  # fmt: skip
+                    tx,
+                    f"broken:{delivery.seq}",
+                    channel=delivery.channel or delivery.user,
+                    thread_ts=delivery.thread_ts,
+                    person=delivery.user,
+                    text=sentences.could_not(known),
+                )
         wait = timedelta(seconds=min(30, 0.5 * 2**delivery.attempts))
         self._not_before[delivery.seq] = self._core.clock.now() + wait
         self._scheduler_wake(wait, f"retry:{delivery.seq}")
@@ -179,7 +205,11 @@ class Loop:
             try:
                 with self._core.store.write() as tx:
                     call = calls.get(tx, call_id)
-                    if call and decisions.expire(tx, call, at=now) and call.status is CallStatus.PENDING:
+                    if (
+                        call
+                        and decisions.expire(tx, call, at=now)
+                        and call.status is CallStatus.PENDING
+                    ):
                         fallen.setdefault(call.plan_id, []).append(call)
             except Exception:
                 log.exception("call %s: could not be expired", call_id)
@@ -200,7 +230,10 @@ class Loop:
                 outbox.notice(tx, run, f"expired:{group[0].id}:{group[0].revision}", {"text": text})
 
     def _reclaim(self) -> None:
-        """Renew the leases of what is worked on here; what nobody renews any more is READY again."""
+        """Renew the leases of what is worked on here.
+
+        What nobody renews any more is READY again.
+        """
         now = self._core.clock.now()
         with self._core.store.read() as tx:
             lapsed = runs.orphans(tx, now)
@@ -214,7 +247,14 @@ class Loop:
                 if run.id in ours:
                     runs.renew(tx, run.id, run.fence, until)
                 else:
-                    moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "its lease lapsed"})
+                    moves.run(
+                        tx,
+                        run,
+                        RunStatus.READY,
+                        at=now,
+                        actor="system",
+                        data={"why": "its lease lapsed"},
+                    )
 
     def adopt(self) -> None:
         """At start, in embedded mode: whatever is RUNNING belongs to a process that is no more."""
@@ -263,7 +303,11 @@ class Loop:
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._core.clock.now()
         with self._core.store.read() as tx:
-            moments = [each for each in (calls.next_deadline(tx), calls.next_telling(tx)) if each is not None]
+            moments = [
+                each
+                for each in (calls.next_deadline(tx), calls.next_telling(tx))
+                if each is not None
+            ]
         nearest = min(moments, default=None)
         if nearest is not None:
             self._scheduler_wake(nearest - now if nearest > now else OVERDUE, "deadline")

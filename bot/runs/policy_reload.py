@@ -1,7 +1,8 @@
-"""The policy file is read again while the bot works: a good new file takes the old one's place, a bad one does not.
+"""The policy file is read again while the bot works: a good new file takes the old one's place, a
+bad one does not.
 
-What counts is the file's content, not its time. It is judged only once two looks have found the same, so that a file
-half written, whose beginning may be a looser policy, is never in force.
+What counts is the file's content, not its time. It is judged only once two looks have found the
+same, so that a file half written, whose beginning may be a looser policy, is never in force.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Reload:
         self._judged = ""  # fingerprint of what was last taken or refused
 
     def look(self) -> timedelta | None:
-        """Look at the file, if it is time to; returns after how long to look again, where it has just changed."""
+        """Look at the file, if it is time to.
+
+        Returns after how long to look again, where it has just changed.
+        """
         now = self._core.clock.now()
         if now - self._looked >= EVERY:
             self._looked = now
@@ -54,7 +58,9 @@ class Reload:
         except PolicyError as error:
             policy, problems = None, error.problems
         if policy is None:
-            log.error("the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems))
+            log.error(
+                "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
+            )
             return
         was = core.policy.model_copy(update={"asking": policy.asking}).digest
         if policy.digest == was:
@@ -63,4 +69,6 @@ class Reload:
         with core.store.write() as tx:
             audit.record(tx, "policy.reloaded", at=core.clock.now(), actor="system", data=data)
         core.policy = policy.model_copy(update={"asking": core.policy.asking})
-        log.info("the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8])
+        log.info(
+            "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
+        )

@@ -1,4 +1,6 @@
-"""What the worker needs of whoever carries words: to hear them, to answer, to show that it is at work."""
+"""What the worker needs of whoever carries words: to hear them, to answer, to show that it is at
+work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From what the model proposed to calls with a verdict: parsed, validated, gated, and given a place to be shown.
+"""From what the model proposed to calls with a verdict: parsed, validated, gated, and given a place
+to be shown.
 
 Looks people up (live), so it runs outside any transaction; the worker stores what comes of it.
 """
@@ -27,7 +28,8 @@ from storage.models import Call, Revision, Run
 from storage.states import CallStatus
 
 log = logging.getLogger("countersign.proposals")
-MOST_MESSAGES = 50  # direct messages one card is copied to at most; more approvers than that need a channel
+# direct messages one card is copied to at most; more approvers than that need a channel
+MOST_MESSAGES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class Place:
 
     kind: str  # thread | channel | people
     targets: tuple[str, ...]  # channel id, or user ids
-    groups: tuple[tuple[str, str], ...] = ()  # handle and id of the user groups among the approvers, to name them
+    # handle and id of the user groups among the approvers, to name them
+    groups: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -59,22 +62,35 @@ class RefusedError(Exception):
         self.output, self.note, self.tell = output, note or output, tell
 
 
-def prepare(core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]) -> list[Prepared]:
-    """Give every proposed call a verdict. `taken`: provider call ids already in the thread's transcript."""
+def prepare(
+    core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]
+) -> list[Prepared]:
+    """Give every proposed call a verdict.
+
+    `taken`: provider call ids already in the thread's transcript.
+    """
     result: list[Prepared] = []
     seen = set(taken)
     for position, each in enumerate(proposed):
         provider_id = each.provider_id if each.provider_id and each.provider_id not in seen else ""
         call = Call(
-            run_id=run.id, plan_id=plan_id, position=position, provider_id=provider_id, tool=each.name[:200],
-            status=CallStatus.REFUSED, created_at=core.clock.now(),
-        )  # fmt: skip
-        call.provider_id = provider_id or f"call_{call.id}"  # an empty or repeated id would confuse the transcript
+            run_id=run.id,
+            plan_id=plan_id,
+            position=position,
+            provider_id=provider_id,
+            tool=each.name[:200],
+            status=CallStatus.REFUSED,
+            created_at=core.clock.now(),
+        )
+        # an empty or repeated id would confuse the transcript
+        call.provider_id = provider_id or f"call_{call.id}"
         seen.add(call.provider_id)
         prepared = Prepared(call)
         try:
             if run.calls + position >= core.settings.max_calls:
-                raise RefusedError(f"REFUSED: this request may propose {core.settings.max_calls} calls at most.")
+                raise RefusedError(
+                    f"REFUSED: this request may propose {core.settings.max_calls} calls at most."
+                )
             _judge(core, run, each, prepared, result)
         except RefusedError as refusal:
             call.status, call.output, call.note = CallStatus.REFUSED, refusal.output, refusal.note
@@ -84,12 +100,16 @@ def prepare(core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], ta
     return result
 
 
-def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier: Sequence[Prepared]) -> None:
+def _judge(
+    core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier: Sequence[Prepared]
+) -> None:
     call = prepared.call
     tool = core.tools.get(proposed.name)
     if tool is None:
         known = ", ".join(sorted(each.name for each in core.tools))
-        raise RefusedError(f"REFUSED: there is no tool named {proposed.name[:100]!r}. The tools are: {known}.")
+        raise RefusedError(
+            f"REFUSED: there is no tool named {proposed.name[:100]!r}. The tools are: {known}."
+        )
     args, call.reason = parse(tool, proposed.arguments)
     call.does, call.schema_digest = tool.does, tool.schema_digest()
     arguments = dump_arguments(args)
@@ -121,17 +141,33 @@ def _judge(core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier
                 _ask(core, run, prepared, tool, args, gate, earlier)
                 call.note = repeat.note if repeat else ""
     call.gate = dump_gate(gate)
-    call.digest = fingerprint(core, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects)
+    call.digest = fingerprint(
+        core, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects
+    )
     call.key_id = key_id(core.key)
     prepared.revision = Revision(
-        call_id=call.id, number=1, arguments=arguments, digest=call.digest, author="agent", created_at=call.created_at
+        call_id=call.id,
+        number=1,
+        arguments=arguments,
+        digest=call.digest,
+        author="agent",
+        created_at=call.created_at,
     )
 
 
 def _ask(
-    core: Core, run: Run, prepared: Prepared, tool: Tool[Any], args: BaseModel, gate: Ask, earlier: Sequence[Prepared]
+    core: Core,
+    run: Run,
+    prepared: Prepared,
+    tool: Tool[Any],
+    args: BaseModel,
+    gate: Ask,
+    earlier: Sequence[Prepared],
 ) -> None:
-    """People are to decide: within the limits, where they see it, until the deadline. Raises RefusedError."""
+    """People are to decide: within the limits, where they see it, until the deadline.
+
+    Raises RefusedError.
+    """
     call = prepared.call
     _limits(core, run, sum(each.call.status is CallStatus.PENDING for each in earlier))
     prepared.place = find_place(core, run, gate)
@@ -143,16 +179,24 @@ def _ask(
 
 
 def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
-    """The model's argument text as validated arguments and the reason it gives; raises RefusedError."""
+    """The model's argument text as validated arguments and the reason it gives.
+
+    Raises RefusedError.
+    """
     try:
         found = parse_object(text)
         reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.takes_reason else ""
         args = load_arguments(tool, json.dumps(found))
         dump_arguments(args)
     except OddValueError as error:
-        raise RefusedError(f"INVALID ARGUMENTS: {error}.", "its arguments were not valid") from error
+        raise RefusedError(
+            f"INVALID ARGUMENTS: {error}.", "its arguments were not valid"
+        ) from error
     except ValidationError as error:
-        lines = [f"- {'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors()[:20]]
+        lines = [
+            f"- {'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
+            for e in error.errors()[:20]
+        ]
         message = "INVALID ARGUMENTS, nobody was asked:\n" + "\n".join(lines)
         raise RefusedError(message, "its arguments were not valid") from error
     return args, reason
@@ -219,6 +263,6 @@ def preview(tool: Tool[Any], args: BaseModel) -> Preview:
         made = make(args)
         seen = made if isinstance(made, Preview) else Preview(str(made))
         return Preview(str(seen.text)[:2000], str(seen.expects)[:2000])
-    except Exception as error:  # noqa: BLE001 - a preview is the tool author's code; without it the card still works
+    except Exception as error:
         log.warning("preview of %s failed: %s", tool.name, error)
         return Preview(f"(no preview: {str(error)[:200] or type(error).__name__})")

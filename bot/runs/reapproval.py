@@ -1,6 +1,8 @@
-"""A call that was approved is asked again as a new revision, because what people were shown no longer holds.
+"""A call that was approved is asked again as a new revision, because what people were shown no
+longer holds.
 
-Two reasons: policy has become stricter, or the tool found that it would do something else and did nothing.
+Two reasons: policy has become stricter, or the tool found that it would do something else and did
+nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ class Again:
 
 
 def stricter(call: Call, gate: Ask) -> Again:
-    """Policy asks something else than the gate that was met; what would happen is as it was shown."""
+    """Policy asks something else than the gate that was met.
+
+    What would happen is as it was shown.
+    """
     shown = load_gate(call.gate)
     if isinstance(shown, Ask):
         gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
@@ -49,8 +54,12 @@ def no_longer_remembered(call: Call, gate: Ask) -> Again:
     return Again(gate, Preview(call.preview, call.expects), why, "policy")
 
 
-def changed(core: Core, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str) -> Again | Refused:
-    """The tool did nothing, for `why`: asked again with a new preview, where people were asked in the first place."""
+def changed(
+    core: Core, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str
+) -> Again | Refused:
+    """The tool did nothing, for `why`: asked again with a new preview, where people were asked in
+    the first place.
+    """
     shown, now = load_gate(call.gate), gate_of(core, run, tool, args, call=call)
     if isinstance(now, Deny):
         return Refused(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
@@ -63,19 +72,37 @@ def changed(core: Core, run: Run, tool: Tool[Any], args: BaseModel, call: Call, 
 
 
 def ask(core: Core, tx: Connection, run: Run, call: Call, again: Again) -> bool:
-    """Back to PENDING, off its card; the worker puts it on a new one. False when the call has moved meanwhile."""
+    """Back to PENDING, off its card; the worker puts it on a new one.
+
+    False when the call has moved meanwhile.
+    """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:
         return False
     now, gate, seen = core.clock.now(), dump_gate(again.gate), again.seen
     tool = core.tools.tools[call.tool]
     digest = fingerprint(
-        core, run, tool, current.arguments, gate=gate, revision=call.revision + 1, expects=seen.expects
+        core,
+        run,
+        tool,
+        current.arguments,
+        gate=gate,
+        revision=call.revision + 1,
+        expects=seen.expects,
     )
     if not decisions.ask_again(
-        tx, call, at=now, actor=again.actor, why=again.why, deadline=now + timedelta(seconds=again.gate.deadline),
-        digest=digest, gate=gate, preview=seen.text, expects=seen.expects, next_at=next_moment(again.gate, now),
-    ):  # fmt: skip
+        tx,
+        call,
+        at=now,
+        actor=again.actor,
+        why=again.why,
+        deadline=now + timedelta(seconds=again.gate.deadline),
+        digest=digest,
+        gate=gate,
+        preview=seen.text,
+        expects=seen.expects,
+        next_at=next_moment(again.gate, now),
+    ):
         return False
     withdraw(tx, call.plan_id, {call.id})
     return True

@@ -1,4 +1,5 @@
-"""What a tool's rows look like to people: a short table in the run's thread, and a file when that does not hold all.
+"""What a tool's rows look like to people: a short table in the run's thread, and a file when that
+does not hold all.
 
 Puts messages into the outbox; draws and sends nothing.
 """
@@ -15,14 +16,27 @@ ROWS, COLUMNS, CELL = 20, 10, 80  # how much the table shows; CELL in characters
 
 
 def put_table(tx: Connection, run: Run, call: Call, found: Table) -> None:
-    """Show the rows `call` found in its thread; nothing where there are none, the call's result says so."""
+    """Show the rows `call` found in its thread.
+
+    Nothing where there are none, the call's result says so.
+    """
     if not found.rows:
         return
     cells = [[tables.cell(value) for value in row] for row in found.rows]
     shown = [row[:COLUMNS] for row in cells[:ROWS]]
-    whole = len(cells) <= ROWS and len(found.columns) <= COLUMNS and all(len(c) <= CELL for row in cells for c in row)
-    name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"  # nobody else's: it is how a lost answer is found
-    body = {"title": found.title, "columns": found.columns[:COLUMNS], "rows": shown, "total": len(cells)}
+    whole = (
+        len(cells) <= ROWS
+        and len(found.columns) <= COLUMNS
+        and all(len(c) <= CELL for row in cells for c in row)
+    )
+    # nobody else's: it is how a lost answer is found
+    name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"
+    body = {
+        "title": found.title,
+        "columns": found.columns[:COLUMNS],
+        "rows": shown,
+        "total": len(cells),
+    }
     body |= {"width": len(found.columns), "more": found.more, "file": "" if whole else name}
     outbox.thread(tx, run, f"table:{call.id}:{call.revision}", body, kind="table")
     if not whole:

@@ -1,4 +1,7 @@
-"""Small steps of a model turn: tools as the model is given them, a transcript that is always valid. Pure but `tell`."""
+"""Small steps of a model turn: tools as the model is given them, a transcript that is always valid.
+
+Pure but `tell`.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +22,34 @@ def tell(tx: Connection, run: Run, prepared: Prepared) -> None:
 
 
 def rename(plan: Plan, proposed: list[Proposed], prepared: list[Prepared]) -> None:
-    """Where the provider's call id could not be used, the stored item carries ours: each call has one output."""
+    """Where the provider's call id could not be used, the stored item carries ours: each call has
+    one output.
+    """
     for each, ours in zip(proposed, prepared, strict=True):
         plan.items[each.index]["call_id"] = ours.call.provider_id
 
 
 def function(tool: Any) -> dict[str, Any]:
     return {
-        "type": "function", "name": tool.name, "description": tool.description,
-        "parameters": tool.schema(), "strict": False,
-    }  # fmt: skip
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema(),
+        "strict": False,
+    }
 
 
 def complete(transcript: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give a call whose tool is still running (its run was cancelled) an output, so that the transcript is valid."""
+    """Give a call whose tool is still running (its run was cancelled) an output, so that the
+    transcript is valid.
+    """
     told = {item["call_id"] for item in transcript if item.get("type") == "function_call_output"}
     result = []
     for item in transcript:
         result.append(item)
         if item.get("type") == "function_call" and item["call_id"] not in told:
             text = "UNKNOWN: the request was cancelled while this was running; it may still finish."
-            result.append({"type": "function_call_output", "call_id": item["call_id"], "output": text})
+            result.append(
+                {"type": "function_call_output", "call_id": item["call_id"], "output": text}
+            )
     return result

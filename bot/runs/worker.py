@@ -1,8 +1,10 @@
-"""advance(run): one run, one step at a time, from what is written. Holds no truth of its own between steps.
+"""advance(run): one run, one step at a time, from what is written. Holds no truth of its own
+between steps.
 
-A step is a model turn, the execution of one call, or the decision to wait. Every write checks the fence of the claim,
-so a worker that stalled past its lease changes nothing any more. Claims and model turns do not wait for the disk: after
-a power failure they are simply taken again, and the outbox tells nobody of them before they are on it.
+A step is a model turn, the execution of one call, or the decision to wait. Every write checks the
+fence of the claim, so a worker that stalled past its lease changes nothing any more. Claims and
+model turns do not wait for the disk: after a power failure they are simply taken again, and the
+outbox tells nobody of them before they are on it.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class Worker:
         run: Run | None = None
         try:
             with core.store.write(durable=False) as tx:
-                run = runs.claim(tx, run_id, now=now, lease_until=now + timedelta(seconds=core.settings.lease))
+                run = runs.claim(
+                    tx, run_id, now=now, lease_until=now + timedelta(seconds=core.settings.lease)
+                )
                 # A stream left open by a crash is closed before anything else is said.
                 closed = run is not None and outbox.close_streams(tx, run_id)
             if run is None:
@@ -93,7 +97,9 @@ class Worker:
             if call.status is C.RUNNING:
                 self._executor.recover(run, call)
                 return True
-        if at_once := next((c for c in found if c.status is C.APPROVED and c.does == Effect.READ), None):
+        if at_once := next(
+            (c for c in found if c.status is C.APPROVED and c.does == Effect.READ), None
+        ):
             self._presence.working(run)
             self._executor.execute(run, at_once.id)
             return True
@@ -119,12 +125,21 @@ class Worker:
         with self._core.store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             moves.call(
-                tx, call, C.CANCELLED, at=self._core.clock.now(), actor="worker", output=output,
-                note="an earlier step failed", data={"because": broken.id},
-            )  # fmt: skip
+                tx,
+                call,
+                C.CANCELLED,
+                at=self._core.clock.now(),
+                actor="worker",
+                output=output,
+                note="an earlier step failed",
+                data={"because": broken.id},
+            )
 
     def _wait(self, run: Run, plan: PlanRow) -> bool:
-        """RUNNING -> WAITING, unless the last decision came in meanwhile; calls that no card shows get one."""
+        """RUNNING -> WAITING, unless the last decision came in meanwhile.
+
+        Calls that no card shows get one.
+        """
         self._show_missing(run, plan)
         now = self._core.clock.now()
         with self._core.store.write() as tx:
@@ -143,10 +158,14 @@ class Worker:
         self._presence.waiting(run)
 
     def _show_missing(self, run: Run, plan: PlanRow) -> None:
-        """A call that policy had allowed has no card yet: now it asks, or nobody knows how the call ended."""
+        """A call that policy had allowed has no card yet: now it asks, or nobody knows how the call
+        ended.
+        """
         with self._core.store.read() as tx:
             on_cards = {c for card in outbox.cards(tx, plan.id) for c in outbox.body(card)["calls"]}
-            missing = [c for c in calls.of_plan(tx, plan.id) if calls.waits(c) and c.id not in on_cards]
+            missing = [
+                c for c in calls.of_plan(tx, plan.id) if calls.waits(c) and c.id not in on_cards
+            ]
         for call in missing:
             gate = load_gate(call.gate)
             if call.status is C.UNKNOWN:
@@ -159,13 +178,23 @@ class Worker:
             except RefusedError as error:
                 with self._core.store.write() as tx:
                     at = self._core.clock.now()
-                    moves.call(tx, call, C.INVALIDATED, at=at, actor="policy", output=error.output, note=error.note)
+                    moves.call(
+                        tx,
+                        call,
+                        C.INVALIDATED,
+                        at=at,
+                        actor="policy",
+                        output=error.output,
+                        note=error.note,
+                    )
                 continue
             with self._core.store.write() as tx:
                 put_cards(tx, run, plan.id, [Asked(call, gate, place)])
 
     def _turn(self, run: Run) -> bool:
-        """One model turn: take in what was said meanwhile, ask the model, store what it answers or proposes."""
+        """One model turn: take in what was said meanwhile, ask the model, store what it answers or
+        proposes.
+        """
         core = self._core
         self._presence.working(run)
         self._thread.take_in(run)
@@ -192,7 +221,8 @@ class Worker:
         now = self._core.clock.now()
         with self._core.store.write(durable=False) as tx:
             held = self._count(tx, run, reply)
-            more = bool(inbox.held(tx, run.id))  # said while the model was answering: go on with that
+            # said while the model was answering: go on with that
+            more = bool(inbox.held(tx, run.id))
             text = reply.text.strip() or ("" if more else "Done.")
             answer.finish(tx, text, last=not more)
             if not more and not moves.run(tx, held, R.COMPLETED, at=now, fence=run.fence):
@@ -209,7 +239,9 @@ class Worker:
         row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = prepare(core, run, row.id, plan.calls, taken)
         transcript.rename(plan, plan.calls, prepared)
-        asked = [Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place]
+        asked = [
+            Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place
+        ]
         at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
         waits = bool(asked) and not at_once  # then it is suspended in the same transaction
         with core.store.write(durable=False) as tx:
@@ -232,23 +264,32 @@ class Worker:
             core.post()
         return not waits
 
-    def _count(self, tx: Connection, run: Run, result: Reply | Plan, *, calls: int = 0, cards: bool = False) -> Run:
-        """Store the turn's items and count it, if this worker still holds the run and it still goes on."""
+    def _count(
+        self, tx: Connection, run: Run, result: Reply | Plan, *, calls: int = 0, cards: bool = False
+    ) -> Run:
+        """Store the turn's items and count it, if this worker still holds the run and it still goes
+        on.
+        """
         held = runs.held_by(tx, run.id, run.fence)
         if held.status is not R.RUNNING:
             raise moves.FencedError(run.id)
         held.turns += 1
         runs.count(
-            tx, held, turns=held.turns, tokens=held.tokens + result.tokens,
-            calls=held.calls + calls, cards=held.cards + cards,
-        )  # fmt: skip
+            tx,
+            held,
+            turns=held.turns,
+            tokens=held.tokens + result.tokens,
+            calls=held.calls + calls,
+            cards=held.cards + cards,
+        )
         for item in result.items:
             runs.append(tx, held, item, at=self._core.clock.now())
         return held
 
     def _fail(self, run: Run | None, why: str) -> None:
         """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""
-        if run is None or self._core.stopping.is_set():  # a connection that we cut ourselves is no failure
+        # a connection that we cut ourselves is no failure
+        if run is None or self._core.stopping.is_set():
             return
         now = self._core.clock.now()
         with self._core.store.write() as tx:
@@ -258,6 +299,9 @@ class Worker:
             moves.run(tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why)
             text = sentences.gave_up(why)
             outbox.notice(
-                tx, run, f"failed:{run.id}:{run.fence}", {"text": text, "blocks": answers.retry_blocks(text, run.id)}
+                tx,
+                run,
+                f"failed:{run.id}:{run.fence}",
+                {"text": text, "blocks": answers.retry_blocks(text, run.id)},
             )
         self._presence.done(run)

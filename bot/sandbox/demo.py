@@ -1,7 +1,8 @@
-"""The demo: a local Slack with its page, a local planner, the demo shop, and the real bot, in one process.
+"""The demo: a local Slack with its page, a local planner, the demo shop, and the real bot, in one
+process.
 
-Every start begins anew, as the local Slack does; the last demo's database stays for a look. Nothing leaves the machine
-unless OPENAI_API_KEY is set: then the real model plans.
+Every start begins anew, as the local Slack does; the last demo's database stays for a look. Nothing
+leaves the machine unless OPENAI_API_KEY is set: then the real model plans.
 """
 
 from __future__ import annotations
@@ -27,15 +28,20 @@ POLICY = Path(__file__).with_name("demo_policy.toml")
 STATE = ("countersign.db*", "shop.db*", "demo.log")
 
 
-def run(folder: Path, port: int | None, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Run until Ctrl-C, whose KeyboardInterrupt it passes on. What earlier demos left in `folder` is forgotten.
+def run(
+    folder: Path, port: int | None, environ: Mapping[str, str], say: Callable[[str], None]
+) -> None:
+    """Run until Ctrl-C, whose KeyboardInterrupt it passes on. What earlier demos left in `folder`
+    is forgotten.
 
-    Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this folder, SettingsError
-    where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
+    Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this
+    folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
     folder.mkdir(parents=True, exist_ok=True)
     empty(folder)
-    logging.basicConfig(filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.basicConfig(
+        filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
+    )
     Shop(folder / "shop.db").create()
     clock = ShiftedClock()
     with ExitStack() as stack:
@@ -48,13 +54,20 @@ def run(folder: Path, port: int | None, environ: Mapping[str, str], say: Callabl
         app.start()
         mind = "the offline stand-in plans" if planner else f"{settings.openai_model} plans"
         say(f"Countersign demo: {sandbox.url}")
-        say(f"As Ben, ask in #support: @countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})")
+        say(
+            f"As Ben, ask in #support: @countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})"
+        )
         say("As Ana, decide the card that appears. Ctrl-C ends the demo.")
         app.wait()
 
 
-def demo_settings(folder: Path, sandbox: Sandbox, planner: Planner | None, environ: Mapping[str, str]) -> Settings:
-    """Settings for the local Slack and its planner; with none, for the real model that `environ` names."""
+def demo_settings(
+    folder: Path, sandbox: Sandbox, planner: Planner | None, environ: Mapping[str, str]
+) -> Settings:
+    """Settings for the local Slack and its planner.
+
+    With none, for the real model that `environ` names.
+    """
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
         "SLACK_APP_TOKEN": sandbox.app_token,
@@ -71,7 +84,10 @@ def demo_settings(folder: Path, sandbox: Sandbox, planner: Planner | None, envir
 
 
 def empty(folder: Path) -> None:
-    """Remove what demos leave in `folder`, and nothing else. Raises AlreadyRunningError while one runs there."""
+    """Remove what demos leave in `folder`, and nothing else.
+
+    Raises AlreadyRunningError while one runs there.
+    """
     with closing(lock(folder / "countersign.db")):
         for path in (path for pattern in STATE for path in folder.glob(pattern)):
             if path.suffix != ".lock":

@@ -1,6 +1,8 @@
-"""What the demo tells a first-time visitor: what to ask for, and who could decide the card that waits.
+"""What the demo tells a first-time visitor: what to ask for, and who could decide the card that
+waits.
 
-It reads the messages of Countersign's cards and nothing else of the bot; a sandbox alone is given no guide.
+It reads the messages of Countersign's cards and nothing else of the bot; a sandbox alone is given
+no guide.
 """
 
 from __future__ import annotations
@@ -33,13 +35,20 @@ def first_steps(world: World) -> Json:
 
 
 def _cards(world: World) -> list[Message]:
-    stored = [m for channel in world.messages.values() for m in channel.values() if m.app_id == world.app.id]
+    stored = [
+        m
+        for channel in world.messages.values()
+        for m in channel.values()
+        if m.app_id == world.app.id
+    ]
     return sorted((m for m in stored if not m.only_for and _waits(m)), key=lambda m: m.ts)
 
 
 def _waits(message: Message) -> bool:
     actions = [block for block in message.body.get("blocks", []) if block["type"] == "actions"]
-    return any(element.get("action_id") in DECIDING for block in actions for element in block["elements"])
+    return any(
+        element.get("action_id") in DECIDING for block in actions for element in block["elements"]
+    )
 
 
 def _waiting(world: World, message: Message) -> Json:
@@ -60,7 +69,9 @@ def _words(blocks: list[Json]) -> str:
 
 
 def _named(world: World, text: str) -> list[str]:
-    """The people whom mentions of users, groups and channels in `text` stand for, each once, in that order."""
+    """The people whom mentions of users, groups and channels in `text` stand for, each once, in
+    that order.
+    """
     found: list[str] = []
     for kind, name in re.findall(r"<(@|!subteam\^|#)(\w+)", text):
         if kind == "@":
@@ -69,4 +80,8 @@ def _named(world: World, text: str) -> list[str]:
             found += world.channels[name].members
         else:
             found += next((group.users for group in world.groups.values() if group.id == name), [])
-    return [user for user in dict.fromkeys(found) if user in world.by_id and not world.by_id[user].deleted]
+    return [
+        user
+        for user in dict.fromkeys(found)
+        if user in world.by_id and not world.by_id[user].deleted
+    ]

@@ -21,4 +21,6 @@ def free_port(wanted: int | None) -> int:
             with suppress(OSError, OverflowError):
                 probe.bind(("127.0.0.1", port))
                 return port
-    raise PortTakenError(f"port {PORT if wanted is None else wanted} is taken; choose another with --port")
+    raise PortTakenError(
+        f"port {PORT if wanted is None else wanted} is taken; choose another with --port"
+    )

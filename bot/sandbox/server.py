@@ -38,8 +38,9 @@ T = TypeVar("T")
 
 
 class Sandbox(Admin):
-    """A workspace with one app installed (`install` adds others); start it, hand `api_url` and the tokens to the app,
-    and act as people."""
+    """A workspace with one app installed (`install` adds others); start it, hand `api_url` and the
+    tokens to the app, and act as people.
+    """
 
     def __init__(
         self,
@@ -50,7 +51,9 @@ class Sandbox(Admin):
         guide: Callable[[World], Json] | None = None,
     ) -> None:
         self.clock = clock or ShiftedClock()
-        world = World(load_manifest() if manifest is None else manifest, self.clock, seed or default_seed())
+        world = World(
+            load_manifest() if manifest is None else manifest, self.clock, seed or default_seed()
+        )
         super().__init__(world)
         world.guide = guide
         self.team_id = TEAM
@@ -78,7 +81,7 @@ class Sandbox(Admin):
             asyncio.set_event_loop(self._loop)
             try:
                 runner = self._loop.run_until_complete(self._serve())
-            except BaseException as error:  # noqa: BLE001  it is raised again on the caller's thread
+            except BaseException as error:
                 failed.append(error)
                 ready.set()
                 return
@@ -134,12 +137,18 @@ class Sandbox(Admin):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
     def install(self, manifest: Json, channels: Iterable[str] = ()) -> App:
-        """Install one more app, its bot in these channels (names or ids); a request URL of it is verified."""
+        """Install one more app, its bot in these channels (names or ids).
+
+        A request URL of it is verified.
+        """
         app = super().install(manifest, channels)
         self._transports.installed(app)
         return app
@@ -161,7 +170,11 @@ class Sandbox(Admin):
             due = scheduled.post_due(self.world)
         if self._timer:
             self._timer.cancel()
-        self._timer = None if due is None else self._loop.call_later(max(0.0, due - self.world.now()), self._post_due)
+        self._timer = (
+            None
+            if due is None
+            else self._loop.call_later(max(0.0, due - self.world.now()), self._post_due)
+        )
 
     # looking
 
@@ -202,9 +215,11 @@ class Sandbox(Admin):
         return Actor(self.world, name)
 
     def wait(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
-        """The first truthy value of `predicate`, which is asked again on every change; TimeoutError with a dump else.
+        """The first truthy value of `predicate`, which is asked again on every change; TimeoutError
+        with a dump else.
 
-        A predicate may also look at things outside the sandbox: it is asked again four times a second at least.
+        A predicate may also look at things outside the sandbox: it is asked again four times a
+        second at least.
         """
         end = time.monotonic() + timeout
         while True:
@@ -214,7 +229,9 @@ class Sandbox(Admin):
                 return value
             left = end - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"not within {timeout} s; the sandbox has\n  {self.world.dump()}")
+                raise TimeoutError(
+                    f"not within {timeout} s; the sandbox has\n  {self.world.dump()}"
+                )
             with self.world.condition:
                 if self.world.seq == seq:
                     self.world.condition.wait(min(left, 0.25))

@@ -1,4 +1,7 @@
-"""The local Slack alone, for any app: `countersign sandbox`. It prints where everything is and waits for Ctrl-C."""
+"""The local Slack alone, for any app: `countersign sandbox`.
+
+It prints where everything is and waits for Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,18 @@ def run(
     say: Callable[[str], object],
     warn: Callable[[str], object],
 ) -> None:
-    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on; port 0 takes any, None the first free from 8765.
+    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on; port 0 takes any, None the first
+    free from 8765.
 
-    Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose bots come into
-    every public channel; with neither there is one app that may do everything.
+    Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose
+    bots come into every public channel; with neither there is one app that may do everything.
     """
     workspace, apps = read_seed(seed) if seed else (default_seed(), [])
-    public = [channel.name for channel in workspace.channels if channel.kind == "channel" and not channel.is_archived]
+    public = [
+        channel.name
+        for channel in workspace.channels
+        if channel.kind == "channel" and not channel.is_archived
+    ]
     apps += [SeedApp(read_manifest(path), public) for path in manifests]
     apps = apps or [SeedApp(load_manifest(Path("no manifest")), public)]
     for seeded in apps:
@@ -63,7 +71,8 @@ def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:
 def environment(sandbox: Sandbox, app: App) -> list[str]:
     """What an app's environment has to hold, as lines that a shell or a .env file takes."""
     way = "signed HTTP" if app.over_http else "Socket Mode"
-    mark = "" if app.redirect_urls and app.over_http else "# "  # Bolt forgets the bot token where it finds a client id
+    # Bolt forgets the bot token where it finds a client id
+    mark = "" if app.redirect_urls and app.over_http else "# "
     return [
         f"# {app.name} ({app.id}), {way}",
         f"SLACK_API_URL={sandbox.api_url}",

@@ -1,9 +1,11 @@
-"""The slash command `/approvals`: questions about approvals, answered to whoever asks and to nobody else.
+"""The slash command `/approvals`: questions about approvals, answered to whoever asks and to nobody
+else.
 
-It reads, but for `revoke`, which is one transaction of its own; so nothing is stored in the inbox: an answer that is
-lost can be asked for again, and no run hangs on it. It is acknowledged first; people are looked up after that, on
-threads of its own, so that a slow Slack holds up no other acknowledgement. The answer goes to the response_url, which
-also reaches channels that the bot is not in.
+It reads, but for `revoke`, which is one transaction of its own; so nothing is stored in the inbox:
+an answer that is lost can be asked for again, and no run hangs on it. It is acknowledged first;
+people are looked up after that, on threads of its own, so that a slow Slack holds up no other
+acknowledgement. The answer goes to the response_url, which also reaches channels that the bot is
+not in.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Question:
 
     usage: str  # behind the command
     says: str
-    answer: Callable[[Core, Asked], str]  # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
+    # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
+    answer: Callable[[Core, Asked], str]
 
 
 class SlackWords:
@@ -87,9 +90,13 @@ def _explain(core: Core, asked: Asked) -> str:
     tool, args = typed_call(core.tools, asked.words)
     now = core.clock.now()
     run = Run(
-        team=core.identity.team, channel=asked.channel, thread_ts="", requester=asked.person, created_at=now,
+        team=core.identity.team,
+        channel=asked.channel,
+        thread_ts="",
+        requester=asked.person,
+        created_at=now,
         updated_at=now,
-    )  # fmt: skip
+    )
     return "\n".join(explain(core, SlackWords(core), run, tool, args))
 
 
@@ -110,10 +117,16 @@ def _revoke(core: Core, asked: Asked) -> str:
 
 QUESTIONS: dict[str, Question] = {
     "explain": Question(
-        "explain <tool> key=value …", "what would become of this call if you asked for it here, and why", _explain
+        "explain <tool> key=value …",
+        "what would become of this call if you asked for it here, and why",
+        _explain,
     ),
-    "grants": Question("grants", "what is remembered for you, and what you had remembered", _grants),
-    "revoke": Question("revoke <id>", "end a remembered approval: the next such call is asked again", _revoke),
+    "grants": Question(
+        "grants", "what is remembered for you, and what you had remembered", _grants
+    ),
+    "revoke": Question(
+        "revoke <id>", "end a remembered approval: the next such call is asked again", _revoke
+    ),
     "help": Question("help", "this list", _help),
 }
 
@@ -131,20 +144,26 @@ class Commands:
         """Answer nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _asked(self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]) -> None:
+    def _asked(
+        self, ack: Callable[[], None], body: dict[str, Any], respond: Callable[..., Any]
+    ) -> None:
         ack()
         self._pool.submit(self._respond, body, respond)
 
     def _respond(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         try:
-            text = self._answer(str(body["user_id"]), str(body["channel_id"]), str(body.get("text") or ""))
+            text = self._answer(
+                str(body["user_id"]), str(body["channel_id"]), str(body.get("text") or "")
+            )
         except Exception:
             log.exception("a question could not be answered")
             text = sentences.could_not(False)
         try:
             text = _short(text)
-            respond(text=sentences.plainly(text), blocks=notice_blocks(text), response_type="ephemeral")
-        except Exception as error:  # noqa: BLE001 - whatever went wrong on the way, the person can ask again
+            respond(
+                text=sentences.plainly(text), blocks=notice_blocks(text), response_type="ephemeral"
+            )
+        except Exception as error:
             log.warning("an answer to %s could not be given: %s", COMMAND, type(error).__name__)
 
     def _answer(self, person: str, channel: str, text: str) -> str:
@@ -168,7 +187,11 @@ def _short(text: str) -> str:
     while kept < len(lines) and sum(len(each) + 1 for each in lines[: kept + 1]) <= MOST:
         kept += 1
     more = len(lines) - kept
-    return "\n".join([*lines[:kept], f"… and {more} more lines: ask on the command line"]) if more else text
+    return (
+        "\n".join([*lines[:kept], f"… and {more} more lines: ask on the command line"])
+        if more
+        else text
+    )
 
 
 def _split(text: str) -> list[str]:

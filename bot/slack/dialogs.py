@@ -1,4 +1,7 @@
-"""Opens dialogs from rows and checks what was submitted. Decides nothing: a good submission is stored for the loop."""
+"""Opens dialogs from rows and checks what was submitted.
+
+Decides nothing: a good submission is stored for the loop.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class Dialogs:
             if view is not None:
                 client.views_open(trigger_id=body["trigger_id"], view=view)
                 return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the person is told and may click again
+        except Exception as error:
             log.warning("dialog %s for %s: %s", action["action_id"], person, error)
             why = sentences.trigger_expired()
         channel = (body.get("channel") or {}).get("id") or person
@@ -56,7 +59,9 @@ class Dialogs:
             outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=why)
         self._core.post()
 
-    def _view(self, name: str, value: str, body: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    def _view(
+        self, name: str, value: str, body: dict[str, Any]
+    ) -> tuple[dict[str, Any] | None, str]:
         target, _, number = value.partition(":")
         if name == "reject_all":
             return self._reject_all(value)
@@ -73,10 +78,21 @@ class Dialogs:
                 view = review_modal(drawn)
             elif name == "reject":
                 title = effect_of(self._core, tx, shown.call)
-                view = reject_modal(f"call:{value}", count=1, title=title, needs_words=words_for(shown.call, "reject"))
+                view = reject_modal(
+                    f"call:{value}",
+                    count=1,
+                    title=title,
+                    needs_words=words_for(shown.call, "reject"),
+                )
             elif name == "send_back":
-                pending = [c for c in calls.of_plan(tx, shown.call.plan_id) if c.status is CallStatus.PENDING]
-                view = send_back_modal(value, title="\n".join(effect_of(self._core, tx, call) for call in pending))
+                pending = [
+                    c
+                    for c in calls.of_plan(tx, shown.call.plan_id)
+                    if c.status is CallStatus.PENDING
+                ]
+                view = send_back_modal(
+                    value, title="\n".join(effect_of(self._core, tx, call) for call in pending)
+                )
             else:
                 gate = load_gate(shown.call.gate)
                 tool = self._core.tools.get(shown.call.tool)
@@ -85,7 +101,13 @@ class Dialogs:
                 both = isinstance(gate, Ask) and gate.editor_counts
                 arguments = readable_arguments(tool, shown.revision.arguments)
                 tool = as_editable(tool, gate)
-                view = edit_modal(tool, arguments, call_id=target, revision=shown.call.revision, save_and_approve=both)
+                view = edit_modal(
+                    tool,
+                    arguments,
+                    call_id=target,
+                    revision=shown.call.revision,
+                    save_and_approve=both,
+                )
         return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
 
     def _reject_all(self, value: str) -> tuple[dict[str, Any] | None, str]:
@@ -109,7 +131,11 @@ class Dialogs:
                 return reason
             kind, _, rest = about["target"].partition(":")
             target, _, number = rest.partition(":")
-            return {} if kind == "plan" else self._open_for("reject", target, int(number), person, "reason")
+            return (
+                {}
+                if kind == "plan"
+                else self._open_for("reject", target, int(number), person, "reason")
+            )
         if view["callback_id"] == "send_back":
             target, _, number = about["target"].partition(":")
             return self._open_for("send_back", target, int(number), person, "words")
@@ -122,7 +148,9 @@ class Dialogs:
     def _check_edit(
         self, view: dict[str, Any], about: dict[str, Any], state: dict[str, Any], person: str
     ) -> dict[str, str]:
-        first = next((block["block_id"] for block in view["blocks"] if block["type"] == "input"), "")
+        first = next(
+            (block["block_id"] for block in view["blocks"] if block["type"] == "input"), ""
+        )
         if errors := self._open_for("edit", about["call"], about["revision"], person, first):
             return errors
         with self._core.store.read() as tx:
@@ -138,11 +166,15 @@ class Dialogs:
             return {first: edit[:150]}
         return self._may_also_approve(shown, run, person, parsed.approve, parsed.changed)
 
-    def _may_also_approve(self, shown: Shown, run: Run, person: str, approve: bool, changed: bool) -> dict[str, str]:
+    def _may_also_approve(
+        self, shown: Shown, run: Run, person: str, approve: bool, changed: bool
+    ) -> dict[str, str]:
         if not approve:
             return {}
         now = self._core.clock.now()
-        verdict = self._judge.judge("approve", shown.call, run, person, at=now, fresh_editor=changed)
+        verdict = self._judge.judge(
+            "approve", shown.call, run, person, at=now, fresh_editor=changed
+        )
         if isinstance(verdict, Yes):
             return {}
         return {"then": self._plainly(self._judge.refusal(verdict, shown.call, "approve"))}
@@ -151,7 +183,9 @@ class Dialogs:
         """An error at a field is plain text: mentions and dates would show as codes."""
         return sentences.plainly(with_names(self._core.directory, text))[:150]
 
-    def _open_for(self, verb: str, call_id: str, revision: int, person: str, block: str) -> dict[str, str]:
+    def _open_for(
+        self, verb: str, call_id: str, revision: int, person: str, block: str
+    ) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
         now = self._core.clock.now()
         with self._core.store.read() as tx:
@@ -161,9 +195,16 @@ class Dialogs:
             return {block: self._plainly(self._judge.lost(found, person))}
         call: Call = found.call
         verdict = self._judge.judge(verb, call, run, person, at=now)
-        return {block: self._plainly(self._judge.refusal(verdict, call, verb))} if isinstance(verdict, No) else {}
+        return (
+            {block: self._plainly(self._judge.refusal(verdict, call, verb))}
+            if isinstance(verdict, No)
+            else {}
+        )
 
 
 def _with(view: dict[str, Any], **more: str) -> dict[str, Any]:
     """Add to a view's private metadata where its request stands."""
-    return {**view, "private_metadata": json.dumps({**json.loads(view["private_metadata"]), **more})}
+    return {
+        **view,
+        "private_metadata": json.dumps({**json.loads(view["private_metadata"]), **more}),
+    }

@@ -15,12 +15,21 @@ from bot.clock import Clock
 from bot.policy.authority import Group, LookupFailedError, Person
 
 FRESH = timedelta(seconds=60)
-MISSING = {"user_not_found", "users_not_found", "channel_not_found", "no_such_subteam", "user_not_visible"}
+MISSING = {
+    "user_not_found",
+    "users_not_found",
+    "channel_not_found",
+    "no_such_subteam",
+    "user_not_visible",
+}
 T = TypeVar("T")
 
 
 class SlackDirectory:
-    """`bot.policy.authority.Directory` over the Web API. Thread-safe; failures are never remembered."""
+    """`bot.policy.authority.Directory` over the Web API.
+
+    Thread-safe; failures are never remembered.
+    """
 
     def __init__(self, client: WebClient, clock: Clock) -> None:
         """`client` may retry: every call here only reads."""
@@ -50,20 +59,28 @@ class SlackDirectory:
         """Drop what is remembered of that kind and name (all, when empty): something there changed."""
         with self._lock:
             self._epoch += 1
-            for key in [k for k in self._known if (not kind or k[0] == kind) and (not name or k[1] == name)]:
+            for key in [
+                k for k in self._known if (not kind or k[0] == kind) and (not name or k[1] == name)
+            ]:
                 del self._known[key]
 
     def warm(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """Look up many things at once, so that deciding a burst of clicks waits for one look-up, not for fifty."""
+        """Look up many things at once, so that deciding a burst of clicks waits for one look-up,
+        not for fifty.
+        """
         methods: dict[str, Callable[[str], object]] = {
-            "person": self.person, "group": self.group, "members": self.members, "channel": self.channel
-        }  # fmt: skip
+            "person": self.person,
+            "group": self.group,
+            "members": self.members,
+            "channel": self.channel,
+        }
         missing = [(kind, name) for kind, name in set(wanted) if self._fresh((kind, name)) is None]
         if len(missing) < 2:
             return
         with ThreadPoolExecutor(min(8, len(missing))) as pool:
             for future in [pool.submit(methods[kind], name) for kind, name in missing]:
-                future.exception()  # a failure is met again, and reported, where the answer is needed
+                # a failure is met again, and reported, where the answer is needed
+                future.exception()
 
     def _fresh(self, key: tuple[str, str]) -> tuple[datetime, Any] | None:
         with self._lock:
@@ -98,7 +115,11 @@ class SlackDirectory:
             team=found.get("team_id", ""),
             name=found.get("real_name") or profile.get("real_name") or found.get("name") or user,
             is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
-            is_guest=bool(found.get("is_restricted") or found.get("is_ultra_restricted") or found.get("is_stranger")),
+            is_guest=bool(
+                found.get("is_restricted")
+                or found.get("is_ultra_restricted")
+                or found.get("is_stranger")
+            ),
             deleted=bool(found.get("deleted")),
         )
 

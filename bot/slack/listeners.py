@@ -1,7 +1,8 @@
 """Slack's way in: store the delivery, acknowledge, wake the loop; nothing else.
 
-Two exceptions, because Slack demands them: a dialog is opened at once from rows (its trigger lives three seconds), and
-a submitted dialog is checked within its acknowledgement, so that errors stand at their fields.
+Two exceptions, because Slack demands them: a dialog is opened at once from rows (its trigger lives
+three seconds), and a submitted dialog is checked within its acknowledgement, so that errors stand
+at their fields.
 """
 
 from __future__ import annotations
@@ -27,14 +28,27 @@ from storage.models import Delivery
 log = logging.getLogger("countersign.listeners")
 EVENTS: frozenset[str] = frozenset(
     {
-        "agent_session_stopped", "app_home_opened", "app_mention", "app_uninstalled", "member_joined_channel",
-        "member_left_channel", "message.channels", "message.groups", "message.im", "message.mpim",
-        "subteam_members_changed", "subteam_updated", "tokens_revoked", "user_change",
+        "agent_session_stopped",
+        "app_home_opened",
+        "app_mention",
+        "app_uninstalled",
+        "member_joined_channel",
+        "member_left_channel",
+        "message.channels",
+        "message.groups",
+        "message.im",
+        "message.mpim",
+        "subteam_members_changed",
+        "subteam_updated",
+        "tokens_revoked",
+        "user_change",
     }
-)  # fmt: skip
-DIALOGS = ("edit", "reject", "reject_all", "review")  # actions that only open a dialog; what they lead to is stored
+)
+# actions that only open a dialog; what they lead to is stored
+DIALOGS = ("edit", "reject", "reject_all", "review")
 CHOICES = ("review", "send_back")  # of a card's menu, those that open a dialog
-LOOK_UP = 1.5  # seconds a submitted dialog may spend on look-ups before it is answered with an error
+# seconds a submitted dialog may spend on look-ups before it is answered with an error
+LOOK_UP = 1.5
 T = TypeVar("T")
 
 
@@ -60,12 +74,19 @@ class Listeners:
         self._checks.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
-        """What another workspace sends is dropped, what is ours is acknowledged once it is in the database.
+        """What another workspace sends is dropped, what is ours is acknowledged once it is in the
+        database.
 
         It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
         delivery = read(body, self._core.identity.team)
-        team = delivery.team if delivery else body.get("team_id") if "command" in body else self._core.identity.team
+        team = (
+            delivery.team
+            if delivery
+            else body.get("team_id")
+            if "command" in body
+            else self._core.identity.team
+        )
         if team != self._core.identity.team:
             log.warning("dropped a delivery of another workspace")
         elif delivery is None:
@@ -76,7 +97,8 @@ class Listeners:
 
     def _keep(self, delivery: Delivery) -> None:
         with self._core.store.write() as tx:
-            delivery.received_at = self._core.clock.now()  # inside the transaction: times and order then agree
+            # inside the transaction: times and order then agree
+            delivery.received_at = self._core.clock.now()
             fresh = inbox.store(tx, delivery)
         if fresh:
             self._core.wake()
@@ -102,18 +124,27 @@ class Listeners:
         try:
             return check.result(timeout=LOOK_UP)
         except NotInTime:
-            first = next((b["block_id"] for b in body["view"]["blocks"] if b["type"] == "input"), None)
+            first = next(
+                (b["block_id"] for b in body["view"]["blocks"] if b["type"] == "input"), None
+            )
             if first is None:
-                return {}  # no field to say it at: stored, and decided by the loop with its own look-ups
-            return {first: "Slack is slow just now, so this could not be checked. Please try again."}
+                # no field to say it at: stored, and decided by the loop with its own look-ups
+                return {}
+            return {
+                first: "Slack is slow just now, so this could not be checked. Please try again."
+            }
 
     def _error(self, error: Exception, request: BoltRequest) -> None:
-        """Log it and return nothing: Bolt then answers 500, and nothing that was not stored is acknowledged."""
+        """Log it and return nothing: Bolt then answers 500, and nothing that was not stored is
+        acknowledged.
+        """
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
 
 
 def read(body: dict[str, Any], team: str) -> Delivery | None:
-    """A payload as an inbox row; None for what is not stored (dialog openings, submissions before their check)."""
+    """A payload as an inbox row; None for what is not stored (dialog openings, submissions before
+    their check).
+    """
     if body.get("type") == "event_callback":
         return _event(body)
     if body.get("type") == "block_actions" and not opens_dialog(body["actions"][0]):
@@ -124,7 +155,9 @@ def read(body: dict[str, Any], team: str) -> Delivery | None:
 def opens_dialog(action: dict[str, Any]) -> bool:
     """Whether this click only opens a dialog."""
     chosen = str((action.get("selected_option") or {}).get("value", "")).partition(":")[0]
-    return action.get("action_id") in DIALOGS or (action.get("action_id") == "more" and chosen in CHOICES)
+    return action.get("action_id") in DIALOGS or (
+        action.get("action_id") == "more" and chosen in CHOICES
+    )
 
 
 def _event(body: dict[str, Any]) -> Delivery:
@@ -134,7 +167,8 @@ def _event(body: dict[str, Any]) -> Delivery:
     channel, ts = event.get("channel", ""), event.get("ts", "")
     key = f"event:{body['event_id']}"
     if is_message and event.get("subtype") in (None, "file_share", "thread_broadcast") and ts:
-        key = f"msg:{team}:{channel}:{ts}"  # a mention comes twice, as app_mention and as message: one request
+        # a mention comes twice, as app_mention and as message: one request
+        key = f"msg:{team}:{channel}:{ts}"
     return Delivery(
         key=key,
         kind="message" if is_message else "event",
@@ -149,14 +183,24 @@ def _event(body: dict[str, Any]) -> Delivery:
 def _action(body: dict[str, Any], team: str) -> Delivery:
     container, message = body.get("container") or {}, body.get("message") or {}
     action = body["actions"][0]
-    same = [team, body["user"]["id"], container, action.get("action_ts"), action["action_id"], value_of(action)]
+    same = [
+        team,
+        body["user"]["id"],
+        container,
+        action.get("action_ts"),
+        action["action_id"],
+        value_of(action),
+    ]
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind="action",
         team=(body.get("team") or {}).get("id") or body["user"].get("team_id", ""),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
-        thread_ts=message.get("thread_ts") or container.get("thread_ts") or container.get("message_ts") or "",
+        thread_ts=message.get("thread_ts")
+        or container.get("thread_ts")
+        or container.get("message_ts")
+        or "",
         body=json.dumps(body),
     )
 

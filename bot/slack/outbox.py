@@ -1,8 +1,9 @@
-"""Sends what the outbox holds: posts once, draws again until it tells the truth, and finds what an answer was lost for.
+"""Sends what the outbox holds: posts once, draws again until it tells the truth, and finds what an
+answer was lost for.
 
 Its client never retries by itself: a post repeated on a dropped connection would be a second card.
 
-    pending ─► sending (own commit) ─► sent(ts);   sending found later: looked up by its key, else sent again
+pending ─► sending (own commit) ─► sent(ts);   sending found later: looked up by its key, else sent again
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class Outbox:
     """One per process. `flush` may be called from one thread at a time; `run` is that thread."""
 
     def __init__(self, core: Core, client: WebClient, lanes: int = 4) -> None:
-        """`client` must have no retry handlers. Channels are served side by side by `lanes` threads."""
+        """`client` must have no retry handlers.
+
+        Channels are served side by side by `lanes` threads.
+        """
         self._core = core
         self._client = client
         self._posting = Posting(core, client)
@@ -55,7 +59,10 @@ class Outbox:
         self._wake.set()
 
     def is_idle(self) -> bool:
-        """Whether no wake is outstanding and nothing is being sent; postponed messages may remain."""
+        """Whether no wake is outstanding and nothing is being sent.
+
+        Postponed messages may remain.
+        """
         with self._lock:
             return not (self._looking or self._taken or self._wake.is_set())
 
@@ -67,7 +74,8 @@ class Outbox:
     def run(self) -> None:
         """The thread's body: hand out whatever is due, wait, again."""
         while not self._stopping.is_set():
-            self._looking = True  # before the wake is cleared, so that there is no moment that only looks idle
+            # before the wake is cleared, so that there is no moment that only looks idle
+            self._looking = True
             self._wake.clear()
             try:
                 wait = self._hand_out()
@@ -80,7 +88,10 @@ class Outbox:
         self._lanes.shutdown(wait=True)
 
     def _hand_out(self) -> float:
-        """Give each channel that has something due a lane, unless it has one; the seconds until there may be more."""
+        """Give each channel that has something due a lane, unless it has one.
+
+        The seconds until there may be more.
+        """
         with self._core.store.read() as tx:
             due, later = outbox.channels_due(tx, self._core.clock.now()), outbox.next_due(tx)
         for channel in due:
@@ -89,11 +100,16 @@ class Outbox:
                     continue
                 self._taken.add(channel)
             self._lanes.submit(self._serve, channel)
-        return min(30.0, max(0.05, (later - self._core.clock.now()).total_seconds())) if later else 30.0
+        return (
+            min(30.0, max(0.05, (later - self._core.clock.now()).total_seconds()))
+            if later
+            else 30.0
+        )
 
     def _serve(self, channel: str) -> None:
         try:
-            with self._core.store.read() as tx:  # only now: what was due before this lane was ours may be sent already
+            # only now: what was due before this lane was ours may be sent already
+            with self._core.store.read() as tx:
                 due = outbox.due(tx, self._core.clock.now(), channel)
             self._lane(due)
         except Exception:
@@ -115,7 +131,7 @@ class Outbox:
             return True
         except SlackApiError as error:
             return self._failed(row, error)
-        except Exception as error:  # noqa: BLE001 - whatever the network does is retried, and said in the log
+        except Exception as error:
             log.warning("message %s (%s): %s: %s", row.seq, row.kind, type(error).__name__, error)
             if row.attempts >= TRIES and not isinstance(error, OSError | HTTPException):
                 self._set_aside(row, error)
@@ -124,7 +140,9 @@ class Outbox:
             return False
 
     def _set_aside(self, row: Message, error: Exception) -> None:
-        """It cannot be drawn, and no waiting mends that: what comes after it in its channel is not held up."""
+        """It cannot be drawn, and no waiting mends that: what comes after it in its channel is not
+        held up.
+        """
         try:
             self._give_up(row, type(error).__name__)
         except Exception:
@@ -148,7 +166,9 @@ class Outbox:
             self._post(row)
 
     def _post(self, row: Message) -> None:
-        if row.status == "sending" and (found := self._posting.find(row, lambda message: key_of(message) == row.key)):
+        if row.status == "sending" and (
+            found := self._posting.find(row, lambda message: key_of(message) == row.key)
+        ):
             self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
             return
         if row.channel.startswith(("U", "W")):
@@ -180,25 +200,39 @@ class Outbox:
     def _update(self, row: Message) -> None:
         drawn, version = draw(self._core, row)
         self._core.store.harden()
-        self._client.chat_update(channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks)
+        self._client.chat_update(
+            channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks
+        )
         self._sent(row, row.ts, shown=version)
 
     def _close_stream(self, row: Message) -> None:
-        """Stop a stream with its last blocks; where it does not hold the whole text, write it over."""
+        """Stop a stream with its last blocks.
+
+        Where it does not hold the whole text, write it over.
+        """
         body = outbox.body(row)
-        last: Mapping[str, Any] = {"blocks": [answers.feedback(row.run_id)]} if body.get("last") else {}
+        last: Mapping[str, Any] = (
+            {"blocks": [answers.feedback(row.run_id)]} if body.get("last") else {}
+        )
         if not row.ts and (lost := self._posting.find(row, self._posting.is_lost_stream)):
             row.ts = str(lost["ts"])
         if row.ts:
             try:
-                self._client.chat_stopStream(channel=row.channel, ts=row.ts, **(last if body["streamed"] else {}))
+                self._client.chat_stopStream(
+                    channel=row.channel, ts=row.ts, **(last if body["streamed"] else {})
+                )
             except SlackApiError as error:
                 if error.response.get("error") not in STREAM_OVER:
                     raise
                 body["streamed"] = False
         if not row.ts:
             with self._core.store.write() as tx:
-                outbox.change(tx, row, status="pending" if body["text"] else "failed", error="the stream never began")
+                outbox.change(
+                    tx,
+                    row,
+                    status="pending" if body["text"] else "failed",
+                    error="the stream never began",
+                )
         elif body["streamed"]:
             self._sent(row, row.ts, shown=row.wanted)
         else:
@@ -210,11 +244,18 @@ class Outbox:
         row.status, row.ts = "sent", ts
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
-        """An error Slack answered with: wait, draw anew, or give up and let the request know. True: go on."""
+        """An error Slack answered with: wait, draw anew, or give up and let the request know.
+
+        True: go on.
+        """
         code = str(error.response.get("error", ""))
         status = getattr(error.response, "status_code", 200)
         if code in PASSING or status == 429 or status >= CERTAIN:
-            if status < CERTAIN and row.status == "sending" and code in ("ratelimited", "rate_limited"):
+            if (
+                status < CERTAIN
+                and row.status == "sending"
+                and code in ("ratelimited", "rate_limited")
+            ):
                 with self._core.store.write() as tx:
                     outbox.change(tx, row, status="pending")  # it was certainly not posted
             self._later(row, code, float(error.response.headers.get("Retry-After", 0) or 0))
@@ -235,7 +276,10 @@ class Outbox:
             outbox.change(tx, row, attempts=row.attempts + 1, due_at=due, error=error[:300])
 
     def _give_up(self, row: Message, code: str) -> None:
-        """It will never be sent. A card that nobody can see fails closed: what it asks for is not done."""
+        """It will never be sent.
+
+        A card that nobody can see fails closed: what it asks for is not done.
+        """
         with self._core.store.write() as tx:
             outbox.change(tx, row, status="failed", error=code, due_at=None)
             if row.kind == "file":

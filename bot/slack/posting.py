@@ -1,4 +1,5 @@
-"""What is not a plain post: a word for one person, a file, a link back, and the search for what an answer was lost for.
+"""What is not a plain post: a word for one person, a file, a link back, and the search for what an
+answer was lost for.
 
 It writes nothing about how far a message has come; the outbox does.
 """
@@ -17,9 +18,17 @@ from storage import outbox, runs
 from storage.models import Message
 
 PASSING = {
-    "ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout",
-    "team_added_to_org", "org_login_required", "accesslimited", "streaming_state_conflict",
-}  # fmt: skip
+    "ratelimited",
+    "rate_limited",
+    "internal_error",
+    "fatal_error",
+    "service_unavailable",
+    "request_timeout",
+    "team_added_to_org",
+    "org_login_required",
+    "accesslimited",
+    "streaming_state_conflict",
+}
 
 
 class Posting:
@@ -48,8 +57,14 @@ class Posting:
             return ""  # a link is a comfort; the card says who asked anyway
 
     def find(self, row: Message, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-        """The message that a lost answer left behind, by the key in its metadata or by being an open stream."""
-        arguments: dict[str, Any] = {"channel": row.channel, "include_all_metadata": True, "limit": 100}
+        """The message that a lost answer left behind, by the key in its metadata or by being an
+        open stream.
+        """
+        arguments: dict[str, Any] = {
+            "channel": row.channel,
+            "include_all_metadata": True,
+            "limit": 100,
+        }
         if row.channel.startswith(("U", "W")):
             return None  # the DM had not been opened, so nothing was posted
         if row.thread_ts:
@@ -65,7 +80,10 @@ class Posting:
         return None
 
     def is_lost_stream(self, message: dict[str, Any]) -> bool:
-        if message.get("user") != self.core.identity.user or message.get("streaming_state") != "in_progress":
+        if (
+            message.get("user") != self.core.identity.user
+            or message.get("streaming_state") != "in_progress"
+        ):
             return False
         with self.core.store.read() as tx:
             return not outbox.knows(tx, message["ts"])
@@ -77,26 +95,41 @@ class Posting:
             if channel.startswith(("U", "W")):
                 raise LookupError(channel)
             self.client.chat_postEphemeral(
-                channel=channel, user=row.recipient, thread_ts=row.thread_ts or None, text=body["text"], blocks=blocks
+                channel=channel,
+                user=row.recipient,
+                thread_ts=row.thread_ts or None,
+                text=body["text"],
+                blocks=blocks,
             )
         except (SlackApiError, LookupError) as error:
             code = error.response.get("error") if isinstance(error, SlackApiError) else "no_channel"
             if code in PASSING:
                 raise
             opened = self.client.conversations_open(users=row.recipient)
-            self.client.chat_postMessage(channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks)
+            self.client.chat_postMessage(
+                channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks
+            )
 
     def upload(self, row: Message) -> str:
-        """Put a file into its thread, once; the ts of its message, or "" where Slack does not say."""
+        """Put a file into its thread, once.
+
+        The ts of its message, or "" where Slack does not say.
+        """
         body = outbox.body(row)
         name = body["name"]
-        if row.status == "sending" and (found := self.find(row, lambda message: name in _files(message))):
+        if row.status == "sending" and (
+            found := self.find(row, lambda message: name in _files(message))
+        ):
             return str(found["ts"])
         with self.core.store.write() as tx:
             outbox.change(tx, row, status="sending")
         row.status = "sending"
         self.client.files_upload_v2(
-            channel=row.channel, thread_ts=row.thread_ts, filename=name, title=body["title"], content=body["content"]
+            channel=row.channel,
+            thread_ts=row.thread_ts,
+            filename=name,
+            title=body["title"],
+            content=body["content"],
         )
         return ""
 

@@ -1,4 +1,7 @@
-"""What the bot is doing, shown by Slack: the thread's status, the session's state. Best effort, not waited for."""
+"""What the bot is doing, shown by Slack: the thread's status, the session's state.
+
+Best effort, not waited for.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class SlackPresence:
     """Sends statuses on its own thread, in order; failures are logged and forgotten."""
 
     def __init__(self, client: WebClient, prompts: list[dict[str, str]]) -> None:
-        """`prompts`: at most four {title, message} to suggest in direct messages; none when empty."""
+        """`prompts`: at most four {title, message} to suggest in direct messages.
+
+        None when empty.
+        """
         self._client = client
         self._prompts = prompts
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
@@ -41,7 +47,12 @@ class SlackPresence:
 
     def working(self, run: Run) -> None:
         """It thinks or acts."""
-        self._do("status", self._client.assistant_threads_setStatus, **_at(run), status="is working on it…")
+        self._do(
+            "status",
+            self._client.assistant_threads_setStatus,
+            **_at(run),
+            status="is working on it…",
+        )
         self._session(run, "processing")
 
     def waiting(self, run: Run) -> None:
@@ -58,7 +69,10 @@ class SlackPresence:
         """Show the suggested prompts in a direct message."""
         if self._prompts:
             self._do(
-                "prompts", self._client.assistant_threads_setSuggestedPrompts, channel_id=channel, prompts=self._prompts
+                "prompts",
+                self._client.assistant_threads_setSuggestedPrompts,
+                channel_id=channel,
+                prompts=self._prompts,
             )
 
     def close(self) -> None:
@@ -79,7 +93,7 @@ class SlackPresence:
                 if error.response.get("error") in ABSENT:
                     self._absent.add(feature)
                 log.debug("%s: %s", feature, error.response.get("error"))
-            except Exception as error:  # noqa: BLE001 - a status is a comfort
+            except Exception as error:
                 log.debug("%s: %s", feature, error)
 
         try:

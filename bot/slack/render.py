@@ -23,7 +23,9 @@ def draw(core: Core, row: Message) -> tuple[Drawn, int]:
     body = outbox.body(current)
     if row.kind == "card":
         if view is None:
-            return Drawn("This has changed since, and is asked again in another message.", []), current.wanted
+            return Drawn(
+                "This has changed since, and is asked again in another message.", []
+            ), current.wanted
         return card(view, core.clock.now()), current.wanted
     if row.kind == "answer":
         if not body["text"]:
@@ -38,8 +40,14 @@ def draw(core: Core, row: Message) -> tuple[Drawn, int]:
 
 
 def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The blocks of a notice: its own, or its sentence with nothing acting in it but mentions, times and links."""
+    """The blocks of a notice: its own, or its sentence with nothing acting in it but mentions,
+    times and links.
+    """
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks
-    return answers.prose_blocks(body["text"]) if body.get("mrkdwn") else answers.notice_blocks(body["text"])
+    return (
+        answers.prose_blocks(body["text"])
+        if body.get("mrkdwn")
+        else answers.notice_blocks(body["text"])
+    )

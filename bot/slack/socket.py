@@ -1,4 +1,6 @@
-"""Bolt's Socket Mode handler, which also knows whether something that arrived is still unacknowledged."""
+"""Bolt's Socket Mode handler, which also knows whether something that arrived is still
+unacknowledged.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ from slack_sdk.socket_mode.builtin.connection import ConnectionState
 
 log = logging.getLogger("countersign.socket")
 
-PING = 2.0  # seconds between two pings; the client gives a dead line up after five that failed, and is deaf till then
-# Bytes read at once. The client takes what has arrived apart by recursion, a level for each read: with its own 1,024
-# a burst of some two hundred clicks would reach Python's limit.
+# seconds between two pings; the client gives a dead line up after five that failed, and is deaf
+# till then
+PING = 2.0
+# Bytes read at once. The client takes what has arrived apart by recursion, a level for each read:
+# with its own 1,024 a burst of some two hundred clicks would reach Python's limit.
 BUFFER = 65_536
 MOMENT = 0.1  # seconds the loop lets arriving deliveries go first
 
@@ -24,8 +28,9 @@ MOMENT = 0.1  # seconds the loop lets arriving deliveries go first
 class _Ended(ConnectionState):
     """The state of a connection that is closed for good: nothing sets `terminated` back.
 
-    The client's reader begins by setting `terminated = False` (slack_sdk 3.47, `_run_current_session`). Where `close()`
-    had set it True just before, the reader would wait for ever for a socket that is gone, and `close()` for the reader.
+    The client's reader begins by setting `terminated = False` (slack_sdk 3.47,
+    `_run_current_session`). Where `close()` had set it True just before, the reader would wait for
+    ever for a socket that is gone, and `close()` for the reader.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -58,7 +63,8 @@ class _Client(SocketModeClient):
             return
         try:
             if (sock := session.sock) is not None:
-                sock.shutdown(socket.SHUT_RDWR)  # wakes the reader, who would wait for Slack up to three seconds
+                # wakes the reader, who would wait for Slack up to three seconds
+                sock.shutdown(socket.SHUT_RDWR)
         except OSError as error:
             log.debug("waking the reader: %s", error)
         session.close()
@@ -73,7 +79,12 @@ class SocketMode(SocketModeHandler):
         self._open = 0
         self.app, self.app_token = app, token
         self.client = _Client(
-            token, app.logger, app.client, proxy=app.client.proxy, ping_interval=PING, receive_buffer_size=BUFFER
+            token,
+            app.logger,
+            app.client,
+            proxy=app.client.proxy,
+            ping_interval=PING,
+            receive_buffer_size=BUFFER,
         )
         self.client.socket_mode_request_listeners.append(self.handle)
 
@@ -92,10 +103,12 @@ class SocketMode(SocketModeHandler):
         """Disconnect for good; returns when no thread of the connection is left. Raises nothing."""
         try:
             self.client.close()
-        except Exception as error:  # noqa: BLE001 - the client may raise here after a refresh
+        except Exception as error:
             log.debug("closing the connection: %s", error)
 
     def wait_calm(self) -> None:
-        """Return once all that arrived is acknowledged, or after a moment: people wait for that first."""
+        """Return once all that arrived is acknowledged, or after a moment: people wait for that
+        first.
+        """
         with self._calm:
             self._calm.wait_for(lambda: not self._open, MOMENT)

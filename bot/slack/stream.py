@@ -1,7 +1,8 @@
-"""The words of one model turn on their way to the thread: streamed while they come, where Slack lets us.
+"""The words of one model turn on their way to the thread: streamed while they come, where Slack
+lets us.
 
-The row in the outbox is written before the stream begins; `finish` stores the whole text with the turn, and the outbox
-closes the stream. A short answer is never streamed: it is posted at once.
+The row in the outbox is written before the stream begins; `finish` stores the whole text with the
+turn, and the outbox closes the stream. A short answer is never streamed: it is posted at once.
 """
 
 from __future__ import annotations
@@ -48,8 +49,11 @@ class SlackAnswer:
         """More words; raises moves.FencedError when the run was stopped or taken away."""
         self._text += text
         if self._core.stopping.is_set():
-            raise moves.FencedError(self._run.id)  # the run stays RUNNING, and the next start takes it up
-        if time.monotonic() - self._last < PACE and not (self._row is None and len(self._text) >= BEGIN):
+            # the run stays RUNNING, and the next start takes it up
+            raise moves.FencedError(self._run.id)
+        if time.monotonic() - self._last < PACE and not (
+            self._row is None and len(self._text) >= BEGIN
+        ):
             return
         self._last = time.monotonic()
         with self._core.store.read() as tx:
@@ -68,7 +72,9 @@ class SlackAnswer:
         parts = split_markdown(text, PART) if text else []
         if self._row is not None:
             first = parts.pop(0) if parts else ""
-            streamed = self._open and not parts and self._neutral(first).strip() == self._shown.strip()
+            streamed = (
+                self._open and not parts and self._neutral(first).strip() == self._shown.strip()
+            )
             body = {"text": first, "last": last and not parts, "streamed": streamed}
             outbox.change(tx, self._row, status="closing", body=outbox.dump(body))
         for number, part in enumerate(parts):
@@ -91,9 +97,14 @@ class SlackAnswer:
     def _message(self, suffix: str, status: str, body: dict[str, object]) -> Message:
         run = self._run
         return Message(
-            key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}", kind="answer", run_id=run.id,
-            channel=run.channel, thread_ts=run.thread_ts, status=status, body=outbox.dump(body),
-        )  # fmt: skip
+            key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}",
+            kind="answer",
+            run_id=run.id,
+            channel=run.channel,
+            thread_ts=run.thread_ts,
+            status=status,
+            body=outbox.dump(body),
+        )
 
     def _push(self) -> None:
         if self._dead:
@@ -106,13 +117,15 @@ class SlackAnswer:
             if self._row is None:
                 self._begin(more)
             else:
-                self._client.chat_appendStream(channel=self._run.channel, ts=self._row.ts, markdown_text=more)
+                self._client.chat_appendStream(
+                    channel=self._run.channel, ts=self._row.ts, markdown_text=more
+                )
             self._shown += more
         except SlackApiError as error:
             if error.response.get("error") not in ("ratelimited", "rate_limited"):
                 log.info("run %s: no streaming here: %s", self._run.id, error.response.get("error"))
                 self._dead, self._open = True, False
-        except Exception as error:  # noqa: BLE001 - streaming is a comfort; the outbox brings the whole text anyway
+        except Exception as error:
             log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
             self._dead, self._open = True, False
 
@@ -127,9 +140,12 @@ class SlackAnswer:
             outbox.put(tx, row)
             self._row = outbox.by_key(tx, row.key)
         response = self._client.chat_startStream(
-            channel=self._run.channel, thread_ts=self._run.thread_ts, markdown_text=text,
-            recipient_user_id=self._run.requester, recipient_team_id=self._run.team,
-        )  # fmt: skip
+            channel=self._run.channel,
+            thread_ts=self._run.thread_ts,
+            markdown_text=text,
+            recipient_user_id=self._run.requester,
+            recipient_team_id=self._run.team,
+        )
         assert self._row is not None
         self._row.ts, self._open = str(response["ts"]), True
         with self._core.store.write() as tx:

@@ -1,4 +1,6 @@
-"""What people said: messages that wait for the model become items, with what was said in the thread before them."""
+"""What people said: messages that wait for the model become items, with what was said in the thread
+before them.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,16 @@ LONGEST = 20_000  # characters of one message that the model is given
 
 
 def said(event: dict[str, Any], bot_user: str) -> str:
-    """A message event's words: the bot's own mention taken out, channels and links as typed, files named."""
+    """A message event's words: the bot's own mention taken out, channels and links as typed, files
+    named.
+    """
     text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
     text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
-    text = re.sub(r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>", lambda m: m[1] or m[2], text)
-    text = html.unescape(text).encode("utf-8", "replace").decode().strip()  # half a surrogate pair cannot be sent on
+    text = re.sub(
+        r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>", lambda m: m[1] or m[2], text
+    )
+    # half a surrogate pair cannot be sent on
+    text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
     return "\n".join([text, *files]).strip()
 
@@ -41,7 +48,10 @@ class SlackThread:
         self._client = client
 
     def take_in(self, run: Run) -> None:
-        """Turn the run's held messages into items, in order; raises moves.FencedError when the run was taken away."""
+        """Turn the run's held messages into items, in order.
+
+        Raises moves.FencedError when the run was taken away.
+        """
         with self._core.store.read() as tx:
             waiting = inbox.held(tx, run.id)
             since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
@@ -49,7 +59,9 @@ class SlackThread:
             return
         events = [body(each.body)["event"] for each in waiting]
         items: list[dict[str, object]] = []
-        if overheard := self._overheard(run, since, {event["ts"] for event in events}, events[0]["ts"]):
+        if overheard := self._overheard(
+            run, since, {event["ts"] for event in events}, events[0]["ts"]
+        ):
             items.append(overheard)
         for each, event in zip(waiting, events, strict=True):
             text = said(event, self._core.identity.user)
@@ -73,26 +85,36 @@ class SlackThread:
             person = None
         return person.name if person else user
 
-    def _overheard(self, run: Run, since: str, ours: set[str], until: str) -> dict[str, object] | None:
-        """Messages of the thread that the transcript does not have yet, before `until`; None when there are none."""
+    def _overheard(
+        self, run: Run, since: str, ours: set[str], until: str
+    ) -> dict[str, object] | None:
+        """Messages of the thread that the transcript does not have yet, before `until`; None when
+        there are none.
+        """
         if run.thread_ts == until:
             return None  # the request is the thread's first message
         try:
             found = self._client.conversations_replies(
                 channel=run.channel, ts=run.thread_ts, oldest=since or "0", latest=until, limit=200
             )["messages"]
-        except Exception as error:  # noqa: BLE001 - context is a help, the request goes on without it
+        except Exception as error:
             log.warning("run %s: the thread could not be read: %s", run.id, error)
-            return prompt.overheard([("Countersign", "(earlier messages could not be read)")], left_out=0)
+            return prompt.overheard(
+                [("Countersign", "(earlier messages could not be read)")], left_out=0
+            )
         lines = [
             (self._name(message.get("user", "")), said(message, ""))
             for message in found
-            if since < message["ts"] < until and message["ts"] not in ours and not message.get("bot_id")
+            if since < message["ts"] < until
+            and message["ts"] not in ours
+            and not message.get("bot_id")
         ]
         return _bounded(lines, prompt.overheard) if lines else None
 
 
-def _bounded(lines: list[tuple[str, str]], make: Callable[..., dict[str, object]]) -> dict[str, object]:
+def _bounded(
+    lines: list[tuple[str, str]], make: Callable[..., dict[str, object]]
+) -> dict[str, object]:
     """The newest messages that fit, oldest first; how many were left out is said."""
     kept: list[tuple[str, str]] = []
     room = MOST_CHARACTERS

@@ -1,4 +1,7 @@
-"""What becomes of what cannot be shown: calls on a lost card are not done, and somebody hears so. It sends nothing."""
+"""What becomes of what cannot be shown: calls on a lost card are not done, and somebody hears so.
+
+It sends nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,22 @@ from storage.states import CallStatus
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
 
-NO_FILE = "I could not upload the file with all of it; what stands above is what there is to see here."
+NO_FILE = (
+    "I could not upload the file with all of it; what stands above is what there is to see here."
+)
 
 
 def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> bool:
-    """Cancel what only this card, given up as `code`, asked for, and tell the request; False when copies show it all.
+    """Cancel what only this card, given up as `code`, asked for, and tell the request; False when
+    copies show it all.
 
     In the caller's transaction, after the card was marked as failed.
     """
-    copies = [other for other in outbox.cards(tx, card.plan_id) if other.status != "failed"] if card.plan_id else []
+    copies = (
+        [other for other in outbox.cards(tx, card.plan_id) if other.status != "failed"]
+        if card.plan_id
+        else []
+    )
     shown = {call for copy in copies for call in outbox.body(copy)["calls"]}
     lost = [call for call in outbox.body(card).get("calls", []) if call not in shown]
     for call_id in lost:
@@ -28,7 +38,9 @@ def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> b
         if call is not None and call.status is CallStatus.PENDING:
             note = f"the card could not be shown to its approvers ({code})"
             output = f"CANCELLED: {note}, so it was not run."
-            moves.call(tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note)
+            moves.call(
+                tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
+            )
             runs.free(tx, call.run_id, at=at, actor="system")
     run = runs.get(tx, card.run_id) if lost else None
     if run is not None and run.channel != card.channel:

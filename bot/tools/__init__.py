@@ -1,11 +1,12 @@
-"""Tools: what the agent may propose. A tool is a function, a Pydantic model of its arguments, and what a
-person has to know to judge a call. This file knows neither Slack nor OpenAI; families live beside it.
+"""Tools: what the agent may propose. A tool is a function, a Pydantic model of its arguments, and
+what a person has to know to judge a call. This file knows neither Slack nor OpenAI; families live
+beside it.
 
-    class Refund(BaseModel):
+class Refund(BaseModel):
         order_id: int = Field(title="Order")
         amount: Decimal = Field(title="Amount", gt=0, max_digits=8, decimal_places=2)
 
-    @tool(title="Refund an order", effect="Refund {amount} EUR of order {order_id}", does=Effect.WRITE)
+@tool(title="Refund an order", effect="Refund {amount} EUR of order {order_id}", does=Effect.WRITE)
     def refund_order(args: Refund, context: ToolContext) -> dict[str, object]: ...
 """
 
@@ -58,7 +59,9 @@ class ToolError(Exception):
 
 
 class ChangedError(ToolError):
-    """Raised by a tool that certainly did nothing, because what it showed no longer holds: people are asked again."""
+    """Raised by a tool that certainly did nothing, because what it showed no longer holds: people
+    are asked again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,15 @@ class Preview:
     """What a tool says on the card of a call before it runs."""
 
     text: str  # plain text, shown in a monospaced block
-    expects: str = ""  # in the tool's own words, what must still hold when it runs; see ToolContext.expects
+    # in the tool's own words, what must still hold when it runs; see ToolContext.expects
+    expects: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows as a result: JSON for the model, for people a table in the thread, and a CSV file when they are many."""
+    """Rows as a result: JSON for the model, for people a table in the thread, and a CSV file when
+    they are many.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -80,7 +86,11 @@ class Table:
 
 
 Risk = Literal["low", "medium", "high"]
-RISK_OF: Mapping[Effect, Risk] = {Effect.READ: "low", Effect.WRITE: "medium", Effect.DESTRUCTIVE: "high"}
+RISK_OF: Mapping[Effect, Risk] = {
+    Effect.READ: "low",
+    Effect.WRITE: "medium",
+    Effect.DESTRUCTIVE: "high",
+}
 A = TypeVar("A", bound=BaseModel)
 Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel | Table
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
@@ -88,7 +98,9 @@ ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
 
 @cache
 def _schema(model: type[BaseModel]) -> str:
-    """A model's JSON schema, as text; Pydantic makes it anew each time, and every turn of the model needs all."""
+    """A model's JSON schema, as text; Pydantic makes it anew each time, and every turn of the model
+    needs all.
+    """
     return json.dumps(model.model_json_schema())
 
 
@@ -115,7 +127,8 @@ class Tool(Generic[A]):
     preview: Callable[[A], str | Preview] | None = None  # for the card; must not change anything
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
-    asks: bool = False  # though it only reads, people are asked unless a rule of the policy allows it by name
+    # though it only reads, people are asked unless a rule of the policy allows it by name
+    asks: bool = False
     risk: Risk = "medium"  # for the rules of the policy
 
     @property
@@ -124,7 +137,9 @@ class Tool(Generic[A]):
         return self.asks or self.does is not Effect.READ
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments, as the model is given it (with the approver's reason, if one is due)."""
+        """The JSON schema of the arguments, as the model is given it (with the approver's reason,
+        if one is due).
+        """
         schema: dict[str, Any] = json.loads(_schema(self.arguments))
         schema["additionalProperties"] = False
         if self.takes_reason:
@@ -132,17 +147,25 @@ class Tool(Generic[A]):
         return schema
 
     def schema_digest(self) -> str:
-        """SHA-256 over name, effect class and argument schema: changes when the tool is another one (hex)."""
+        """SHA-256 over name, effect class and argument schema: changes when the tool is another one
+        (hex).
+        """
         return _schema_digest(self.name, self.does, self.arguments)
 
     def masked(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The same values with secret fields replaced by a mask of fixed length."""
-        return {k: ("••••••••" if k in self.secret and v is not None else v) for k, v in values.items()}
+        return {
+            k: ("••••••••" if k in self.secret and v is not None else v) for k, v in values.items()
+        }
 
     def effect_sentence(self, args: A) -> str:
-        """The effect template filled in, secrets masked; the title when the template does not fit the values."""
+        """The effect template filled in, secrets masked.
+
+        The title when the template does not fit the values.
+        """
         values = {
-            name: ("••••••••" if name in self.secret else getattr(args, name)) for name in type(args).model_fields
+            name: ("••••••••" if name in self.secret else getattr(args, name))
+            for name in type(args).model_fields
         }
         try:
             return " ".join(self.effect.format(**values).split())
@@ -168,8 +191,9 @@ def tool(
     """Make a Tool of a function `(args: SomeModel, context: ToolContext) -> result`, sync or async.
 
     The function's name, docstring and first annotation give name, description and argument model.
-    Reads count as idempotent, and risk follows the effect class (read low, write medium, destructive high), unless
-    said otherwise. Raises TypeError or ValueError where it cannot be a tool.
+    Reads count as idempotent, and risk follows the effect class (read low, write medium,
+    destructive high), unless said otherwise. Raises TypeError or ValueError where it cannot be a
+    tool.
     """
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
@@ -180,7 +204,9 @@ def tool(
             raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
         for label, names in (("secret", secret or set()), ("editable", editable or set())):
             if unknown := names - fields:
-                raise ValueError(f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}")
+                raise ValueError(
+                    f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
+                )
         return Tool(
             name=tool_name,
             title=title,
@@ -206,7 +232,9 @@ def _argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
     parameters = list(inspect.signature(function).parameters)
     if len(parameters) != 2:
         raise TypeError(f"tool {name}: the function takes (args, context)")
-    model = get_type_hints(function, localns=dict(inspect.getclosurevars(function).nonlocals)).get(parameters[0])
+    model = get_type_hints(function, localns=dict(inspect.getclosurevars(function).nonlocals)).get(
+        parameters[0]
+    )
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise TypeError(f"tool {name}: the first parameter must be annotated with a Pydantic model")
     return model
@@ -223,7 +251,11 @@ class Registry:
         for each in tools:
             if each.name in self.tools:
                 raise ValueError(f"two tools are named {each.name}")
-            if not (0 < len(each.name) <= 64 and each.name.replace("_", "a").isalnum() and each.name.isascii()):
+            if not (
+                0 < len(each.name) <= 64
+                and each.name.replace("_", "a").isalnum()
+                and each.name.isascii()
+            ):
                 raise ValueError(f"tool name {each.name!r} is not [A-Za-z0-9_]{{1,64}}")
             self.tools[each.name] = each
 

@@ -1,13 +1,15 @@
-"""Running one tool call: bounded in time and output, its end told apart. It decides nothing and writes nothing.
+"""Running one tool call: bounded in time and output, its end told apart. It decides nothing and
+writes nothing.
 
-    Ran       it returned: what the model is told, and one line for the card
+Ran       it returned: what the model is told, and one line for the card
     Refused   it raised ToolError: it certainly did nothing, in words meant for the model
     Changed   it raised ChangedError: it did nothing, for what it showed no longer holds
     Raised    it raised something else; `certain` when it cannot have changed anything
     Lost      the connection broke or timed out under it: what it did is not known (never for reads)
     TimedOut  it is still running; `future` tells how it ended, see `ended`
 
-A tool that cannot tell whether its effect happened raises ConnectionError or TimeoutError, from whatever it saw.
+A tool that cannot tell whether its effect happened raises ConnectionError or TimeoutError, from
+whatever it saw.
 """
 
 from __future__ import annotations
@@ -99,10 +101,11 @@ def run_tool(
     heartbeat: Callable[[], None] | None = None,
     beat: float = 10.0,
 ) -> Outcome:
-    """Call `tool` with validated `args` on a thread of `executor` and wait at most `tool.timeout` seconds.
+    """Call `tool` with validated `args` on a thread of `executor` and wait at most `tool.timeout`
+    seconds.
 
-    `portal` is called only when the tool is async. `heartbeat` is called every `beat` seconds while waiting; what it
-    raises is logged, for the tool runs on regardless. Raises nothing of its own.
+    `portal` is called only when the tool is async. `heartbeat` is called every `beat` seconds while
+    waiting; what it raises is logged, for the tool runs on regardless. Raises nothing of its own.
     """
     try:
         future = executor.submit(_call, tool, args, context, portal)
@@ -135,8 +138,12 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
 
 
 def output(result: Any, limit: int) -> str:
-    """A result as the model is given it: text as it is, anything else as compact JSON, at most `limit` characters."""
-    text = _clean(result if isinstance(result, str) else "Done." if result is None else _json(result))
+    """A result as the model is given it: text as it is, anything else as compact JSON, at most
+    `limit` characters.
+    """
+    text = _clean(
+        result if isinstance(result, str) else "Done." if result is None else _json(result)
+    )
     if len(text) <= limit:
         return text
     kept = max(limit - NOTE_LENGTH, 0)
@@ -144,20 +151,27 @@ def output(result: Any, limit: int) -> str:
 
 
 def summary(result: Any, secrets: Mapping[str, str] | None = None) -> str:
-    """One plain line of at most 200 characters for the card; the values of `secrets` (field -> value) are masked."""
+    """One plain line of at most 200 characters for the card.
+
+    The values of `secrets` (field -> value) are masked.
+    """
     secrets = secrets or {}
     plain = to_jsonable_python(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
     if isinstance(plain, dict):
         text = " · ".join(
-            f"{str(key).replace('_', ' ')}: {MASK if key in secrets else _short(value)}" for key, value in plain.items()
+            f"{str(key).replace('_', ' ')}: {MASK if key in secrets else _short(value)}"
+            for key, value in plain.items()
         )
     else:
         text = "Done." if plain is None else _short(plain)
     return _clip(_mask(_clean(text), secrets), SUMMARY_LENGTH)
 
 
-def _call(tool: Tool[Any], args: BaseModel, context: ToolContext, portal: Callable[[], BlockingPortal]) -> Any:
-    # Async tools wait on this thread too, so that a stalled event loop cannot hold up the caller's clock.
+def _call(
+    tool: Tool[Any], args: BaseModel, context: ToolContext, portal: Callable[[], BlockingPortal]
+) -> Any:
+    # Async tools wait on this thread too, so that a stalled event loop cannot hold up the caller's
+    # clock.
     result = tool.function(args, context)
     return portal().call(_settle, result) if inspect.isawaitable(result) else result
 
@@ -165,13 +179,17 @@ def _call(tool: Tool[Any], args: BaseModel, context: ToolContext, portal: Callab
 async def _settle(result: Awaitable[Any]) -> Any:
     try:
         return await result
-    except (KeyboardInterrupt, SystemExit) as error:  # would end the shared portal and every other async tool
+    # would end the shared portal and every other async tool
+    except (KeyboardInterrupt, SystemExit) as error:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
 def _out_of_time(tool: Tool[Any], future: Future[Any]) -> Outcome:
     if future.cancel():
-        return Raised(f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.", certain=True)
+        return Raised(
+            f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.",
+            certain=True,
+        )
     return TimedOut(future, f"The tool did not end within {tool.timeout:g} seconds.")
 
 
@@ -186,7 +204,9 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
     try:
         if isinstance(result, Table):
             table = tables.plain(result)
-            return Ran(_clean(tables.for_model(table, tool.max_output)), tables.summary(table), table)
+            return Ran(
+                _clean(tables.for_model(table, tool.max_output)), tables.summary(table), table
+            )
         return Ran(output(result, tool.max_output), summary(result, _secrets(tool, args)))
     except Exception as error:
         # It did run: a result nobody can write down must not turn into a failure.
@@ -201,7 +221,8 @@ def _answer_lost(error: BaseException) -> bool:
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        if isinstance(cause, HTTPError):  # an OSError, yet an answer: only 5xx leaves it open what was done
+        # an OSError, yet an answer: only 5xx leaves it open what was done
+        if isinstance(cause, HTTPError):
             return cause.code >= 500
         if isinstance(cause, CancelledError):  # an async tool stopped in the middle
             return True
@@ -219,7 +240,9 @@ def _words(error: BaseException) -> str:
 
 
 def _secrets(tool: Tool[Any], args: BaseModel) -> dict[str, str]:
-    return {name: str(value) for name in tool.secret if (value := getattr(args, name, None)) is not None}
+    return {
+        name: str(value) for name in tool.secret if (value := getattr(args, name, None)) is not None
+    }
 
 
 def _mask(text: str, secrets: Mapping[str, str]) -> str:
@@ -239,7 +262,11 @@ def _short(value: Any) -> str:
         return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "—" if value is None else next((line for line in str(value).splitlines() if line.strip()), "")
+    return (
+        "—"
+        if value is None
+        else next((line for line in str(value).splitlines() if line.strip()), "")
+    )
 
 
 def _clean(text: str) -> str:

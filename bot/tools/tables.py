@@ -1,4 +1,5 @@
-"""A tool's Table in its three forms: JSON lines for the model, text cells for people, a CSV file. Pure.
+"""A tool's Table in its three forms: JSON lines for the model, text cells for people, a CSV file.
+Pure.
 
 What comes out of a database is not trusted: no cell can become a formula in a spreadsheet.
 """
@@ -18,13 +19,21 @@ NOTE_LENGTH = 80  # characters kept free for the note about what is not shown
 
 
 def plain(table: Table) -> Table:
-    """The same with values that JSON has: exact decimals as text, times in ISO form, bytes in base64."""
-    cells = to_jsonable_python(table.rows, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
-    return Table(table.title, tuple(map(str, table.columns)), tuple(tuple(row) for row in cells), table.more)
+    """The same with values that JSON has: exact decimals as text, times in ISO form, bytes in
+    base64.
+    """
+    cells = to_jsonable_python(
+        table.rows, fallback=str, inf_nan_mode="strings", bytes_mode="base64"
+    )
+    return Table(
+        table.title, tuple(map(str, table.columns)), tuple(tuple(row) for row in cells), table.more
+    )
 
 
 def for_model(table: Table, limit: int) -> str:
-    """A line with the columns, a JSON list per row, as many as fit into `limit` characters, and what is missing."""
+    """A line with the columns, a JSON list per row, as many as fit into `limit` characters, and
+    what is missing.
+    """
     lines = [_json(list(table.columns))]
     left = limit - len(lines[0]) - NOTE_LENGTH
     for row in table.rows:
@@ -57,7 +66,10 @@ def cell(value: Any) -> str:
 
 
 def csv_text(table: Table) -> str:
-    """The whole table as CSV (RFC 4180); an apostrophe comes before what a spreadsheet would take for a formula."""
+    """The whole table as CSV (RFC 4180).
+
+    An apostrophe comes before what a spreadsheet would take for a formula.
+    """
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow([_harmless(name) for name in table.columns])

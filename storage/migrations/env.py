@@ -1,6 +1,7 @@
 """Alembic's entry: runs on the engine the store hands over, with foreign keys off meanwhile.
 
-Batch changes drop and recreate tables; with foreign keys on, that would cascade into every child row.
+Batch changes drop and recreate tables; with foreign keys on, that would cascade into every child
+row.
 """
 
 from typing import Any
@@ -15,7 +16,8 @@ with engine.connect() as connection:
     sqlite = engine.dialect.name == "sqlite"
     raw: Any = connection.connection.driver_connection
     if sqlite:
-        raw.execute("PRAGMA foreign_keys=OFF")  # has no effect inside a transaction, hence before it
+        # has no effect inside a transaction, hence before it
+        raw.execute("PRAGMA foreign_keys=OFF")
     context.configure(connection=connection, render_as_batch=True, transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()

@@ -11,8 +11,14 @@ axe.run(within ?? document, {resultTypes: ["violations"]}).then((found) => done(
 
 
 def findings(page: Page, within: str | None = None) -> list[str]:
-    """Each finding as "rule: selector of the node, and why", in the whole document or within one selector."""
+    """Each finding as "rule: selector of the node, and why", in the whole document or within one
+    selector.
+    """
     if not page.driver.execute_script("return Boolean(window.axe)"):
         page.driver.execute_script(AXE_SCRIPT)
     found = page.driver.execute_async_script(RUN, within)
-    return [f"{v['id']}: {node['target']} {node.get('failureSummary', '')}" for v in found for node in v["nodes"]]
+    return [
+        f"{v['id']}: {node['target']} {node.get('failureSummary', '')}"
+        for v in found
+        for node in v["nodes"]
+    ]

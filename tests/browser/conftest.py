@@ -1,4 +1,7 @@
-"""One headless Chromium for all browser tests, a fresh sandbox for each; skipped where Chromium is not installed."""
+"""One headless Chromium for all browser tests, a fresh sandbox for each.
+
+Skipped where Chromium is not installed.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +50,11 @@ def driver() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    shm = Path("/dev/shm")  # a profile is many small writes; in a container there may be next to no room
+    # a profile is many small writes; in a container there may be next to no room
+    shm = Path("/dev/shm")
     memory = shm if shm.is_dir() and shutil.disk_usage(shm).free > ROOM else None
-    with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as profile:  # it may still be written when it ends
+    # it may still be written when it ends
+    with TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as profile:
         for flag in [*FLAGS, f"--user-data-dir={profile}"]:
             options.add_argument(flag)
         browser = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
@@ -60,7 +65,10 @@ def driver() -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture
 def page(driver: webdriver.Chrome) -> Iterator[Page]:
-    """The page helper at 1280 × 900; leaves an empty tab, so that no sandbox is listened to after its test."""
+    """The page helper at 1280 × 900.
+
+    Leaves an empty tab, so that no sandbox is listened to after its test.
+    """
     page = Page(driver)
     page.size(1280, 900)
     page.complaints()
@@ -88,7 +96,10 @@ def desk(sandbox: Sandbox) -> Iterator[Desk]:
 def gallery(driver: webdriver.Chrome) -> Iterator[Gallery]:
     """A sandbox, an app and a page that a module's tests share, at 1280 × 900."""
     manifest = load_manifest(Path("no such file"))
-    manifest["features"] |= {"unfurl_domains": ["shop.example"], "user_connections": {"auth_hosts": ["shop.example"]}}
+    manifest["features"] |= {
+        "unfurl_domains": ["shop.example"],
+        "user_connections": {"auth_hosts": ["shop.example"]},
+    }
     manifest["features"] |= {"app_home": {"home_tab_enabled": True, "messages_tab_enabled": True}}
     manifest["oauth_config"]["scopes"]["bot"] += ["links.embed:write", "files:read"]
     with Sandbox(manifest) as running:

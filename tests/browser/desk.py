@@ -1,4 +1,6 @@
-"""A tiny app at the other end of the sandbox's socket: it records what arrives and acknowledges as it is told to."""
+"""A tiny app at the other end of the sandbox's socket: it records what arrives and acknowledges as
+it is told to.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ Payload = dict[str, Any]
 
 
 class Desk:
-    """`answer(payload)` gives the acknowledgement's payload (or None); `may_ack` unset makes acknowledgements wait."""
+    """`answer(payload)` gives the acknowledgement's payload (or None).
+
+    `may_ack` unset makes acknowledgements wait.
+    """
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
@@ -62,7 +67,9 @@ class Desk:
         self._socket.send(json.dumps({"envelope_id": frame["envelope_id"]} | payload))
 
     def wait(self, kind: str) -> Payload:
-        """The newest interactive payload of that type ("block_actions", "view_submission" …), waited for."""
+        """The newest interactive payload of that type ("block_actions", "view_submission" …),
+        waited for.
+        """
         found = self.sandbox.wait(lambda: [p for p in self.seen if p["type"] == kind])
         return found[-1]
 

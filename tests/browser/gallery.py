@@ -1,6 +1,8 @@
-"""A sandbox, an app and a browser for drawing blocks: post them, use what is drawn, read what the app is told.
+"""A sandbox, an app and a browser for drawing blocks: post them, use what is drawn, read what the
+app is told.
 
-One for a whole module. Every post goes through the real Web API; nothing is asked of the page's insides.
+One for a whole module. Every post goes through the real Web API; nothing is asked of the page's
+insides.
 """
 
 from __future__ import annotations
@@ -33,8 +35,12 @@ class Gallery:
     def _answer(self, payload: Json) -> Json | None:
         if payload["type"] == "block_suggestion":
             self.asked.append(payload)
-            return {"options": [o for o in OFFERED if payload["value"] in o["text"]["text"].lower()]}
-        if self._view is not None and [a["action_id"] for a in payload.get("actions", [])] == ["open-it"]:
+            return {
+                "options": [o for o in OFFERED if payload["value"] in o["text"]["text"].lower()]
+            }
+        if self._view is not None and [a["action_id"] for a in payload.get("actions", [])] == [
+            "open-it"
+        ]:
             self.desk.client.views_open(trigger_id=payload["trigger_id"], view=self._view)
         return None
 
@@ -49,7 +55,9 @@ class Gallery:
 
     def post(self, *blocks: Json, channel: str = SUPPORT, text: str = "a card") -> str:
         """Post a message; returns the selector of its drawing."""
-        answer = self.desk.client.chat_postMessage(channel=channel, text=text, blocks=copy.deepcopy(list(blocks)))
+        answer = self.desk.client.chat_postMessage(
+            channel=channel, text=text, blocks=copy.deepcopy(list(blocks))
+        )
         return f'{MAIN} [data-ts="{answer["ts"]}"]'
 
     def shown(self, *blocks: Json) -> str:
@@ -87,7 +95,9 @@ class Gallery:
     def action(self) -> Json:
         """The one action sent since `mark`, without ids and time."""
         (action,) = self.sent(1)["actions"]
-        return {key: action[key] for key in action if key not in ("action_ts", "action_id", "block_id")}
+        return {
+            key: action[key] for key in action if key not in ("action_ts", "action_id", "block_id")
+        }
 
     def takes_files(self) -> bool:
         """Whether people of this sandbox can upload files."""

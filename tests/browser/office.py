@@ -1,4 +1,6 @@
-"""A workspace for the page's shell: two apps with commands, shortcuts and Home tabs, and a few things said already."""
+"""A workspace for the page's shell: two apps with commands, shortcuts and Home tabs, and a few
+things said already.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,18 @@ COMMANDS = [
     {"command": "/refund", "description": "Ask for a refund", "usage_hint": "[order]"},
 ]
 SHORTCUTS = [
-    {"type": "global", "name": "New request", "callback_id": "new_request", "description": "Ask for anything"},
-    {"type": "message", "name": "Make a request of it", "callback_id": "from_message", "description": "As it stands"},
+    {
+        "type": "global",
+        "name": "New request",
+        "callback_id": "new_request",
+        "description": "Ask for anything",
+    },
+    {
+        "type": "message",
+        "name": "Make a request of it",
+        "callback_id": "from_message",
+        "description": "As it stands",
+    },
 ]
 
 
@@ -44,12 +56,17 @@ class Office:
     def _answer(self, payload: Json) -> Json | None:
         """Every shortcut and every button of a message opens a modal."""
         if payload["type"] in ("shortcut", "message_action") or "message" in payload:
-            view = samples.modal(samples.field("reason", {"type": "plain_text_input"}), title="A request")
+            view = samples.modal(
+                samples.field("reason", {"type": "plain_text_input"}), title="A request"
+            )
             self.client.views_open(trigger_id=payload["trigger_id"], view=view)
         return None
 
     def furnish(self) -> str:
-        """Say and post something of every kind in #support; returns the ts of a message with a thread."""
+        """Say and post something of every kind in #support.
+
+        Returns the ts of a message with a thread.
+        """
         ana, ben = self.sandbox.person("ana"), self.sandbox.person("ben")
         for n in range(12):
             (ana, ben)[n % 2].say("#support", f"Message {n} " + "with some more words " * n)
@@ -58,9 +75,14 @@ class Office:
         for person in (ana, ben):
             person.react("#support", root, "eyes")
         self.client.pins_add(channel=SUPPORT, timestamp=root)
-        self.client.bookmarks_add(channel_id=SUPPORT, title="Runbook", type="link", link="https://example.com/")
+        self.client.bookmarks_add(
+            channel_id=SUPPORT, title="Runbook", type="link", link="https://example.com/"
+        )
         self.client.files_upload_v2(
-            channel=SUPPORT, filename="orders.csv", content='order,customer\n1042,"Lindqvist, Mara"\n', title="Orders"
+            channel=SUPPORT,
+            filename="orders.csv",
+            content='order,customer\n1042,"Lindqvist, Mara"\n',
+            title="Orders",
         )
         self.client.chat_postMessage(channel=SUPPORT, text="A card", blocks=samples.CARD)
         self.client.chat_postEphemeral(channel=SUPPORT, user=ben.id, text="Only for Ben")
@@ -72,7 +94,10 @@ class Office:
 def _weather() -> Json:
     return {
         "display_information": {"name": "Weather"},
-        "features": {"bot_user": {"display_name": "weather"}, "app_home": {"home_tab_enabled": True}},
+        "features": {
+            "bot_user": {"display_name": "weather"},
+            "app_home": {"home_tab_enabled": True},
+        },
         "oauth_config": {"scopes": {"bot": ["chat:write"]}},
     }
 

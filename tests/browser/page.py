@@ -1,7 +1,7 @@
 """The sandbox's page, as a person uses it: what tests call instead of Selenium.
 
-It waits for what should appear and fails with a TimeoutException that names it; it never sleeps, and it knows
-nothing of the server's state.
+It waits for what should appear and fails with a TimeoutException that names it; it never sleeps,
+and it knows nothing of the server's state.
 """
 
 from __future__ import annotations
@@ -53,11 +53,15 @@ class Page:
 
     def wait(self, found: Callable[[], T | None], what: str = "", seconds: float = SECONDS) -> T:
         """The first truthy answer of `found`; TimeoutException naming `what` after `seconds`."""
-        waiter = WebDriverWait(self.driver, seconds, poll_frequency=0.05, ignored_exceptions=_PASSING)
+        waiter = WebDriverWait(
+            self.driver, seconds, poll_frequency=0.05, ignored_exceptions=_PASSING
+        )
         return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
 
     def all(self, css: str, text: str = "") -> list[WebElement]:
-        """Every element for that selector that is displayed now and holds `text`, asked for in one go."""
+        """Every element for that selector that is displayed now and holds `text`, asked for in one
+        go.
+        """
         found: list[WebElement] = self.driver.execute_script(_SHOWN, css, text)
         return found
 
@@ -75,7 +79,9 @@ class Page:
         def clicked() -> bool:
             element = _last(self.all(css))
             if element is not None:
-                self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+                self.driver.execute_script(
+                    "arguments[0].scrollIntoView({block: 'center'})", element
+                )
                 element.click()
             return element is not None
 
@@ -83,19 +89,29 @@ class Page:
 
     def text(self, css: str) -> str:
         """The text of the last displayed element for that selector."""
-        return self.wait(lambda: [e.text for e in self.all(css)], f"nothing displayed for {css}")[-1]
+        return self.wait(lambda: [e.text for e in self.all(css)], f"nothing displayed for {css}")[
+            -1
+        ]
 
     # getting around
 
     def open(
-        self, url: str, person: str = "ben", channel: str = "C0SUPPORT", theme: str = "light", thread: str = ""
+        self,
+        url: str,
+        person: str = "ben",
+        channel: str = "C0SUPPORT",
+        theme: str = "light",
+        thread: str = "",
     ) -> Page:
-        """Load the page as that person (short name) in that channel (id) and thread, and wait until it is drawn."""
+        """Load the page as that person (short name) in that channel (id) and thread, and wait until
+        it is drawn.
+        """
         self.driver.get("about:blank")  # so that a second open of one address loads it again
         self.driver.get(f"{url}/?as={person}&theme={theme}#/{channel}/{thread}")
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
         self.wait(
-            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{channel}"]'), f"not in {channel}"
+            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{channel}"]'),
+            f"not in {channel}",
         )
         return self
 
@@ -105,7 +121,10 @@ class Page:
         self.press(f'[data-person="{person}"]')
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
         user = self.driver.execute_script("return sessionStorage.getItem('countersign-me')")
-        self.wait(lambda: self.driver.find_elements(By.CSS_SELECTOR, f'html[data-ready="{user}"]'), f"not {person} yet")
+        self.wait(
+            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'html[data-ready="{user}"]'),
+            f"not {person} yet",
+        )
 
     def go(self, channel: str) -> None:
         """Go to a channel by id or name; the bot's DM is "Countersign"."""
@@ -115,7 +134,8 @@ class Page:
         target = self.one(css).get_attribute("data-channel")
         self.press(css)
         self.wait(
-            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{target}"]'), f"not in {channel}"
+            lambda: self.driver.find_elements(By.CSS_SELECTOR, f'{MAIN}[data-of="{target}"]'),
+            f"not in {channel}",
         )
 
     def open_thread(self, root: str) -> None:
@@ -126,14 +146,18 @@ class Page:
         self.one(f'{THREAD}[data-thread="{root}"]')
 
     def advance(self, seconds: int) -> None:
-        """Move the sandbox's clock forward by one of the page's steps: 60, 900, 3600 or 86400 seconds."""
+        """Move the sandbox's clock forward by one of the page's steps: 60, 900, 3600 or 86400
+        seconds.
+        """
         self.press("[data-testid=clock-menu]")
         self.press(f'[data-advance="{seconds}"]')
 
     # talking and reading
 
     def say(self, text: str, thread: bool = False) -> None:
-        """Type a message, in the channel or the open thread, and send it with Enter; "\\n" is typed as Shift+Enter."""
+        """Type a message, in the channel or the open thread, and send it with Enter; "\\n" is typed
+        as Shift+Enter.
+        """
         css = "[data-testid=thread-composer]" if thread else "[data-testid=composer]"
         self.type(css, text)
         self.one(css).send_keys(Keys.ENTER)
@@ -165,7 +189,9 @@ class Page:
         return MODAL if self.all(MODAL) else THREAD if self.all(THREAD) else MAIN
 
     def click(self, action_id: str, block_id: str = "", value: str = "", within: str = "") -> None:
-        """Press the newest control of that action: in the open modal, else in the open thread, else in the channel."""
+        """Press the newest control of that action: in the open modal, else in the open thread, else
+        in the channel.
+        """
         block = f'[data-block-id="{block_id}"] ' if block_id else ""
         chosen = f'[data-value="{value}"]' if value else ""
         self.press(f'{within or self._within()} {block}[data-action-id="{action_id}"]{chosen}')
@@ -177,17 +203,23 @@ class Page:
 
     def modal(self, title: str = "") -> WebElement:
         """The open modal, waited for; with `title`, the one whose title holds it."""
-        self.wait(lambda: title in self.text("[data-testid=modal-title]"), f"no modal titled {title!r}")
+        self.wait(
+            lambda: title in self.text("[data-testid=modal-title]"), f"no modal titled {title!r}"
+        )
         return self.one(MODAL)
 
     def fill(self, block_id: str, value: str | bool | list[str], within: str = "") -> None:
-        """Enter a value into the input of that block: text, a date, the value (or text) of an option, or several."""
+        """Enter a value into the input of that block: text, a date, the value (or text) of an
+        option, or several.
+        """
         where = f'{within or self._within()} [data-block-id="{block_id}"]'
         control = self.one(f"{where} [data-action-id]")
         if "choices" in (control.get_attribute("class") or ""):
             self._tick(where, [value] if isinstance(value, str) else value)
         elif control.get_attribute("role") == "combobox":
-            for one in [value] if isinstance(value, str) else value if isinstance(value, list) else []:
+            for one in (
+                [value] if isinstance(value, str) else value if isinstance(value, list) else []
+            ):
                 self.choose(where, one)
             if control.get_attribute("aria-expanded") == "true":  # a menu of several stays open
                 control.send_keys(Keys.ESCAPE)
@@ -210,7 +242,9 @@ class Page:
         self.driver.execute_script(_SET, self.one(css), value)
 
     def choose(self, where: str, value: str) -> None:
-        """Open the select menu within that selector, unless it is open, and pick the option with that value."""
+        """Open the select menu within that selector, unless it is open, and pick the option with
+        that value.
+        """
         box = self.one(f"{where} [role=combobox]")
         if box.get_attribute("aria-expanded") != "true":
             box.click()
@@ -218,10 +252,16 @@ class Page:
 
     def value(self, block_id: str) -> str:
         """What the text field, date or menu of that block holds."""
-        return str(self.one(f'{self._within()} [data-block-id="{block_id}"] [data-action-id]').get_attribute("value"))
+        return str(
+            self.one(
+                f'{self._within()} [data-block-id="{block_id}"] [data-action-id]'
+            ).get_attribute("value")
+        )
 
     def submit(self) -> None:
-        """Press the modal's submit button and wait until that is answered (it closes, changes, or shows errors)."""
+        """Press the modal's submit button and wait until that is answered (it closes, changes, or
+        shows errors).
+        """
         self.press("[data-testid=modal-submit]")
         self.gone("[data-testid=modal-submit][aria-busy]")
 
@@ -256,18 +296,29 @@ class Page:
 
     def has_focus(self, css: str) -> None:
         """Wait until the element that has the focus fits that selector."""
-        self.wait(lambda: self.driver.execute_script("return document.activeElement.matches(arguments[0])", css), css)
+        self.wait(
+            lambda: self.driver.execute_script(
+                "return document.activeElement.matches(arguments[0])", css
+            ),
+            css,
+        )
 
     def tab_to(self, css: str, back: bool = False) -> None:
-        """Press Tab (Shift+Tab for `back`) until the focus fits that selector; AssertionError where it never does."""
+        """Press Tab (Shift+Tab for `back`) until the focus fits that selector; AssertionError where
+        it never does.
+        """
         for _ in range(60):
             self.keys(*([Keys.SHIFT] if back else []), Keys.TAB)
-            if self.driver.execute_script("return document.activeElement.matches(arguments[0])", css):
+            if self.driver.execute_script(
+                "return document.activeElement.matches(arguments[0])", css
+            ):
                 return
         raise AssertionError(f"Tab does not lead to {css}")
 
     def menu(self, ts: str, item: str, thread: bool = False) -> None:
-        """Choose from the menu of the message: link, inspect, edit, delete, or a shortcut's callback_id."""
+        """Choose from the menu of the message: link, inspect, edit, delete, or a shortcut's
+        callback_id.
+        """
         message = f'{THREAD if thread else MAIN} [data-ts="{ts}"]'
         self.driver.execute_script("arguments[0].focus()", self.one(message))
         self.press(f"{message} [data-testid=message-menu]")

@@ -34,7 +34,10 @@ def run(text: str, **style: bool) -> Json:
 
 def rich(*leaves: Json) -> Json:
     """A rich_text block of one section."""
-    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": list(leaves)}]}
+    return {
+        "type": "rich_text",
+        "elements": [{"type": "rich_text_section", "elements": list(leaves)}],
+    }
 
 
 def field(block_id: str, element: Json, **more: Any) -> Json:
@@ -66,15 +69,30 @@ CONFIRM: Json = {
 }
 CARD: list[Json] = [
     {"type": "header", "text": plain("Refund an order")},
-    {"type": "section", "text": mrkdwn("*40.00 EUR* of order `1042`"), "fields": [plain("one field"), mrkdwn("_two_")]},
+    {
+        "type": "section",
+        "text": mrkdwn("*40.00 EUR* of order `1042`"),
+        "fields": [plain("one field"), mrkdwn("_two_")],
+    },
     {"type": "divider"},
     {"type": "context", "elements": [mrkdwn("Asked by <@UBEN00001>, for <!subteam^S0LEADS>")]},
-    actions(button("Approve", "approve", style="primary"), button("Reject", "reject", style="danger", confirm=CONFIRM)),
+    actions(
+        button("Approve", "approve", style="primary"),
+        button("Reject", "reject", style="danger", confirm=CONFIRM),
+    ),
 ]
 EVERY_INPUT: list[Json] = [
     field("line", {"type": "plain_text_input", "initial_value": "old"}),
     field("lines", {"type": "plain_text_input", "multiline": True}),
-    field("number", {"type": "number_input", "is_decimal_allowed": True, "min_value": "0.01", "max_value": "400"}),
+    field(
+        "number",
+        {
+            "type": "number_input",
+            "is_decimal_allowed": True,
+            "min_value": "0.01",
+            "max_value": "400",
+        },
+    ),
     field("ticks", {"type": "checkboxes", "options": options("a", "b", "c")}),
     field("radio", {"type": "radio_buttons", "options": options("x", "y")}),
     field("menu", {"type": "static_select", "options": options("m", "n")}),

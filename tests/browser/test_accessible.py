@@ -23,7 +23,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, s
     """The whole product with the demo's guide, and the thread in which a card waits for Ana."""
     world = World(tmp_path_factory.mktemp("product"))
     world.slack.world.guide = first_steps
-    root = world.person("ben").say(SUPPORT, "@countersign refund 15 EUR of order 1042, the mug was chipped")
+    root = world.person("ben").say(
+        SUPPORT, "@countersign refund 15 EUR of order 1042, the mug was chipped"
+    )
     world.card(SUPPORT, root)
     yield world, root
     world.close()
@@ -35,20 +37,25 @@ class Checked:
     def __init__(self, page: Page) -> None:
         self.page, self.found = page, dict[str, list[str]]()
         still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)  # no colour on its way to another
+        # no colour on its way to another
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)
 
     def at(self, place: str, looks: Iterable[tuple[str, int]] = LOOKS) -> None:
         """Look here: light and dark, wide and narrow."""
         for theme, width in looks:
             self.page.size(width, 900)
-            self.page.driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+            self.page.driver.execute_script(
+                "document.documentElement.dataset.theme = arguments[0]", theme
+            )
             if found := findings(self.page):
                 self.found[f"{place}, {theme}, {width}"] = found
         self.page.size(1280, 900)
 
 
 def test_axe_finds_nothing_on_the_way_to_a_decision(page: Page, product: tuple[World, str]) -> None:
-    """First steps, the card in its thread, the hint, Edit with an error, the phone, deliveries and JSON."""
+    """First steps, the card in its thread, the hint, Edit with an error, the phone, deliveries and
+    JSON.
+    """
     world, root = product
     check = Checked(page)
     page.open(world.slack.url, "ben", "C0GENERAL").one("[data-testid=hint]")
@@ -80,7 +87,9 @@ def test_axe_finds_nothing_on_the_way_to_a_decision(page: Page, product: tuple[W
 
 
 def test_axe_finds_nothing_in_the_shell(at: Page, office: Office) -> None:
-    """A furnished channel, its menus, the picker, suggestions, editing, a question, Home, and the drawer."""
+    """A furnished channel, its menus, the picker, suggestions, editing, a question, Home, and the
+    drawer.
+    """
     check = Checked(at)
     everything = office.furnish()
     at.message("Only for Ben")

@@ -1,4 +1,6 @@
-"""Every block and element as the page draws it: complete, accessible, on a phone, and with text that stays text."""
+"""Every block and element as the page draws it: complete, accessible, on a phone, and with text
+that stays text.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from .page import MAIN
 
 pytestmark = pytest.mark.browser
 Json = dict[str, Any]
-EVIL = '<img src=x onerror="window.pwned=1">\u202egnp.exe \u05e9\u05dc\u05d5\u05dd\u200b &amp; ' + "w" * 80
+EVIL = (
+    '<img src=x onerror="window.pwned=1">\u202egnp.exe \u05e9\u05dc\u05d5\u05dd\u200b &amp; '
+    + "w" * 80
+)
 SCROLLS = "return document.documentElement.scrollWidth > innerWidth"
 DRAW_UNKNOWN = """const done = arguments[arguments.length - 1];
 import("/page/blocks.js").then(({blocks}) => {
@@ -37,16 +42,25 @@ def _look(gallery: Gallery) -> None:
 
 
 def _of(surface: str) -> dict[str, list[Json]]:
-    return {n: copy.deepcopy(s["blocks"]) for n, s in all_samples().items() if s["surface"] == surface}
+    return {
+        n: copy.deepcopy(s["blocks"]) for n, s in all_samples().items() if s["surface"] == surface
+    }
 
 
 def test_every_sample_is_drawn(gallery: Gallery) -> None:
-    """Each block of each sample stands on the page under its type; nothing is a placeholder, nothing is logged."""
+    """Each block of each sample stands on the page under its type.
+
+    Nothing is a placeholder, nothing is logged.
+    """
     drawn = {name: (gallery.post(*blocks), blocks) for name, blocks in _of("message").items()}
     gallery.page.one(list(drawn.values())[-1][0])
     for name, (css, blocks) in drawn.items():
-        nodes = gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{css} .content > [data-block-type]")
-        assert [n.get_attribute("data-block-type") for n in nodes] == [b["type"] for b in blocks], name
+        nodes = gallery.page.driver.find_elements(
+            By.CSS_SELECTOR, f"{css} .content > [data-block-type]"
+        )
+        assert [n.get_attribute("data-block-type") for n in nodes] == [b["type"] for b in blocks], (
+            name
+        )
         assert all(n.get_attribute("innerHTML") for n in nodes) or name.endswith("for some"), name
     assert gallery.page.driver.find_elements(By.CSS_SELECTOR, "[data-testid=unknown]") == []
     assert gallery.page.complaints() == []
@@ -54,7 +68,9 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str, width: int) -> None:
-    """The gallery of all messages passes an accessibility checker in both themes, wide and on a phone."""
+    """The gallery of all messages passes an accessibility checker in both themes, wide and on a
+    phone.
+    """
     gallery.look(theme, width)
     gallery.page.one(f"{MAIN} [data-ts]")
     assert findings(gallery.page, MAIN) == []
@@ -66,7 +82,9 @@ def test_a_phone_shows_all_of_it(gallery: Gallery) -> None:
     css = gallery.post({"type": "table", "rows": cells * 2}, samples.rich(samples.run("w" * 300)))
     gallery.look(width=360)
     table = gallery.page.one(f"{css} .table-scroll")
-    assert gallery.page.driver.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", table)
+    assert gallery.page.driver.execute_script(
+        "return arguments[0].scrollWidth > arguments[0].clientWidth", table
+    )
     messages = gallery.page.driver.execute_script(
         f"const m = document.querySelector('{MAIN}').parentElement; return [m.scrollWidth, m.clientWidth]"
     )
@@ -111,7 +129,10 @@ def test_overflow_containers_and_tables_by_keyboard(gallery: Gallery) -> None:
     gallery.keys(Keys.ENTER)
     gallery.keys(Keys.ENTER)
     assert gallery.page.one(f"{table} th:nth-child(3)").get_attribute("aria-sort") == "descending"
-    prices = [r.find_elements(By.CSS_SELECTOR, "td, th")[2].text for r in gallery.page.all(f"{table} tbody tr")]
+    prices = [
+        r.find_elements(By.CSS_SELECTOR, "td, th")[2].text
+        for r in gallery.page.all(f"{table} tbody tr")
+    ]
     assert [float(p) for p in prices] == sorted((float(p) for p in prices), reverse=True)
     assert len(prices) == 2
 
@@ -132,7 +153,9 @@ def test_charts_say_their_figures(gallery: Gallery) -> None:
     """A chart has a text alternative and a table with every number, and its bars begin at zero."""
     chart = {
         "type": "bar",
-        "series": [{"name": "EUR", "data": [{"label": "May", "value": 10}, {"label": "June", "value": -5}]}],
+        "series": [
+            {"name": "EUR", "data": [{"label": "May", "value": 10}, {"label": "June", "value": -5}]}
+        ],
         "axis_config": {"categories": ["May", "June"]},
     }
     css = gallery.shown({"type": "data_visualization", "title": "Refunds", "chart": chart})
@@ -151,25 +174,49 @@ def _hostile() -> list[list[Json]]:
     words = {"type": "plain_text", "text": EVIL[:150], "emoji": False}
     short = {"type": "plain_text", "text": EVIL[:58], "emoji": False}
     raw = {"type": "raw_text", "text": EVIL}
-    rich = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [samples.run(EVIL)]}]}
+    rich = {
+        "type": "rich_text",
+        "elements": [{"type": "rich_text_section", "elements": [samples.run(EVIL)]}],
+    }
     task = {"type": "task_card", "task_id": "t", "title": EVIL, "details": rich, "output": rich}
     task["sources"] = [{"type": "url", "url": "https://shop.example/", "text": EVIL}]
     points = [{"label": EVIL[:20], "value": 1}]
     axes = {"categories": [EVIL[:20]], "x_label": EVIL[:50], "y_label": EVIL[:50]}
     chart = {"type": "line", "series": [{"name": EVIL[:20], "data": points}], "axis_config": axes}
     options = [{"text": short, "value": "a", "description": short}]
-    card = {"type": "card", "title": words, "subtitle": samples.mrkdwn(EVIL[:150]), "body": samples.mrkdwn(EVIL[:200])}
+    card = {
+        "type": "card",
+        "title": words,
+        "subtitle": samples.mrkdwn(EVIL[:150]),
+        "body": samples.mrkdwn(EVIL[:200]),
+    }
     return [
         [{"type": "table", "rows": [[raw], [{"type": "rich_text", "elements": rich["elements"]}]]}],
         [{"type": "data_table", "caption": EVIL, "rows": [[raw], [raw]]}],
         [{"type": "data_visualization", "title": EVIL[:50], "chart": chart}],
         [{"type": "plan", "title": EVIL, "tasks": [task]}, card],
         [{"type": "carousel", "elements": [card]}],
-        [{"type": "container", "title": words, "child_blocks": [{"type": "section", "text": words}]}],
+        [
+            {
+                "type": "container",
+                "title": words,
+                "child_blocks": [{"type": "section", "text": words}],
+            }
+        ],
         [
             samples.actions(
-                {"type": "static_select", "action_id": "s", "placeholder": short, "options": options},
-                {"type": "multi_static_select", "action_id": "m", "options": options, "initial_options": options},
+                {
+                    "type": "static_select",
+                    "action_id": "s",
+                    "placeholder": short,
+                    "options": options,
+                },
+                {
+                    "type": "multi_static_select",
+                    "action_id": "m",
+                    "options": options,
+                    "initial_options": options,
+                },
                 {"type": "checkboxes", "action_id": "c", "options": options},
                 {"type": "overflow", "action_id": "o", "options": options},
             )
@@ -178,14 +225,19 @@ def _hostile() -> list[list[Json]]:
 
 
 def test_hostile_text_stays_text(gallery: Gallery) -> None:
-    """S04: markup, direction overrides and endless words in every field are shown as text and break nothing."""
+    """S04: markup, direction overrides and endless words in every field are shown as text and break
+    nothing.
+    """
     for blocks in _hostile():
         css = gallery.shown(*blocks)
         assert "onerror" in gallery.page.one(css).text or "actions" in str(blocks)
     gallery.page.press(f"{css} [data-action-id=s]")
     assert "onerror" in gallery.page.text(f"{css} [role=option]")
     assert gallery.page.driver.execute_script("return window.pwned ?? null") is None
-    assert gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{MAIN} img, {MAIN} script, [onerror]") == []
+    assert (
+        gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{MAIN} img, {MAIN} script, [onerror]")
+        == []
+    )
     wide = gallery.page.driver.execute_script(
         f"return [...document.querySelectorAll('{MAIN} .content')].filter(c => c.scrollWidth > c.clientWidth + 1)"
     )

@@ -1,4 +1,6 @@
-"""What each element tells the app when it is used, by mouse and by keyboard, asserted on what the sandbox delivered."""
+"""What each element tells the app when it is used, by mouse and by keyboard, asserted on what the
+sandbox delivered.
+"""
 
 from __future__ import annotations
 
@@ -77,18 +79,30 @@ def _full(text: str, value: str, **more: Any) -> Json:
     return {"text": {"type": "plain_text", "text": text, "emoji": True}, "value": value, **more}
 
 
-_GREEN = _full("Green", "green", description={"type": "plain_text", "text": "like grass", "emoji": True})
+_GREEN = _full(
+    "Green", "green", description={"type": "plain_text", "text": "like grass", "emoji": True}
+)
 _ORDER = {"text": samples.plain("Order 42"), "value": "42"}
-_BUTTON = {"type": "button", "text": {"type": "plain_text", "text": "Approve", "emoji": True}, "value": "call_7"}
+_BUTTON = {
+    "type": "button",
+    "text": {"type": "plain_text", "text": "Approve", "emoji": True},
+    "value": "call_7",
+}
 USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
     "button": (_press("button"), _BUTTON),
     "button primary with confirm": (_sure(_press("button")), _BUTTON | {"style": "primary"}),
     "overflow": (_menu("copy link"), {"selected_option": _full("Copy link", "copy link")}),
     "overflow with links": (_sure(_menu("mute")), {"selected_option": _full("Mute", "mute")}),
-    "checkboxes": (_press("input[value=green]"), {"selected_options": [_GREEN, _full("Blue", "blue")]}),
+    "checkboxes": (
+        _press("input[value=green]"),
+        {"selected_options": [_GREEN, _full("Blue", "blue")]},
+    ),
     "radio_buttons": (_press("input[value=blue]"), {"selected_option": _full("Blue", "blue")}),
     "static_select": (_choose("green"), {"selected_option": _GREEN}),
-    "static_select grouped": (_sure(_choose("orange")), {"selected_option": _full("Orange", "orange")}),
+    "static_select grouped": (
+        _sure(_choose("orange")),
+        {"selected_option": _full("Orange", "orange")},
+    ),
     "multi_static_select": (_choose("green"), {"selected_options": [_full("Red", "red"), _GREEN]}),
     "external_select": (_search("42", "42"), {"selected_option": _ORDER}),
     "multi_external_select": (
@@ -96,9 +110,15 @@ USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
         {"selected_options": [_full("Order 7", "7"), _full("Order 8", "8"), _ORDER]},
     ),
     "users_select": (_choose("UANA00001"), {"selected_user": "UANA00001"}),
-    "multi_users_select": (_choose("UCLEO0001"), {"selected_users": ["UANA00001", "UBEN00001", "UCLEO0001"]}),
+    "multi_users_select": (
+        _choose("UCLEO0001"),
+        {"selected_users": ["UANA00001", "UBEN00001", "UCLEO0001"]},
+    ),
     "conversations_select": (_choose("C0RANDOM"), {"selected_conversation": "C0RANDOM"}),
-    "multi_conversations_select": (_choose("C0GENERAL"), {"selected_conversations": ["C0SUPPORT", "C0GENERAL"]}),
+    "multi_conversations_select": (
+        _choose("C0GENERAL"),
+        {"selected_conversations": ["C0SUPPORT", "C0GENERAL"]},
+    ),
     "channels_select": (_choose("C0RANDOM"), {"selected_channel": "C0RANDOM"}),
     "multi_channels_select": (
         _choose("C0RANDOM", "C0GENERAL"),
@@ -120,7 +140,9 @@ USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
 
 @pytest.mark.parametrize("name", USED)
 def test_what_an_element_sends(gallery: Gallery, name: str) -> None:
-    """One use makes one delivery whose action says what Slack's would, with its ids and the message's state."""
+    """One use makes one delivery whose action says what Slack's would, with its ids and the
+    message's state.
+    """
     element = copy.deepcopy({**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name])
     kind = "context_actions" if name in CONTEXT_ACTIONS else "actions"
     gallery.css = gallery.shown({"type": kind, "block_id": "here", "elements": [element]})
@@ -132,19 +154,27 @@ def test_what_an_element_sends(gallery: Gallery, name: str) -> None:
     (action,) = payload["actions"]
     assert (action["block_id"], action["action_id"]) == ("here", element["action_id"])
     state = payload["state"]["values"].get("here", {}).get(element["action_id"])
-    kept = {k: v for k, v in expected.items() if k.startswith("selected") and not name.startswith("overflow")}
+    kept = {
+        k: v
+        for k, v in expected.items()
+        if k.startswith("selected") and not name.startswith("overflow")
+    }
     assert state == ({"type": element["type"], **kept} if kept else None)
 
 
 def test_every_element_is_used(gallery: Gallery) -> None:
     """The table above leaves out no type of element that an app may put into a message's actions."""
     used = {{**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name]["type"] for name in USED}
-    every = {e["type"] for e in [*ELEMENTS.values(), *ONLY_ACTIONS.values(), *CONTEXT_ACTIONS.values()]}
+    every = {
+        e["type"] for e in [*ELEMENTS.values(), *ONLY_ACTIONS.values(), *CONTEXT_ACTIONS.values()]
+    }
     assert every - used == {"workflow_button"}
 
 
 def test_a_no_to_the_question_changes_nothing(gallery: Gallery) -> None:
-    """A select with a confirm question sends nothing after "Not yet", and shows what was chosen before."""
+    """A select with a confirm question sends nothing after "Not yet", and shows what was chosen
+    before.
+    """
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["static_select grouped"])))
     gallery.mark()
     gallery.page.choose(css, "orange")
@@ -155,7 +185,10 @@ def test_a_no_to_the_question_changes_nothing(gallery: Gallery) -> None:
 
 
 def test_links_and_buttons_for_some(gallery: Gallery) -> None:
-    """A link button is a link that gives nothing away to where it leads; a button for others is not drawn."""
+    """A link button is a link that gives nothing away to where it leads.
+
+    A button for others is not drawn.
+    """
     css = gallery.shown(samples.actions(ELEMENTS["button link"], ELEMENTS["button for some"]))
     links = gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{css} .button")
     assert [(a.tag_name, a.get_attribute("href"), a.get_attribute("rel")) for a in links] == [
@@ -184,7 +217,9 @@ def test_a_menu_by_keyboard(gallery: Gallery) -> None:
 
 
 def test_several_by_keyboard(gallery: Gallery) -> None:
-    """In a menu of several, Enter ticks, its limit is said, Backspace takes the last one away, Tab sends it once."""
+    """In a menu of several, Enter ticks, its limit is said, Backspace takes the last one away, Tab
+    sends it once.
+    """
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["multi_static_select"])))
     gallery.mark()
     gallery.focus(f"{css} [role=combobox]")

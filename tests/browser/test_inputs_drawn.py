@@ -1,4 +1,6 @@
-"""The inputs of modals, messages and App Home: what is typed, what is checked, what is kept, what the app gets."""
+"""The inputs of modals, messages and App Home: what is typed, what is checked, what is kept, what
+the app gets.
+"""
 
 from __future__ import annotations
 
@@ -51,16 +53,22 @@ def _modal_samples() -> list[Json]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_input_is_drawn(gallery: Gallery, theme: str) -> None:
-    """A modal with every input: all there, each with its name, no scrolling sideways, nothing axe would mend."""
+    """A modal with every input: all there, each with its name, no scrolling sideways, nothing axe
+    would mend.
+    """
     gallery.look(theme)
     blocks = _modal_samples()
     gallery.modal(*blocks)
-    drawn = gallery.page.driver.find_elements(By.CSS_SELECTOR, f"{MODAL} .modal-body > [data-block-type]")
+    drawn = gallery.page.driver.find_elements(
+        By.CSS_SELECTOR, f"{MODAL} .modal-body > [data-block-type]"
+    )
     assert [n.get_attribute("data-block-type") for n in drawn] == [b["type"] for b in blocks]
     assert findings(gallery.page, MODAL) == []
     gallery.page.size(360, 800)
     body = gallery.page.one(f"{MODAL} .modal-body")
-    assert gallery.page.driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", body)
+    assert gallery.page.driver.execute_script(
+        "return arguments[0].scrollWidth <= arguments[0].clientWidth", body
+    )
     gallery.page.size(1280, 900)
     assert gallery.page.driver.find_elements(By.CSS_SELECTOR, "[data-testid=unknown]") == []
     assert gallery.page.complaints() == []
@@ -97,7 +105,10 @@ def test_the_editor_writes_rich_text(gallery: Gallery) -> None:
     editor.send_keys("one", Keys.ENTER, "two", Keys.CONTROL, "]")
     editor.send_keys(Keys.NULL)
     state = _submitted(gallery)["story"]
-    section = {"type": "rich_text_section", "elements": state["rich_text_value"]["elements"][0]["elements"]}
+    section = {
+        "type": "rich_text_section",
+        "elements": state["rich_text_value"]["elements"][0]["elements"],
+    }
     assert state["type"] == "rich_text_input"
     assert section["elements"] == [
         {"type": "text", "text": "plain "},
@@ -117,7 +128,9 @@ def _words(part: Json) -> list[str]:
 
 
 def test_the_editor_keeps_what_it_was_given(gallery: Gallery) -> None:
-    """Rich text that was there comes back as it was when nobody touched it, and pasted markup comes in as text."""
+    """Rich text that was there comes back as it was when nobody touched it, and pasted markup comes
+    in as text.
+    """
     gallery.modal(_input("rich_text_input", "story"))
     given = INPUTS["rich_text_input"]["initial_value"]["elements"]
     editor = gallery.page.one(f"{MODAL} [data-action-id=story]")
@@ -144,11 +157,16 @@ def test_a_link_in_the_editor(gallery: Gallery) -> None:
     gallery.page.press("[data-testid=form-ok]")
     gallery.page.gone("[data-testid=form-dialog]")
     (part,) = _submitted(gallery)["story"]["rich_text_value"]["elements"]
-    assert part["elements"] == [{"type": "link", "url": "https://shop.example/7", "text": "the order"}]
+    assert part["elements"] == [
+        {"type": "link", "url": "https://shop.example/7", "text": "the order"}
+    ]
 
 
 def test_lengths_are_counted_and_checked(gallery: Gallery) -> None:
-    """Too short and too long is said at the field, with the count; nothing typed is cut off, nothing is sent."""
+    """Too short and too long is said at the field, with the count.
+
+    Nothing typed is cut off, nothing is sent.
+    """
     element = {"type": "plain_text_input", "min_length": 3, "max_length": 5}
     gallery.modal(samples.field("short", element), samples.field("long", element))
     gallery.page.fill("short", "ab")
@@ -166,12 +184,20 @@ def test_lengths_are_counted_and_checked(gallery: Gallery) -> None:
 
 
 def test_a_field_that_tells_while_it_is_typed_in(gallery: Gallery) -> None:
-    """`on_enter_pressed` sends the text with Enter without submitting; `on_character_entered` once typing rests."""
+    """`on_enter_pressed` sends the text with Enter without submitting.
+
+    `on_character_entered` once typing rests.
+    """
     config = {"trigger_actions_on": ["on_enter_pressed"]}
-    quiet = samples.field("enter", {"type": "plain_text_input", "dispatch_action_config": config}, dispatch_action=True)
+    quiet = samples.field(
+        "enter",
+        {"type": "plain_text_input", "dispatch_action_config": config},
+        dispatch_action=True,
+    )
     config = {"trigger_actions_on": ["on_character_entered"]}
     loud = samples.field(
-        "each", {"type": "number_input", "is_decimal_allowed": False, "dispatch_action_config": config}
+        "each",
+        {"type": "number_input", "is_decimal_allowed": False, "dispatch_action_config": config},
     )
     gallery.modal(quiet, loud | {"dispatch_action": True})
     gallery.mark()
@@ -184,8 +210,13 @@ def test_a_field_that_tells_while_it_is_typed_in(gallery: Gallery) -> None:
 
 
 def test_a_date_typed_by_keyboard_is_sent_once(gallery: Gallery) -> None:
-    """Each digit of a year makes a valid date; only the one that was meant is sent, when the field is left."""
-    css = gallery.shown(samples.actions({"type": "datepicker", "action_id": "day", "initial_date": "2026-02-28"}))
+    """Each digit of a year makes a valid date.
+
+    Only the one that was meant is sent, when the field is left.
+    """
+    css = gallery.shown(
+        samples.actions({"type": "datepicker", "action_id": "day", "initial_date": "2026-02-28"})
+    )
     gallery.mark()
     field = gallery.page.one(f"{css} [data-action-id=day]")
     field.send_keys(Keys.ARROW_UP, Keys.ARROW_UP, Keys.TAB, Keys.ARROW_DOWN, Keys.ENTER)
@@ -194,7 +225,9 @@ def test_a_date_typed_by_keyboard_is_sent_once(gallery: Gallery) -> None:
 
 
 def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
-    """What is typed into a message survives its change, belongs to one person, and comes with the next click."""
+    """What is typed into a message survives its change, belongs to one person, and comes with the
+    next click.
+    """
     words = samples.field("words", {"type": "plain_text_input", "initial_value": "as it was"})
     blocks = [words, samples.actions(samples.button("Send", "send"))]
     css = gallery.shown(*blocks)
@@ -215,7 +248,9 @@ def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
 
 
 def test_external_select_waits_for_enough_letters(gallery: Gallery) -> None:
-    """An external select asks the app once the query is long enough, says when nothing is found, and remembers."""
+    """An external select asks the app once the query is long enough, says when nothing is found,
+    and remembers.
+    """
     element = {"type": "external_select", "action_id": "order", "min_query_length": 2}
     gallery.modal(asking(element, block_id="which"))
     where = f"{MODAL} [data-block-id=which]"
@@ -243,7 +278,9 @@ def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
     other.write_bytes(b"MZ")
     control = gallery.page.driver.find_element(By.CSS_SELECTOR, f"{MODAL} input[type=file]")
     control.send_keys(str(other))
-    assert "b.exe is not one of .png, .pdf" in gallery.page.text(f"{MODAL} .file-input [role=status]")
+    assert "b.exe is not one of .png, .pdf" in gallery.page.text(
+        f"{MODAL} .file-input [role=status]"
+    )
     control.send_keys(str(picture))
     assert gallery.page.text(f"{MODAL} .file-name") == "a.png"
     (file,) = _submitted(gallery)["proof"]["files"]
@@ -251,8 +288,13 @@ def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
 
 
 def test_the_home_tab_works(gallery: Gallery) -> None:
-    """A Home view is drawn, its clicks carry its state, and publishing it again keeps what was typed."""
-    blocks = [samples.field("note", {"type": "plain_text_input"}), samples.actions(samples.button("Go", "go"))]
+    """A Home view is drawn, its clicks carry its state, and publishing it again keeps what was
+    typed.
+    """
+    blocks = [
+        samples.field("note", {"type": "plain_text_input"}),
+        samples.actions(samples.button("Go", "go")),
+    ]
     view = {"type": "home", "blocks": blocks}
     gallery.desk.client.views_publish(user_id="UBEN00001", view=view)
     draw = gallery.page.driver.execute_async_script
@@ -273,10 +315,18 @@ def test_the_home_tab_works(gallery: Gallery) -> None:
 
 
 def test_a_modal_by_keyboard(gallery: Gallery) -> None:
-    """Tab leads through the fields in their order, a menu opens and closes without closing the modal, Enter submits."""
+    """Tab leads through the fields in their order, a menu opens and closes without closing the
+    modal, Enter submits.
+    """
     blocks = [samples.field("name", {"type": "plain_text_input"})]
-    blocks += [samples.field("size", {"type": "static_select", "options": samples.options("s", "m")})]
-    blocks += [samples.field("ticks", {"type": "checkboxes", "options": samples.options("a", "b")}, optional=True)]
+    blocks += [
+        samples.field("size", {"type": "static_select", "options": samples.options("s", "m")})
+    ]
+    blocks += [
+        samples.field(
+            "ticks", {"type": "checkboxes", "options": samples.options("a", "b")}, optional=True
+        )
+    ]
     gallery.modal(*blocks)
     keys = gallery.page.driver.switch_to.active_element.send_keys
     keys("a lamp", Keys.TAB)

@@ -1,4 +1,6 @@
-"""The page against the sandbox alone: what it draws, what it keeps, what it sends, and what it must never run."""
+"""The page against the sandbox alone: what it draws, what it keeps, what it sends, and what it must
+never run.
+"""
 
 from __future__ import annotations
 
@@ -18,40 +20,63 @@ EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>\'"&a
 
 
 def test_card_is_drawn(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """A card's header, fields, mentions and buttons appear as a person reads them, in the right colours."""
+    """A card's header, fields, mentions and buttons appear as a person reads them, in the right
+    colours.
+    """
     ts = desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)["ts"]
     page.open(sandbox.url)
     card = page.one(f'{MAIN} [data-ts="{ts}"]')
-    for text in ("Countersign", "APP", "Refund an order", "40.00 EUR", "one field", "@Ben Okafor", "@shop-leads"):
+    for text in (
+        "Countersign",
+        "APP",
+        "Refund an order",
+        "40.00 EUR",
+        "one field",
+        "@Ben Okafor",
+        "@shop-leads",
+    ):
         assert text in card.text
     assert card.find_element(By.CSS_SELECTOR, "strong").text == "40.00 EUR"
     assert card.find_element(By.CSS_SELECTOR, "code").text == "1042"
     assert card.find_element(By.CSS_SELECTOR, "em").text == "two"
     colours = [
-        page.one(f"[data-action-id={a}]").value_of_css_property("background-color") for a in ("approve", "reject")
+        page.one(f"[data-action-id={a}]").value_of_css_property("background-color")
+        for a in ("approve", "reject")
     ]
     assert colours == ["rgba(20, 112, 90, 1)", "rgba(199, 24, 75, 1)"]
 
 
 def test_rich_text_and_markdown(sandbox: Sandbox, desk: Desk, page: Page) -> None:
     """Rich text, the markdown block and tables become lists, quotes, code and cells."""
-    items = [{"type": "rich_text_section", "elements": [samples.run(t)]} for t in ("first", "second")]
+    items = [
+        {"type": "rich_text_section", "elements": [samples.run(t)]} for t in ("first", "second")
+    ]
     rich = {
         "type": "rich_text",
         "elements": [
             {
                 "type": "rich_text_section",
-                "elements": [samples.run("bold", bold=True), {"type": "user", "user_id": "UANA00001"}],
+                "elements": [
+                    samples.run("bold", bold=True),
+                    {"type": "user", "user_id": "UANA00001"},
+                ],
             },
             {"type": "rich_text_list", "style": "ordered", "elements": items},
             {"type": "rich_text_quote", "elements": [samples.run("quoted")]},
             {"type": "rich_text_preformatted", "elements": [samples.run("x = *1*")]},
         ],
     }
-    cells = [[{"type": "raw_text", "text": t} for t in row] for row in (("Order", "Total"), ("1042", "40.00"))]
-    desk.client.chat_postMessage(channel=SUPPORT, text="rich", blocks=[rich, {"type": "table", "rows": cells}])
+    cells = [
+        [{"type": "raw_text", "text": t} for t in row]
+        for row in (("Order", "Total"), ("1042", "40.00"))
+    ]
+    desk.client.chat_postMessage(
+        channel=SUPPORT, text="rich", blocks=[rich, {"type": "table", "rows": cells}]
+    )
     words = "# Title\n\n- *one*\n- ~~two~~\n\n|a|b|\n|-|-|\n|1|2|\n\n```\n<b>x</b>\n```\n[go](https://example.com/)"
-    desk.client.chat_postMessage(channel=SUPPORT, text="words", blocks=[{"type": "markdown", "text": words}])
+    desk.client.chat_postMessage(
+        channel=SUPPORT, text="words", blocks=[{"type": "markdown", "text": words}]
+    )
     page.open(sandbox.url)
     found = {
         tag: [e.text for e in page.all(f"{MAIN} .content {tag}")]
@@ -66,7 +91,9 @@ def test_rich_text_and_markdown(sandbox: Sandbox, desk: Desk, page: Page) -> Non
         "s": ["two"],
     }
     assert "@Ana Ruiz" in page.messages()[0]
-    assert [a.get_attribute("href") for a in page.all(f"{MAIN} .content a")] == ["https://example.com/"]
+    assert [a.get_attribute("href") for a in page.all(f"{MAIN} .content a")] == [
+        "https://example.com/"
+    ]
 
 
 def _evil_blocks() -> list[samples.Json]:
@@ -87,20 +114,28 @@ def _evil_blocks() -> list[samples.Json]:
         {"type": "table", "rows": [[{"type": "raw_text", "text": EVIL}]]},
         samples.actions(
             samples.button(
-                "<svg onload=window.pwned=1>", "evil", confirm=samples.CONFIRM | {"text": samples.mrkdwn(EVIL)}
+                "<svg onload=window.pwned=1>",
+                "evil",
+                confirm=samples.CONFIRM | {"text": samples.mrkdwn(EVIL)},
             )
         ),
     ]
 
 
 def test_strings_never_become_markup(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """S04: markup and script addresses in any text are shown as text; nothing runs, is fetched or links there."""
+    """S04: markup and script addresses in any text are shown as text.
+
+    Nothing runs, is fetched or links there.
+    """
     sandbox.person("ana").say("#support", EVIL)
     desk.client.chat_postMessage(channel=SUPPORT, text=EVIL)
     desk.client.chat_postMessage(channel=SUPPORT, text=EVIL, blocks=_evil_blocks())
     desk.client.chat_postEphemeral(channel=SUPPORT, user="UBEN00001", text=EVIL)
     desk.open_modal_on_click(
-        samples.modal(samples.field("evil", {"type": "plain_text_input"}, hint=samples.plain(EVIL)), title="<i>x")
+        samples.modal(
+            samples.field("evil", {"type": "plain_text_input"}, hint=samples.plain(EVIL)),
+            title="<i>x",
+        )
     )
     page.open(sandbox.url)
     assert page.message(EVIL.split("javascript")[0][:40])
@@ -109,14 +144,14 @@ def test_strings_never_become_markup(sandbox: Sandbox, desk: Desk, page: Page) -
     page.modal("<i>x")
     assert "onerror" in page.one(f"{MODAL} [data-block-id=evil] .field-hint").text
     assert page.driver.execute_script("return window.pwned ?? null") is None
-    forbidden = (
-        "main img, main script, main iframe, dialog img, [onerror], [onload], [onmouseover], a[href^='javascript' i]"
-    )
+    forbidden = "main img, main script, main iframe, dialog img, [onerror], [onload], [onmouseover], a[href^='javascript' i]"
     assert page.driver.find_elements(By.CSS_SELECTOR, forbidden) == []
 
 
 def test_saying_something(sandbox: Sandbox, page: Page) -> None:
-    """Enter sends, Shift+Enter makes a line, the button addresses the bot, and what is sent is escaped once."""
+    """Enter sends, Shift+Enter makes a line, the button addresses the bot, and what is sent is
+    escaped once.
+    """
     page.open(sandbox.url)
     page.press("[data-testid=mention-bot]")
     page.say("1 < 2 & 3\nsecond line")
@@ -155,16 +190,23 @@ def test_ephemeral_is_for_one_person(sandbox: Sandbox, desk: Desk, page: Page) -
 def test_status_and_stop(sandbox: Sandbox, desk: Desk, page: Page) -> None:
     """A status is shown in the channel and the thread, and Stop tells the app."""
     root = sandbox.person("ben").say("#support", "@bot hello")
-    desk.client.assistant_threads_setStatus(channel_id=SUPPORT, thread_ts=root, status="is thinking…")
+    desk.client.assistant_threads_setStatus(
+        channel_id=SUPPORT, thread_ts=root, status="is thinking…"
+    )
     page.open(sandbox.url)
     assert "Countersign is thinking…" in page.message("hello").text
     page.open_thread(root)
     page.press(f"{THREAD} [data-testid=stop]")
-    sandbox.wait(lambda: [d for d in sandbox.deliveries if d.event.get("type") == "agent_session_stopped"])
+    sandbox.wait(
+        lambda: [d for d in sandbox.deliveries if d.event.get("type") == "agent_session_stopped"]
+    )
 
 
 def test_drafts_and_clock(sandbox: Sandbox, page: Page) -> None:
-    """A half-written message survives news and a change of person; the clock's buttons move the sandbox's time."""
+    """A half-written message survives news and a change of person.
+
+    The clock's buttons move the sandbox's time.
+    """
     page.open(sandbox.url)
     page.type("[data-testid=composer]", "half a thought")
     sandbox.person("ana").say("#support", "news")
@@ -179,7 +221,10 @@ def test_drafts_and_clock(sandbox: Sandbox, page: Page) -> None:
 
 
 def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
-    """News in another channel is marked; on a phone the channel list opens over the page and a thread fills it."""
+    """News in another channel is marked.
+
+    On a phone the channel list opens over the page and a thread fills it.
+    """
     root = sandbox.person("ana").say("#general", "hi @ben")
     sandbox.person("dan").say("#general", "a reply", root)
     page.size(390, 844)
@@ -203,11 +248,17 @@ def test_without_a_mouse(sandbox: Sandbox, desk: Desk, page: Page) -> None:
     page.open(sandbox.url)
     page.one("[data-testid=person-switch]").send_keys(Keys.ENTER)
     page.driver.switch_to.active_element.send_keys(Keys.ARROW_UP, Keys.ENTER)
-    page.wait(lambda: page.driver.find_elements(By.CSS_SELECTOR, 'html[data-ready="UANA00001"]'), "not Ana yet")
+    page.wait(
+        lambda: page.driver.find_elements(By.CSS_SELECTOR, 'html[data-ready="UANA00001"]'),
+        "not Ana yet",
+    )
     page.one(f'[data-testid=open-thread][data-thread="{root}"]').send_keys(Keys.ENTER)
     page.one(THREAD)
     page.driver.switch_to.active_element.send_keys("from the keyboard", Keys.ENTER)
-    assert sandbox.wait(lambda: sandbox.person("ben").messages("#support", root)[2:])[0]["user"] == "UANA00001"
+    assert (
+        sandbox.wait(lambda: sandbox.person("ben").messages("#support", root)[2:])[0]["user"]
+        == "UANA00001"
+    )
     page.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
     page.gone(THREAD)
     assert page.driver.switch_to.active_element.get_attribute("data-thread") == root

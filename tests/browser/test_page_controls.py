@@ -1,4 +1,6 @@
-"""The page's controls against the sandbox and a tiny app: modals and their inputs, confirmations, busy buttons."""
+"""The page's controls against the sandbox and a tiny app: modals and their inputs, confirmations,
+busy buttons.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ SUPPORT = "C0SUPPORT"
 
 
 def test_every_input_reaches_the_app(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """A modal's inputs of every kind arrive as Slack reports them; an untouched optional one is null."""
+    """A modal's inputs of every kind arrive as Slack reports them.
+
+    An untouched optional one is null.
+    """
     desk.open_modal_on_click(samples.modal(*samples.EVERY_INPUT))
     desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
@@ -30,13 +35,24 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, desk: Desk, page: Page) -
         "ticks": ["a", "c"],
         "radio": "y",
     }
-    typed |= {"menu": "n", "many": ["q"], "day": "2026-11-24", "moment": "2026-11-24T10:30", "hour": "08:15"}
-    for block_id, value in (typed | {"mail": "a@example.com", "site": "https://example.com/x"}).items():
+    typed |= {
+        "menu": "n",
+        "many": ["q"],
+        "day": "2026-11-24",
+        "moment": "2026-11-24T10:30",
+        "hour": "08:15",
+    }
+    for block_id, value in (
+        typed | {"mail": "a@example.com", "site": "https://example.com/x"}
+    ).items():
         page.fill(block_id, value)
     page.submit()
     page.gone(MODAL)
     values = desk.wait("view_submission")["view"]["state"]["values"]
-    got = {block: next(v for k, v in states["v"].items() if k != "type") for block, states in values.items()}
+    got = {
+        block: next(v for k, v in states["v"].items() if k != "type")
+        for block, states in values.items()
+    }
     chosen = {b: [o["value"] for o in got.pop(b)] for b in ("ticks", "many")} | {
         b: got.pop(b)["value"] for b in ("radio", "menu")
     }
@@ -56,18 +72,31 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, desk: Desk, page: Page) -
 
 
 def test_errors_stand_at_their_fields(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """B13: the client's own check, then the app's errors, appear at the field; what was typed stays."""
-    number = samples.field("amount", {"type": "number_input", "is_decimal_allowed": True, "min_value": "1"})
-    desk.open_modal_on_click(samples.modal(number, samples.field("note", {"type": "plain_text_input"})))
+    """B13: the client's own check, then the app's errors, appear at the field.
+
+    What was typed stays.
+    """
+    number = samples.field(
+        "amount", {"type": "number_input", "is_decimal_allowed": True, "min_value": "1"}
+    )
+    desk.open_modal_on_click(
+        samples.modal(number, samples.field("note", {"type": "plain_text_input"}))
+    )
     desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     page.modal()
     page.fill("amount", "many")
     page.submit()
-    assert page.errors() == {"amount": "Please enter a number.", "note": "Please fill in this field."}
+    assert page.errors() == {
+        "amount": "Please enter a number.",
+        "note": "Please fill in this field.",
+    }
     assert all(p["type"] != "view_submission" for p in desk.seen)
-    desk.answer = lambda payload: {"response_action": "errors", "errors": {"amount": "At most 40.00 is left."}}
+    desk.answer = lambda payload: {
+        "response_action": "errors",
+        "errors": {"amount": "At most 40.00 is left."},
+    }
     page.fill("amount", "55")
     page.fill("note", "kept")
     page.submit()
@@ -77,7 +106,10 @@ def test_errors_stand_at_their_fields(sandbox: Sandbox, desk: Desk, page: Page) 
 
 
 def test_modal_keeps_what_is_typed(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """News elsewhere and an update of the view leave typed text, focus and cursor alone; new blocks appear."""
+    """News elsewhere and an update of the view leave typed text, focus and cursor alone.
+
+    New blocks appear.
+    """
     note = samples.field("note", {"type": "plain_text_input", "initial_value": "start"})
     desk.open_modal_on_click(samples.modal(note))
     desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
@@ -87,11 +119,15 @@ def test_modal_keeps_what_is_typed(sandbox: Sandbox, desk: Desk, page: Page) -> 
     page.fill("note", "half a sent")
     page.type(f"{MODAL} [data-block-id=note] input", Keys.HOME)
     sandbox.person("ana").say("#support", "news")
-    page.wait(lambda: page.driver.find_elements(By.XPATH, "//article[contains(., 'news')]"), "no news")
+    page.wait(
+        lambda: page.driver.find_elements(By.XPATH, "//article[contains(., 'news')]"), "no news"
+    )
     view = sandbox.person("ben").view()
     assert view is not None
     desk.client.views_update(
-        view_id=view["id"], hash=view["hash"], view=samples.modal(note, {"type": "divider"}, title="Newer")
+        view_id=view["id"],
+        hash=view["hash"],
+        view=samples.modal(note, {"type": "divider"}, title="Newer"),
     )
     page.modal("Newer")
     assert page.value("note") == "half a sent"
@@ -113,7 +149,10 @@ def test_confirmation(sandbox: Sandbox, desk: Desk, page: Page) -> None:
 
 
 def test_button_waits_for_its_acknowledgement(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """X01: a pressed button is busy until the delivery is acknowledged; pressing it meanwhile sends nothing."""
+    """X01: a pressed button is busy until the delivery is acknowledged.
+
+    Pressing it meanwhile sends nothing.
+    """
     desk.may_ack.clear()
     desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
@@ -140,8 +179,13 @@ def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, desk: Desk) -> No
 
 
 def test_views_on_top_of_each_other(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """A pushed view covers the first; its Cancel leads back to what was typed there, the × closes both."""
-    desk.open_modal_on_click(samples.modal(samples.field("first", {"type": "plain_text_input"}), title="Below"))
+    """A pushed view covers the first.
+
+    Its Cancel leads back to what was typed there, the × closes both.
+    """
+    desk.open_modal_on_click(
+        samples.modal(samples.field("first", {"type": "plain_text_input"}), title="Below")
+    )
     desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
@@ -163,7 +207,9 @@ def test_views_on_top_of_each_other(sandbox: Sandbox, desk: Desk, page: Page) ->
 
 
 def test_click_in_a_modal_that_fails(sandbox: Sandbox, desk: Desk, page: Page) -> None:
-    """The warning about a click inside a modal stands above that modal, where it can be read and dismissed."""
+    """The warning about a click inside a modal stands above that modal, where it can be read and
+    dismissed.
+    """
     desk.open_modal_on_click(samples.modal(samples.actions(samples.button("Look up", "inside"))))
     desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)

@@ -1,4 +1,6 @@
-"""The product as a person meets it: through the page, with the real bot behind it and the stand-in planner planning."""
+"""The product as a person meets it: through the page, with the real bot behind it and the stand-in
+planner planning.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def asked(page: Page, world: World, order: int) -> str:
-    """Ben asks for a refund in #support, and Ana opens the thread with the card; returns the thread."""
+    """Ben asks for a refund in #support, and Ana opens the thread with the card.
+
+    Returns the thread.
+    """
     page.open(world.slack.url, "ben", SUPPORT)
     page.say(f"@countersign refund 40 EUR of order {order}, it arrived broken")
     root = page.ts(f"refund 40 EUR of order {order}")
@@ -39,7 +44,9 @@ def asked(page: Page, world: World, order: int) -> str:
 
 
 def test_a_first_visitor_is_led_to_an_answer(page: Page, world: World) -> None:
-    """From the first load by the page's own hints alone: a prompt, whom to act as, the card, the answer, the phone."""
+    """From the first load by the page's own hints alone: a prompt, whom to act as, the card, the
+    answer, the phone.
+    """
     page.open(world.slack.url, "ben", SUPPORT)
     assert len(page.all("[data-testid=example]")) == 3
     page.press("[data-testid=example]:first-child")
@@ -65,7 +72,10 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: World) -> None:
 
 
 def test_asked_edited_and_approved_without_a_mouse(page: Page, world: World) -> None:
-    """By keyboard alone: ask, become Ana, open Edit and leave it, approve; the focus is never lost on the way."""
+    """By keyboard alone: ask, become Ana, open Edit and leave it, approve.
+
+    The focus is never lost on the way.
+    """
     page.open(world.slack.url, "ben", SUPPORT)
     page.tab_to("[data-testid=composer]")
     page.keys("@countersign refund 20 EUR of order 1033, it came late", Keys.ENTER)
@@ -91,7 +101,9 @@ def test_asked_edited_and_approved_without_a_mouse(page: Page, world: World) -> 
 def test_who_is_elsewhere_is_shown_the_card(page: Page, world: World) -> None:
     """Ana reads #general while a card waits for her: the hint there brings her to it."""
     page.open(world.slack.url, "ana", "C0GENERAL")
-    root = world.person("ben").say(SUPPORT, "@countersign refund 12 EUR of order 1037, one packet was open")
+    root = world.person("ben").say(
+        SUPPORT, "@countersign refund 12 EUR of order 1037, one packet was open"
+    )
     world.card(SUPPORT, root)
     assert "waits for your decision" in page.text(HINT)
     page.press("[data-testid=next-act]")
@@ -102,7 +114,10 @@ def test_who_is_elsewhere_is_shown_the_card(page: Page, world: World) -> None:
 
 
 def test_edit_with_an_error_then_approve_by_another(page: Page, world: World) -> None:
-    """An impossible amount is said at its field; the corrected one makes a new revision that somebody else approves."""
+    """An impossible amount is said at its field.
+
+    The corrected one makes a new revision that somebody else approves.
+    """
     asked(page, world, 1036)
     page.click("edit")
     page.modal("Refund an order")
@@ -122,7 +137,10 @@ def test_edit_with_an_error_then_approve_by_another(page: Page, world: World) ->
 
 
 def test_reject_with_a_reason(page: Page, world: World) -> None:
-    """The dialog asks why; the reason stands in the thread and reaches the agent; nothing is refunded."""
+    """The dialog asks why; the reason stands in the thread and reaches the agent.
+
+    Nothing is refunded.
+    """
     asked(page, world, 1039)
     page.click("reject")
     page.modal("Reject")
@@ -165,7 +183,10 @@ def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world
 
 
 def test_a_large_refund_takes_two(page: Page, world: World) -> None:
-    """The card says how many are still needed; the first yes runs nothing, a second person's does."""
+    """The card says how many are still needed.
+
+    The first yes runs nothing, a second person's does.
+    """
     page.open(world.slack.url, "ben", SUPPORT)
     page.say("@countersign refund 110 EUR of order 1031, it arrived broken")
     root = page.ts("refund 110 EUR of order 1031")
@@ -183,4 +204,6 @@ def test_a_large_refund_takes_two(page: Page, world: World) -> None:
     page.message("is done", thread=True)
     world.settle()
     assert world.shop.order(1031).refunded == 110
-    assert "Ana Ruiz and Cleo Martin" in page.message("Approved by", thread=True).text.replace("@", "")
+    assert "Ana Ruiz and Cleo Martin" in page.message("Approved by", thread=True).text.replace(
+        "@", ""
+    )

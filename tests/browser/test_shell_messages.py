@@ -1,4 +1,6 @@
-"""What one does with messages: commands, names, editing, files, reactions, pins, shortcuts, streams."""
+"""What one does with messages: commands, names, editing, files, reactions, pins, shortcuts,
+streams.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ def _payloads(office: Office, kind: str) -> list[samples.Json]:
 
 
 def test_slash_offers_commands(at: Page, office: Office) -> None:
-    """Typing "/" offers the apps' commands with their hints; one is chosen by keyboard, and what follows is sent."""
+    """Typing "/" offers the apps' commands with their hints.
+
+    One is chosen by keyboard, and what follows is sent.
+    """
     at.type(COMPOSER, "/")
     rows = at.text("[data-testid=suggest]")
     assert "/deploy\n[place]\nShip a release · Countersign" in rows
@@ -31,11 +36,16 @@ def test_slash_offers_commands(at: Page, office: Office) -> None:
     at.keys(Keys.ENTER)
     at.say("1042 please")
     office.sandbox.wait(lambda: _payloads(office, "slash_commands"))
-    assert [_payloads(office, "slash_commands")[-1][key] for key in ("command", "text")] == ["/refund", "1042 please"]
+    assert [_payloads(office, "slash_commands")[-1][key] for key in ("command", "text")] == [
+        "/refund",
+        "1042 please",
+    ]
 
 
 def test_unknown_commands_are_kept(at: Page) -> None:
-    """A command that no app has is refused by Slackbot, only visible to who typed it, and stays in the composer."""
+    """A command that no app has is refused by Slackbot, only visible to who typed it, and stays in
+    the composer.
+    """
     at.type(COMPOSER, "/dance now")
     at.keys(Keys.ENTER)
     notice = at.message("/dance")
@@ -46,7 +56,10 @@ def test_unknown_commands_are_kept(at: Page) -> None:
 
 
 def test_names_are_completed(at: Page, office: Office) -> None:
-    """ "@cl" offers Cleo, Tab takes her, Escape would have closed the list; the message mentions her."""
+    """ "@cl" offers Cleo, Tab takes her, Escape would have closed the list.
+
+    The message mentions her.
+    """
     at.type(COMPOSER, "ask @cl")
     assert at.text("[data-testid=suggest]").startswith("CM\nCleo Martin")
     at.keys(Keys.ESCAPE)
@@ -60,7 +73,10 @@ def test_names_are_completed(at: Page, office: Office) -> None:
 
 
 def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
-    """Edit shows what was typed, Escape leaves it, Enter saves; deleting asks first; others' messages offer neither."""
+    """Edit shows what was typed, Escape leaves it, Enter saves; deleting asks first.
+
+    Others' messages offer neither.
+    """
     mine = office.sandbox.person("ben").say("#support", "see @ana <now>")
     theirs = office.sandbox.person("ana").say("#support", "not yours")
     at.message("not yours")
@@ -72,7 +88,10 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
     at.menu(mine, "edit")
     at.keys(" & then", Keys.ENTER)
     at.message("& then")
-    assert office.sandbox.person("ana").messages("#support")[-2]["text"] == "see <@UANA00001> &lt;now&gt; &amp; then"
+    assert (
+        office.sandbox.person("ana").messages("#support")[-2]["text"]
+        == "see <@UANA00001> &lt;now&gt; &amp; then"
+    )
     at.menu(theirs, "inspect")
     at.press("[data-testid=panel-close]")
     at.press(f'{MAIN} [data-ts="{theirs}"] [data-testid=message-menu]')
@@ -86,9 +105,13 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
 
 
 def test_files_are_shown(at: Page, office: Office) -> None:
-    """A file has its name, type and size, a small CSV is a table, and the download is for who looks."""
+    """A file has its name, type and size, a small CSV is a table, and the download is for who
+    looks.
+    """
     text = 'order,customer,"of ""x"""\n1042,"Lindqvist, Mara",1\n'
-    office.client.files_upload_v2(channel=SUPPORT, filename="orders.csv", content=text, title="Orders")
+    office.client.files_upload_v2(
+        channel=SUPPORT, filename="orders.csv", content=text, title="Orders"
+    )
     box = at.one(f"{MAIN} [data-testid=file]")
     assert "Orders\nCSV · 51 bytes" in box.text
     cells = at.wait(lambda: [c.text for c in at.all(f"{MAIN} [data-testid=file] :is(th, td)")])
@@ -102,7 +125,9 @@ def test_files_are_shown(at: Page, office: Office) -> None:
 
 
 def test_reactions(at: Page, office: Office) -> None:
-    """One is added from the picker by keyboard, is counted with others' and named, and goes when pressed again."""
+    """One is added from the picker by keyboard, is counted with others' and named, and goes when
+    pressed again.
+    """
     ts = office.sandbox.person("ana").say("#support", "react to this")
     office.sandbox.person("ana").react("#support", ts, "eyes")
     mine = f'{MAIN} [data-ts="{ts}"]'
@@ -115,15 +140,25 @@ def test_reactions(at: Page, office: Office) -> None:
     at.press(f"{mine} [data-value=eyes]")
     at.one(f"{mine} [data-value=eyes][aria-pressed=false]")
     reactions = office.sandbox.person("ana").messages("#support")[-1]["reactions"]
-    assert {r["name"]: r["users"] for r in reactions} == {"eyes": ["UANA00001"], "+1": ["UBEN00001"]}
+    assert {r["name"]: r["users"] for r in reactions} == {
+        "eyes": ["UANA00001"],
+        "+1": ["UBEN00001"],
+    }
 
 
 def test_pins_and_bookmarks(at: Page, office: Office) -> None:
-    """A pinned message says who pinned it and is found from the head; bookmarks are links below it."""
+    """A pinned message says who pinned it and is found from the head.
+
+    Bookmarks are links below it.
+    """
     ts = office.sandbox.person("ana").say("#support", "keep this")
     office.client.pins_add(channel=SUPPORT, timestamp=ts)
-    office.client.bookmarks_add(channel_id=SUPPORT, title="Runbook", type="link", link="https://example.com/r")
-    assert "Pinned by Countersign" in at.wait(lambda: m.text if "Pinned" in (m := at.message("keep this")).text else "")
+    office.client.bookmarks_add(
+        channel_id=SUPPORT, title="Runbook", type="link", link="https://example.com/r"
+    )
+    assert "Pinned by Countersign" in at.wait(
+        lambda: m.text if "Pinned" in (m := at.message("keep this")).text else ""
+    )
     at.press("[data-testid=pins]")
     at.keys(Keys.ENTER)
     at.has_focus(f'article[data-ts="{ts}"]')
@@ -131,7 +166,10 @@ def test_pins_and_bookmarks(at: Page, office: Office) -> None:
 
 
 def test_shortcuts(at: Page, office: Office) -> None:
-    """A message's menu and the channel's offer the apps' shortcuts; both reach the app, which may open a modal."""
+    """A message's menu and the channel's offer the apps' shortcuts.
+
+    Both reach the app, which may open a modal.
+    """
     ts = office.sandbox.person("ana").say("#support", "make something of this")
     at.message("make something of this")
     at.menu(ts, "from_message")
@@ -148,7 +186,10 @@ def test_shortcuts(at: Page, office: Office) -> None:
 
 
 def test_streams_grow_and_are_read_out_once(at: Page, office: Office) -> None:
-    """Streamed text appears as it comes; the live region says it when it is complete, and not what one says oneself."""
+    """Streamed text appears as it comes.
+
+    The live region says it when it is complete, and not what one says oneself.
+    """
     ben = office.sandbox.person("ben")
     root = ben.say("#support", "tell me a story")
     at.message("tell me a story")
@@ -162,7 +203,9 @@ def test_streams_grow_and_are_read_out_once(at: Page, office: Office) -> None:
     assert at.message("Once upon a time", thread=True).find_elements("css selector", ".streaming")
     assert at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent") == ""
     office.client.chat_stopStream(channel=SUPPORT, ts=ts)
-    said = at.wait(lambda: at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent"))
+    said = at.wait(
+        lambda: at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent")
+    )
     assert said == "Countersign: Once upon a time"
 
 
@@ -181,11 +224,16 @@ def test_unread_messages_have_a_line(page: Page, office: Office) -> None:
 
 
 def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, office: Office) -> None:
-    """A file's late preview or a lower window keeps the newest message in sight; who reads further up is left alone."""
+    """A file's late preview or a lower window keeps the newest message in sight.
+
+    Who reads further up is left alone.
+    """
     for n in range(8):
         office.sandbox.person("ana").say("#support", f"line {n}\n" * 6)
     rows = "".join(f"{n},Lindqvist\n" for n in range(12))
-    office.client.files_upload_v2(channel=SUPPORT, filename="rows.csv", content=f"order,name\n{rows}", title="Rows")
+    office.client.files_upload_v2(
+        channel=SUPPORT, filename="rows.csv", content=f"order,name\n{rows}", title="Rows"
+    )
     at.open(office.sandbox.url)
     at.one(f"{MAIN} [data-testid=file] td")
     left = "const s = document.getElementById('messages'); return s.scrollHeight - s.scrollTop - s.clientHeight"

@@ -19,15 +19,20 @@ COMPOSER = "[data-testid=composer]"
 
 
 def test_home_is_beside_the_messages(at: Page, office: Office) -> None:
-    """Each app's DM has a Home tab: opened it tells the app, shows what it published, and its buttons work."""
+    """Each app's DM has a Home tab: opened it tells the app, shows what it published, and its
+    buttons work.
+    """
     office.client.views_publish(
-        user_id="UBEN00001", view={"type": "home", "blocks": [samples.actions(samples.button("Refresh", "refresh"))]}
+        user_id="UBEN00001",
+        view={"type": "home", "blocks": [samples.actions(samples.button("Refresh", "refresh"))]},
     )
     at.go("Countersign")
     at.press("[data-testid=tab-home]")
     at.click("refresh", within="[data-testid=home]")
     assert office.desk.wait("block_actions")["view"]["type"] == "home"
-    opened = [e for d in office.sandbox.deliveries if (e := d.event).get("type") == "app_home_opened"]
+    opened = [
+        e for d in office.sandbox.deliveries if (e := d.event).get("type") == "app_home_opened"
+    ]
     assert [opened[-1]["tab"], opened[-1]["user"]] == ["home", "UBEN00001"]
     at.one("[data-testid=tab-home]").send_keys(Keys.ARROW_RIGHT)
     at.has_focus("[data-testid=tab-messages][aria-selected=true]")
@@ -51,7 +56,9 @@ def test_joining(page: Page, office: Office) -> None:
 
 
 def test_notifications_as_a_phone_shows_them(page: Page, office: Office) -> None:
-    """The phone lists the fallback text with names, newest first, counts what was not on screen, and leads there."""
+    """The phone lists the fallback text with names, newest first, counts what was not on screen,
+    and leads there.
+    """
     page.open(office.sandbox.url, "cleo", SUPPORT)
     root = office.sandbox.person("ana").say("#general", "a place")
     text = "<@UBEN00001> asks *Cleo* &amp; <!subteam^S0LEADS>: <https://example.com/|look> :eyes:"
@@ -75,21 +82,33 @@ def test_notifications_as_a_phone_shows_them(page: Page, office: Office) -> None
 
 
 def test_inspector(at: Page, office: Office) -> None:
-    """It shows a message's JSON with metadata, deliveries with acknowledgement times, and calls without tokens."""
+    """It shows a message's JSON with metadata, deliveries with acknowledgement times, and calls
+    without tokens.
+    """
     data = {"event_type": "card", "event_payload": {"key": "value"}}
-    ts = str(office.client.chat_postMessage(channel=SUPPORT, text="look inside", metadata=data)["ts"])
+    ts = str(
+        office.client.chat_postMessage(channel=SUPPORT, text="look inside", metadata=data)["ts"]
+    )
     at.message("look inside")
     at.menu(ts, "inspect")
     shown = json.loads(at.wait(lambda: at.text("[data-testid=json]")))
     assert [shown["text"], shown["metadata"]] == ["look inside", data]
     at.press("[data-testid=inspector-deliveries]")
     office.sandbox.person("ben").say("#support", "an event for the log")
-    row = at.wait(lambda: [r.text for r in at.all("[data-testid=log-row]") if "an event for the log" in r.text])[0]
+    row = at.wait(
+        lambda: [
+            r.text for r in at.all("[data-testid=log-row]") if "an event for the log" in r.text
+        ]
+    )[0]
     assert row.startswith("message")
-    at.wait(lambda: [r for r in at.all("[data-testid=log-row].good") if " ms" in r.text.split("\n")[-1]])
+    at.wait(
+        lambda: [r for r in at.all("[data-testid=log-row].good") if " ms" in r.text.split("\n")[-1]]
+    )
     at.press("[data-testid=inspector-calls]")
     at.type("[data-testid=inspector-filter]", "connections.open")
-    assert [r.text.split("\n")[0] for r in at.all("[data-testid=log-row]")] == ["apps.connections.open"]
+    assert [r.text.split("\n")[0] for r in at.all("[data-testid=log-row]")] == [
+        "apps.connections.open"
+    ]
     at.press("[data-testid=log-row] summary")
     assert "xapp-" not in at.text("[data-testid=panel]")
     assert "ticket=…" in at.text("[data-testid=panel]")
@@ -104,7 +123,10 @@ def test_clock_to_the_next_deadline(at: Page, office: Office) -> None:
     office.client.chat_postMessage(
         channel=SUPPORT,
         text="due",
-        blocks=[{"type": "context", "elements": [until]}, samples.actions(samples.button("Go", "go"))],
+        blocks=[
+            {"type": "context", "elements": [until]},
+            samples.actions(samples.button("Go", "go")),
+        ],
     )
     at.message("Decide by")
     at.press("[data-testid=clock-menu]")
@@ -116,7 +138,9 @@ def test_clock_to_the_next_deadline(at: Page, office: Office) -> None:
 
 
 def test_keyboard_from_end_to_end(at: Page, office: Office) -> None:
-    """Skip link, arrow keys in the channels and messages, a message's own buttons, and where Escape leads back to."""
+    """Skip link, arrow keys in the channels and messages, a message's own buttons, and where Escape
+    leads back to.
+    """
     ts = office.sandbox.person("ana").say("#support", "the newest one")
     at.message("the newest one")
     at.keys(Keys.TAB)
@@ -147,7 +171,9 @@ def test_keyboard_from_end_to_end(at: Page, office: Office) -> None:
 
 
 def test_whom_one_acts_as_by_keyboard(at: Page) -> None:
-    """Alt+P opens the list of people, a letter finds one, Enter acts as them; Escape leaves things as they are."""
+    """Alt+P opens the list of people, a letter finds one, Enter acts as them; Escape leaves things
+    as they are.
+    """
     at.keys(Keys.ALT, "p")
     at.has_focus("[data-person=ben]")
     at.keys("c", Keys.ENTER)
@@ -169,14 +195,20 @@ def test_nothing_is_claimed_about_an_unknown_app(at: Page) -> None:
 
 
 def test_modal_closes_with_escape(at: Page, office: Office) -> None:
-    """Escape closes what a modal shows of its JSON, then the modal; the focus returns to what opened each."""
+    """Escape closes what a modal shows of its JSON, then the modal.
+
+    The focus returns to what opened each.
+    """
     office.client.chat_postMessage(
         channel=SUPPORT, text="card", blocks=[samples.actions(samples.button("Open it", "open-it"))]
     )
     at.click("open-it")
     at.modal("A request")
     at.press("[data-testid=modal-json]")
-    assert json.loads(at.text("[data-testid=json-dialog] [data-testid=json]"))["title"]["text"] == "A request"
+    assert (
+        json.loads(at.text("[data-testid=json-dialog] [data-testid=json]"))["title"]["text"]
+        == "A request"
+    )
     at.keys(Keys.ESCAPE)
     at.gone("[data-testid=json-dialog]")
     at.has_focus("[data-testid=modal-json]")

@@ -30,7 +30,13 @@ PATIENCE = 40  # seconds after which a command that hangs is killed
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder to work in, none of our variables, and nobody at the keyboard."""
     monkeypatch.chdir(tmp_path)
-    for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "OPENAI_API_KEY", "COUNTERSIGN_POLICY", "DATABASE_URL"):
+    for name in (
+        "SLACK_BOT_TOKEN",
+        "SLACK_APP_TOKEN",
+        "OPENAI_API_KEY",
+        "COUNTERSIGN_POLICY",
+        "DATABASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     handler = signal.getsignal(signal.SIGTERM)
@@ -55,8 +61,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count(".") == 2
 
 
-def test_run_without_settings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`run` lists everything missing and everything wrong, the policy's problems included, and starts nothing."""
+def test_run_without_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` lists everything missing and everything wrong, the policy's problems included, and
+    starts nothing.
+    """
     Path("p.toml").write_text('[defaults]\napprovers = []\ndeadline = "1y"\n')
     Path(".env").write_text("SLACK_BOT_TOKEN=xoxb-from-file\nCOUNTERSIGN_POLICY=p.toml\n")
     monkeypatch.setenv("COUNTERSIGN_TICK", "99")
@@ -76,7 +86,9 @@ def test_doctor_without_settings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_init(capsys: pytest.CaptureFixture[str]) -> None:
-    """`doctor --init` writes policy.toml once, says what comes next, and leaves a file that is there alone."""
+    """`doctor --init` writes policy.toml once, says what comes next, and leaves a file that is
+    there alone.
+    """
     assert main(["doctor", "--init", "--approver", "U0123", "--approver", "@leads"]) == 0
     assert "COUNTERSIGN_POLICY=policy.toml" in capsys.readouterr().out
     text = Path("policy.toml").read_text()
@@ -110,10 +122,17 @@ def test_approver_needs_init(capsys: pytest.CaptureFixture[str]) -> None:
 
 @contextmanager
 def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """`countersign ...` as a process of its own in the current folder; killed where it outlives its test."""
+    """`countersign ...` as a process of its own in the current folder.
+
+    Killed where it outlives its test.
+    """
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **variables}
     process = subprocess.Popen(
-        [sys.executable, "-m", "bot", *argv], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bot", *argv],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()
@@ -126,7 +145,9 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_demo() -> None:
-    """The demo prints one address that serves the page and two lines what to do, and ends with 0 on Ctrl-C."""
+    """The demo prints one address that serves the page and two lines what to do, and ends with 0 on
+    Ctrl-C.
+    """
     with command("demo", "--port", "0") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(3)]
@@ -156,7 +177,10 @@ def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    """A port that was asked for and is taken is an error; without a wish the next free one is found."""
+    """A port that was asked for and is taken is an error.
+
+    Without a wish the next free one is found.
+    """
     with Sandbox() as sandbox:
         port = int(sandbox.url.rsplit(":", 1)[1])
         with pytest.raises(PortTakenError, match=f"port {port} is taken"):
@@ -181,7 +205,10 @@ def test_run() -> None:
         with command(
             "run", SLACK_CLIENT_ID="1.2", SLACK_CLIENT_SECRET="x", HTTPS_PROXY="http://127.0.0.1:9"
         ) as process:
-            sandbox.wait(lambda: any(each.method == "apps.connections.open" for each in sandbox.requests), timeout=20)
+            sandbox.wait(
+                lambda: any(each.method == "apps.connections.open" for each in sandbox.requests),
+                timeout=20,
+            )
             process.terminate()
             _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err

@@ -1,4 +1,6 @@
-"""`countersign doctor` against the local Slack and the local planner: what it finds, and what it says to do."""
+"""`countersign doctor` against the local Slack and the local planner: what it finds, and what it
+says to do.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Che
 
 
 def test_all_well(environ: dict[str, str], sandbox: Sandbox) -> None:
-    """Where all is well every look says so, the exit code is 0, and nothing was written to Slack or to disk."""
+    """Where all is well every look says so, the exit code is 0, and nothing was written to Slack or
+    to disk.
+    """
     lines: list[str] = []
     assert doctor(examine(environ, None, SystemClock()), lines.append) == 0
     assert [each for each in lines[:-1] if not each.startswith("ok ")] == []
@@ -79,7 +83,9 @@ def test_all_well(environ: dict[str, str], sandbox: Sandbox) -> None:
     for word in ("database", "disk", "model"):
         assert word in about
     called = {each.method for each in sandbox.requests}
-    assert not {each for each in called if each.startswith(("chat.", "views.", "conversations.open"))}
+    assert not {
+        each for each in called if each.startswith(("chat.", "views.", "conversations.open"))
+    }
     assert not Settings.load(environ).database_path.exists()
 
 
@@ -117,9 +123,16 @@ def test_tokens(environ: dict[str, str]) -> None:
 
 
 def test_unreachable(environ: dict[str, str]) -> None:
-    """Where neither Slack nor the model can be reached, that is what is said, and the rest is still looked at."""
-    found = look(environ | {"SLACK_API_URL": "http://127.0.0.1:9/api/", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    assert {each: found[each].level for each in ("bot token", "app token", "model", "database")} == {
+    """Where neither Slack nor the model can be reached, that is what is said, and the rest is still
+    looked at.
+    """
+    found = look(
+        environ
+        | {"SLACK_API_URL": "http://127.0.0.1:9/api/", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    )
+    assert {
+        each: found[each].level for each in ("bot token", "app token", "model", "database")
+    } == {
         "bot token": "fail",
         "app token": "fail",
         "model": "fail",
@@ -134,14 +147,18 @@ def test_unreachable(environ: dict[str, str]) -> None:
     [("usergroups:read", "", "fail", "usergroups:read"), ("", "pins:write", "warn", "pins:write")],
 )
 def test_scopes(environ: dict[str, str], take: str, add: str, level: str, named: str) -> None:
-    """The scopes Slack reports are held against the manifest: a missing one fails, a needless one is told."""
+    """The scopes Slack reports are held against the manifest: a missing one fails, a needless one
+    is told.
+    """
     from bot.sandbox.server import load_manifest
 
     manifest: dict[str, Any] = load_manifest()
     scopes = manifest["oauth_config"]["scopes"]
     scopes["bot"] = [each for each in [*scopes["bot"], add] if each and each != take]
     with Sandbox(manifest) as sandbox:
-        found = look(environ | {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token})
+        found = look(
+            environ | {"SLACK_API_URL": sandbox.api_url, "SLACK_BOT_TOKEN": sandbox.bot_token}
+        )
     assert found["scopes"].level == level
     assert named in found["scopes"].text
     assert (found["approvers @shop-leads"].level == "fail") is (take == "usergroups:read")
@@ -151,7 +168,10 @@ def test_clock(environ: dict[str, str]) -> None:
     """A clock that is a minute or more from Slack's fails; deadlines hang on it."""
     settings, policy, clock = Settings.load(environ), parse(SOUND), ShiftedClock()
     clock.advance(50)
-    assert next(each for each in check_all(settings, policy, clock) if each.about == "clock").level == "ok"
+    assert (
+        next(each for each in check_all(settings, policy, clock) if each.about == "clock").level
+        == "ok"
+    )
     clock.advance(20)
     late = next(each for each in check_all(settings, policy, clock) if each.about == "clock")
     assert (late.level, "ahead of" in late.text) == ("fail", True)
@@ -179,7 +199,10 @@ def test_places(environ: dict[str, str], place: str, level: str, said: str) -> N
 def test_archived(environ: dict[str, str], sandbox: Sandbox) -> None:
     """Cards cannot be posted to an archived channel."""
     sandbox.archive("C0FINANCE")
-    assert look(environ, SOUND.replace("#finance-approvals", "C0FINANCE"))["channel C0FINANCE"].level == "fail"
+    assert (
+        look(environ, SOUND.replace("#finance-approvals", "C0FINANCE"))["channel C0FINANCE"].level
+        == "fail"
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,7 +218,9 @@ def test_archived(environ: dict[str, str], sandbox: Sandbox) -> None:
     ],
 )
 def test_approvers(environ: dict[str, str], approver: str, said: str) -> None:
-    """A04: an approver who could never decide (guest, bot, deactivated, foreign, nobody) is found beforehand."""
+    """A04: an approver who could never decide (guest, bot, deactivated, foreign, nobody) is found
+    beforehand.
+    """
     found = look(environ, f'[defaults]\napprovers = ["UANA00001", "UDAN00001", "{approver}"]\n')
     check = found[f"approvers {approver}" if approver.startswith("@") else f"approver {approver}"]
     assert check.level == "fail"
@@ -210,7 +235,10 @@ def test_group_of_strangers(environ: dict[str, str], sandbox: Sandbox) -> None:
 
 
 def test_single_approver(environ: dict[str, str]) -> None:
-    """One approver alone cannot have own requests approved; told unless the rule allows self-approval."""
+    """One approver alone cannot have own requests approved.
+
+    Told unless the rule allows self-approval.
+    """
     alone = '[defaults]\napprovers = ["@finance", "UCLEO0001"]\n'
     assert look(environ, alone)["rule 'default'"].level == "warn"
     assert "rule 'default'" not in look(environ, alone + "self_approval = true\n")
@@ -222,7 +250,10 @@ def test_crowd(environ: dict[str, str]) -> None:
     crowd = ", ".join(f'"U0CROWD{number:02}"' for number in range(50))
     policy = f'[defaults]\npost_to = "approvers"\napprovers = ["UANA00001", {crowd}]\n'
     assert "direct message" in look(environ, policy)["rule 'default'"].text
-    assert "direct message" not in look(environ, policy.replace('"approvers"', '"thread"'))["rule 'default'"].text
+    assert (
+        "direct message"
+        not in look(environ, policy.replace('"approvers"', '"thread"'))["rule 'default'"].text
+    )
     fewer = policy.replace('"UANA00001", "U0CROWD00"', '"UANA00001"')
     assert "direct message" not in look(environ, fewer)["rule 'default'"].text
 
@@ -233,7 +264,10 @@ def database(environ: dict[str, str]) -> Check:
 
 
 def test_database(environ: dict[str, str], tmp_path: Path) -> None:
-    """A sound file passes and stays as it was; a damaged or foreign file, or one that is held, fails."""
+    """A sound file passes and stays as it was.
+
+    A damaged or foreign file, or one that is held, fails.
+    """
     path = tmp_path / "c.db"
     with closing(sqlite3.connect(path)) as made:
         made.executescript("CREATE TABLE t (a); CREATE INDEX i ON t (a)")
@@ -257,7 +291,11 @@ def test_disk(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """D07: a disk that is nearly full is told before it is."""
     levels = []
     for free in (10, 100, 5000):
-        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: shutil._ntuple_diskusage(0, 0, free * 1_000_000))
+        monkeypatch.setattr(
+            shutil,
+            "disk_usage",
+            lambda _, free=free: shutil._ntuple_diskusage(0, 0, free * 1_000_000),
+        )
         levels.append(list(check_database(Settings.load(environ)))[-1].level)
     assert levels == ["fail", "warn", "ok"]
 
@@ -276,14 +314,23 @@ def test_tools(environ: dict[str, str]) -> None:
 
 
 def test_first_policy(tmp_path: Path) -> None:
-    """--init writes a policy that works, names its approvers, and whose examples work too; it never overwrites."""
+    """--init writes a policy that works, names its approvers, and whose examples work too.
+
+    It never overwrites.
+    """
     path = tmp_path / "policy.toml"
     policy = write_policy(path, ["U0123", "@shop-leads"])
     assert policy.default
-    assert (policy.default.approvers.users, policy.default.approvers.groups) == (("U0123",), ("shop-leads",))
+    assert (policy.default.approvers.users, policy.default.approvers.groups) == (
+        ("U0123",),
+        ("shop-leads",),
+    )
     text = path.read_text()
     assert parse(text).digest == policy.digest
-    body = "\n".join(line.removeprefix("# ") if '"' in line or "[[" in line else line for line in text.splitlines())
+    body = "\n".join(
+        line.removeprefix("# ") if '"' in line or "[[" in line else line
+        for line in text.splitlines()
+    )
     assert [each.gate.verdict for each in parse(body).rules] == ["deny", "ask", "allow"]
     with pytest.raises(FileExistsError):
         write_policy(path, ["U0456"])

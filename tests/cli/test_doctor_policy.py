@@ -1,4 +1,6 @@
-"""What `countersign doctor` finds in a policy: rules for nothing, people who cannot decide, places anybody can join."""
+"""What `countersign doctor` finds in a policy: rules for nothing, people who cannot decide, places
+anybody can join.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +40,22 @@ def settings(slack: Sandbox, tmp_path: Path) -> Settings:
     (tmp_path / "policy.toml").write_text(DEFAULTS)
     return Settings.load(
         {
-            "SLACK_BOT_TOKEN": slack.bot_token, "SLACK_APP_TOKEN": slack.app_token, "SLACK_API_URL": slack.api_url,
-            "OPENAI_API_KEY": "offline", "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
-            "DATABASE_URL": f"sqlite:///{tmp_path / 'c.db'}", "COUNTERSIGN_SHOP": str(tmp_path / "shop.db"),
+            "SLACK_BOT_TOKEN": slack.bot_token,
+            "SLACK_APP_TOKEN": slack.app_token,
+            "SLACK_API_URL": slack.api_url,
+            "OPENAI_API_KEY": "offline",
+            "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
+            "DATABASE_URL": f"sqlite:///{tmp_path / 'c.db'}",
+            "COUNTERSIGN_SHOP": str(tmp_path / "shop.db"),
         }
-    )  # fmt: skip
+    )
 
 
 def rules(settings: Settings, rule: str) -> list[str]:
     """What is said of this one rule beside the tools."""
-    found = check_rules(settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n'), SystemClock())
+    found = check_rules(
+        settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n'), SystemClock()
+    )
     return [str(each) for each in found]
 
 
@@ -68,11 +76,23 @@ def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
             "warn",
             "fits no tool there is (refund_ordr). Correct the name, or remove",
         ),
-        ('tool = "refund_order"\neffect = "destructive"', "warn", "fits no call: refund_order have other effects"),
+        (
+            'tool = "refund_order"\neffect = "destructive"',
+            "warn",
+            "fits no call: refund_order have other effects",
+        ),
         ('tool = "refund_order"\nwhen = "args.amuont > 5.0"', "fail", "they lack amuont"),
         ('tool = "refund_order"\nwhen = \'args["amuont"] > 5.0\'', "fail", "(is amount meant?)"),
-        ('when = "args.amount > 5.0"', "warn", "cannot be told of some tools: look_up_order lacks amount"),
-        ('tool = "refund_order"\nwhen = \'count("refunds", "1h") > 1\'', "fail", "sums up refunds, which is no tool"),
+        (
+            'when = "args.amount > 5.0"',
+            "warn",
+            "cannot be told of some tools: look_up_order lacks amount",
+        ),
+        (
+            'tool = "refund_order"\nwhen = \'count("refunds", "1h") > 1\'',
+            "fail",
+            "sums up refunds, which is no tool",
+        ),
         (
             'tool = "refund_order"\nwhen = \'spent("refund_order", "sum", "1h") > 1.0\'',
             "fail",
@@ -83,11 +103,17 @@ def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
             "warn",
             "the field amuont, which no tool it is about has",
         ),
-        ('tool = "refund_order"\nremember = [{fields = ["orderid"]}]', "warn", "(is order_id meant?)"),
+        (
+            'tool = "refund_order"\nremember = [{fields = ["orderid"]}]',
+            "warn",
+            "(is order_id meant?)",
+        ),
     ],
 )
 def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str) -> None:
-    """A rule that fits no tool, and a condition or key about a field that no tool has, is found, with what is meant."""
+    """A rule that fits no tool, and a condition or key about a field that no tool has, is found,
+    with what is meant.
+    """
     [line] = rules(settings, rule)
     assert line.startswith(f"{level:<4}  rule 'r': ")
     assert said in line
@@ -106,7 +132,9 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
     ],
 )
 def test_a_rule_for_something(settings: Settings, rule: str) -> None:
-    """A rule that fits a tool, whose fields are there or asked for with has(), is nothing to look at."""
+    """A rule that fits a tool, whose fields are there or asked for with has(), is nothing to look
+    at.
+    """
     [line] = rules(settings, rule)
     assert line.startswith("ok    rules: ")
 
@@ -114,7 +142,9 @@ def test_a_rule_for_something(settings: Settings, rule: str) -> None:
 def test_a_tool_whose_arguments_contain_themselves(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Made-up values for a tree of arguments, with names of their own in JSON, come to an end and fit."""
+    """Made-up values for a tree of arguments, with names of their own in JSON, come to an end and
+    fit.
+    """
     code = """
 from pydantic import BaseModel, Field
 from bot.tools import Effect, tool
@@ -128,7 +158,9 @@ def grow(args: Branch, context: object) -> str:
     (tmp_path / "tree_tools.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     trees = settings.model_copy(update={"tool_modules": ("tree_tools",)})
-    [line] = rules(trees, 'tool = "grow"\nwhen = "args.size > 5 && args.branches.exists(b, b.size > 3)"')
+    [line] = rules(
+        trees, 'tool = "grow"\nwhen = "args.size > 5 && args.branches.exists(b, b.size > 3)"'
+    )
     assert line.startswith("ok    rules: ")
     [line] = rules(trees, 'tool = "grow"\nwhen = "args.size == 1 && args.branches > 3"')
     assert line.startswith("warn  rule 'r': its condition could not be told")
@@ -148,25 +180,40 @@ def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
     steps = '[defaults]\nstages = [{approvers = ["UCLEO0001"]}, {approvers = ["@finance"]}]\n'
     [check] = people(settings, steps)["rule 'default'"]
     assert (check.level, "1 too few can" in check.text) == ("fail", True)
-    helped = people(settings, f'{steps}escalation = [{{after = "1m", approvers = ["UANA00001", "UDAN00001"]}}]\n')
+    helped = people(
+        settings,
+        f'{steps}escalation = [{{after = "1m", approvers = ["UANA00001", "UDAN00001"]}}]\n',
+    )
     assert "rule 'default'" not in helped
 
 
 def test_just_enough_for_others(settings: Settings) -> None:
-    """Where all approvers are needed, none of them can ask for anything: that is said before it happens."""
-    [check] = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n')["rule 'default'"]
+    """Where all approvers are needed, none of them can ask for anything: that is said before it
+    happens.
+    """
+    [check] = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n')[
+        "rule 'default'"
+    ]
     assert check.level == "warn"
     assert "what UANA00001, UCLEO0001 ask for finds too few others to approve it" in check.text
 
 
 def test_people_of_escalations(settings: Settings) -> None:
     """Who is named by an escalation only is looked up like any other approver."""
-    found = people(settings, f'{DEFAULTS}escalation = [{{after = "1m", approvers = ["@nobody", "UGUS00001"]}}]\n')
-    assert [found[each][0].level for each in ("approvers @nobody", "approver UGUS00001")] == ["fail", "fail"]
+    found = people(
+        settings,
+        f'{DEFAULTS}escalation = [{{after = "1m", approvers = ["@nobody", "UGUS00001"]}}]\n',
+    )
+    assert [found[each][0].level for each in ("approvers @nobody", "approver UGUS00001")] == [
+        "fail",
+        "fail",
+    ]
 
 
 def test_groups_and_channels_of_rules(settings: Settings) -> None:
-    """Groups and channels that only say when a rule applies must be there too: else it can never be told."""
+    """Groups and channels that only say when a rule applies must be there too: else it can never be
+    told.
+    """
     found = people(
         settings,
         f"""{DEFAULTS}
@@ -196,10 +243,14 @@ when = "requester in groups.nobody || requester in groups.finance"
     ],
 )
 def test_the_channel_decides(settings: Settings, channel: str, said: str) -> None:
-    """`channel` among the approvers is worth a warning where anybody can join, and none in a private channel."""
+    """`channel` among the approvers is worth a warning where anybody can join, and none in a
+    private channel.
+    """
     rule = f'[[rule]]\nname = "r"\nverdict = "ask"\napprovers = ["channel"]\n{channel}\n'
     checks = people(settings, DEFAULTS + rule).get("rule 'r'", [])
-    assert [(each.level, said in each.text) for each in checks] == ([("warn", True)] if said else [])
+    assert [(each.level, said in each.text) for each in checks] == (
+        [("warn", True)] if said else []
+    )
 
 
 def record(settings: Settings, requester: str, times: int, days: int = 1) -> None:
@@ -210,23 +261,35 @@ def record(settings: Settings, requester: str, times: int, days: int = 1) -> Non
     store = Store(settings.database_url).open()
     with store.write() as tx:
         run = Run(
-            team="T0SANDBOX", channel="C0SUPPORT", thread_ts=f"{requester}{days}", requester=requester, created_at=at,
+            team="T0SANDBOX",
+            channel="C0SUPPORT",
+            thread_ts=f"{requester}{days}",
+            requester=requester,
+            created_at=at,
             updated_at=at,
-        )  # fmt: skip
+        )
         moves.started(tx, run, at=at)
         plan = Plan(run_id=run.id, turn=1, created_at=at)
         add_plan(tx, plan)
         for position in range(times):
             call = Call(
-                run_id=run.id, plan_id=plan.id, position=position, provider_id=f"c{position}", tool="refund_order",
-                status=CallStatus.PENDING, gate=dump_gate(gate), created_at=at,
-            )  # fmt: skip
+                run_id=run.id,
+                plan_id=plan.id,
+                position=position,
+                provider_id=f"c{position}",
+                tool="refund_order",
+                status=CallStatus.PENDING,
+                gate=dump_gate(gate),
+                created_at=at,
+            )
             moves.born(tx, call, at=at, actor="policy")
     store.close()
 
 
 def test_the_usual_requester(settings: Settings) -> None:
-    """A single approver who asks for most of it, as the record of the last month has it, is named with the numbers."""
+    """A single approver who asks for most of it, as the record of the last month has it, is named
+    with the numbers.
+    """
     alone = '[defaults]\napprovers = ["UCLEO0001"]\n'
     assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text
     record(settings, "UCLEO0001", 3)

@@ -55,7 +55,13 @@ reason = "Ask the office."
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the policy in it, the shop's tools on, and no Slack."""
     monkeypatch.chdir(tmp_path)
-    for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_API_URL", "OPENAI_API_KEY", "DATABASE_URL"):
+    for name in (
+        "SLACK_BOT_TOKEN",
+        "SLACK_APP_TOKEN",
+        "SLACK_API_URL",
+        "OPENAI_API_KEY",
+        "DATABASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COUNTERSIGN_POLICY", "policy.toml")
     monkeypatch.setenv("COUNTERSIGN_SHOP", "shop.db")
@@ -88,7 +94,9 @@ BIG = "refund_order order_id=1042 reason=late amount=100.11"
 
 
 def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rule and reason, every step with the people it has now, place, times, escalation, edits: all of it is said."""
+    """Rule and reason, every step with the people it has now, place, times, escalation, edits: all
+    of it is said.
+    """
     text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "Refund 100.11 EUR of order 1042\n" in text
     assert "asked by Ben" in text
@@ -97,7 +105,10 @@ def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> No
     assert "• 2 rules are about other tools" in text
     assert "Step 1 of 2: 2 different people of @shop-leads (now: Ana Ruiz (UANA00001), Cleo" in text
     assert "Step 2 of 2: one of @finance (now: Cleo" in text
-    assert "Nobody approves their own request. 2 rejections end it. A rejection needs a reason." in text
+    assert (
+        "Nobody approves their own request. 2 rejections end it. A rejection needs a reason."
+        in text
+    )
     assert "Where: in C0FINANCE; told are " in text
     assert "When: no answer within 4 hours is a no. Reminders after 30 minutes." in text
     assert "After 45 minutes without an answer these may decide as well: Dan" in text
@@ -121,7 +132,9 @@ def test_decimals_are_exact(slack: Sandbox, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """The condition is told for the person who is named with --as: Cleo is in the group, so another rule holds."""
+    """The condition is told for the person who is named with --as: Cleo is in the group, so another
+    rule holds.
+    """
     text = said(capsys, f"{BIG} --as UCLEO0001 --in #support")
     assert "• big does not apply" in text
 
@@ -138,8 +151,12 @@ def test_offers_and_the_channel(slack: Sandbox, capsys: pytest.CaptureFixture[st
 
 def test_denied_and_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     """A refusal is said with its reason, and that what only reads runs by no rule at all."""
-    assert "It is refused, by the rule paused: Ask the office." in said(capsys, "cancel_order order_id=1 reason=none")
-    assert "It runs without asking, by no rule: what only reads is allowed." in said(capsys, "look_up_order order_id=1")
+    assert "It is refused, by the rule paused: Ask the office." in said(
+        capsys, "cancel_order order_id=1 reason=none"
+    )
+    assert "It runs without asking, by no rule: what only reads is allowed." in said(
+        capsys, "look_up_order order_id=1"
+    )
 
 
 def test_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -155,7 +172,10 @@ def test_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None
 
 
 def test_sums_that_are_not_known(capsys: pytest.CaptureFixture[str]) -> None:
-    """A condition on what was spent cannot be told without the record, which is said; a deny then holds."""
+    """A condition on what was spent cannot be told without the record, which is said.
+
+    A deny then holds.
+    """
     rule = """[[rule]]
 name = "daily"
 tool = "refund_order"
@@ -170,8 +190,12 @@ reason = "Too much."
     assert "The record was not read: there is no database at countersign.db." in text
 
 
-def test_slack_refuses(slack: Sandbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token that Slack does not take is said in Slack's words, and does not keep the rest from being explained."""
+def test_slack_refuses(
+    slack: Sandbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that Slack does not take is said in Slack's words, and does not keep the rest from
+    being explained.
+    """
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
     text = said(capsys, BIG)
     assert "Slack answers invalid_auth: nobody and nothing was looked up." in text
@@ -180,7 +204,9 @@ def test_slack_refuses(slack: Sandbox, capsys: pytest.CaptureFixture[str], monke
 
 def test_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
     """--policy explains by that file, and one that cannot be used is named with its line."""
-    Path("new.toml").write_text(f'{POLICY}[[rule]]\nname = "stop"\nverdict = "deny"\nreason = "No."\n')
+    Path("new.toml").write_text(
+        f'{POLICY}[[rule]]\nname = "stop"\nverdict = "deny"\nreason = "No."\n'
+    )
     assert "It is refused, by the rule stop: No." in said(capsys, f"{BIG} --policy new.toml")
     Path("new.toml").write_text("[defaults]\napprovers = []\n")
     assert main(["explain", *BIG.split(), "--policy", "new.toml"]) == 2
@@ -195,7 +221,10 @@ def test_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
         ("refund_order order_id=1 order_id=2", "order_id stands there twice."),
         ("refund_order order_id=1 reason=late amount=-1", "amount: Input should be greater than 0"),
         ("refund_order order_id=1 reason=late amount=NaN", "amount: "),
-        ("refund_order order_id=1 reason=late amount=1 colour=red", "colour: Extra inputs are not permitted"),
+        (
+            "refund_order order_id=1 reason=late amount=1 colour=red",
+            "colour: Extra inputs are not permitted",
+        ),
         ("refund_order order_id=1 reason=late", "amount: Field required"),
         (f"{BIG} --as Ben", "--as takes a user id such as U0123"),
         (f"{BIG} --in support", "--in takes a channel id such as C0123 or a #name"),
@@ -251,13 +280,17 @@ def take(args: Everything, _context: ToolContext) -> str:
     ],
 )
 def test_typed_values(word: str, field: str, value: object) -> None:
-    """Each value becomes what the tool's model makes of those words, exactly; JSON only where words do not do."""
+    """Each value becomes what the tool's model makes of those words, exactly; JSON only where words
+    do not do.
+    """
     _, args = typed_call(_tools(), ["take", *([] if field == "amount" else ["amount=1"]), word])
     assert getattr(args, field) == value
     assert str(getattr(args, field)) == str(value)
 
 
-@pytest.mark.parametrize("word", ['often=1, "sure": true', 'tags=["x"', 'parts={"a": 1, "a": 2}', "often=1e400"])
+@pytest.mark.parametrize(
+    "word", ['often=1, "sure": true', 'tags=["x"', 'parts={"a": 1, "a": 2}', "often=1e400"]
+)
 def test_values_that_are_none(word: str) -> None:
     """What is neither words for the field nor one JSON value is refused, and smuggles nothing in."""
     with pytest.raises(MistypedError):
@@ -273,5 +306,11 @@ def _tools() -> Registry:
 def test_durations() -> None:
     """Durations read as people say them, never rounded."""
     assert [lasting(each) for each in (30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
-        "30 seconds", "1 minute", "90 seconds", "1 hour", "90 minutes", "1 day", "2 days",
-    ]  # fmt: skip
+        "30 seconds",
+        "1 minute",
+        "90 seconds",
+        "1 hour",
+        "90 minutes",
+        "1 day",
+        "2 days",
+    ]

@@ -46,7 +46,9 @@ CANCEL = replace(
 
 def view(*calls: CallView, **changes: Any) -> CardView:
     """A card asked for by Ben, to be decided by Ana and the shop leads."""
-    base = CardView("plan-1", 3, "run-1", "UBEN00001", calls or (REFUND,), ("UANA00001",), ("S0LEADS",))
+    base = CardView(
+        "plan-1", 3, "run-1", "UBEN00001", calls or (REFUND,), ("UANA00001",), ("S0LEADS",)
+    )
     return replace(base, **changes)
 
 
@@ -54,13 +56,19 @@ def inside(thing: Any) -> Iterator[dict[str, Any]]:
     """Every object at any depth."""
     if isinstance(thing, dict):
         yield thing
-    for each in thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else ():
+    for each in (
+        thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else ()
+    ):
         yield from inside(each)
 
 
 def buttons(blocks: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
     """All buttons by (action_id, value)."""
-    return {(each["action_id"], each["value"]): each for each in inside(blocks) if each.get("type") == "button"}
+    return {
+        (each["action_id"], each["value"]): each
+        for each in inside(blocks)
+        if each.get("type") == "button"
+    }
 
 
 def action_ids(blocks: list[dict[str, Any]]) -> list[str]:
@@ -98,7 +106,9 @@ def _schema() -> Draft202012Validator | None:
 
 
 def accept_message(blocks: list[dict[str, Any]]) -> None:
-    """Fail unless our strict local Slack, the SDK and (where present) the published schema take these blocks."""
+    """Fail unless our strict local Slack, the SDK and (where present) the published schema take
+    these blocks.
+    """
     assert check_blocks(blocks, "message") == []
     assert check_message_size(blocks) is None
     _accept(blocks)
@@ -123,4 +133,6 @@ def _accept(blocks: list[dict[str, Any]]) -> None:
         assert problems == []
 
 
-needs_schema = pytest.mark.skipif(not SCHEMA.exists(), reason="the published Block Kit schema is not at hand")
+needs_schema = pytest.mark.skipif(
+    not SCHEMA.exists(), reason="the published Block Kit schema is not at hand"
+)

@@ -1,4 +1,6 @@
-"""Tools with one field of each kind, and a Slack client that fills in modals, for the tests of the Edit modal."""
+"""Tools with one field of each kind, and a Slack client that fills in modals, for the tests of the
+Edit modal.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,15 @@ def tool_for(model: type[BaseModel], title: str = "Change it", **options: Any) -
     def act(args: Any, context: ToolContext) -> None:
         return None
 
-    return Tool(name="act", title=title, effect="Act", does=Effect.WRITE, arguments=model, function=act, **options)
+    return Tool(
+        name="act",
+        title=title,
+        effect="Act",
+        does=Effect.WRITE,
+        arguments=model,
+        function=act,
+        **options,
+    )
 
 
 def dumped(model: BaseModel) -> dict[str, Any]:
@@ -92,7 +102,8 @@ def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -
 
 
 def typed(view: dict[str, Any], **entered: Any) -> dict[str, Any]:
-    """The state Slack sends after a person filled in inputs, named by block id with "." as "__" and without "f:".
+    """The state Slack sends after a person filled in inputs, named by block id with "." as "__" and
+    without "f:".
 
     A string or None goes into the element as its type wants it; options are chosen by their value.
     """
@@ -107,19 +118,27 @@ def typed(view: dict[str, Any], **entered: Any) -> dict[str, Any]:
 def _state(element: dict[str, Any], value: Any) -> dict[str, Any]:
     match element["type"]:
         case "static_select" | "radio_buttons":
-            return {"selected_option": next((o for o in element["options"] if o["value"] == value), None)}
+            return {
+                "selected_option": next(
+                    (o for o in element["options"] if o["value"] == value), None
+                )
+            }
         case "checkboxes":
             return {"selected_options": [o for o in element["options"] if o["value"] in value]}
         case "datepicker" | "timepicker" | "datetimepicker" as kind:
             return {
-                {"datepicker": "selected_date", "timepicker": "selected_time"}.get(kind, "selected_date_time"): value
+                {"datepicker": "selected_date", "timepicker": "selected_time"}.get(
+                    kind, "selected_date_time"
+                ): value
             }
         case _:
             return {"value": value}
 
 
 def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> Parsed | FieldErrors:
-    """Open the modal, fill it in, submit it as Slack's client would, which complains of some things itself."""
+    """Open the modal, fill it in, submit it as Slack's client would, which complains of some things
+    itself.
+    """
     view = view_of(tool, arguments, approve=True)
     state = typed(view, **entered)
     assert problems(view["blocks"], state) == {}
@@ -131,7 +150,11 @@ def edited(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[s
     parsed = submit(tool, arguments, **entered)
     assert isinstance(parsed, Parsed), parsed
     old, new = _flat(arguments), _flat(parsed.arguments)
-    changes = {key: value for key, value in new.items() if key not in old or json.dumps(value) != json.dumps(old[key])}
+    changes = {
+        key: value
+        for key, value in new.items()
+        if key not in old or json.dumps(value) != json.dumps(old[key])
+    }
     changes |= dict.fromkeys(old.keys() - new.keys())
     assert parsed.changed == bool(changes)
     return changes
@@ -148,7 +171,9 @@ def _flat(arguments: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, str]:
-    """The errors of an edit, each one short and at an input the modal has; Slack's own checks are not relied upon."""
+    """The errors of an edit, each one short and at an input the modal has; Slack's own checks are
+    not relied upon.
+    """
     refused = read_submission(tool, arguments, typed(view_of(tool, arguments), **entered))
     assert isinstance(refused, FieldErrors), refused
     ids = {b["block_id"] for b in view_of(tool, arguments)["blocks"] if b["type"] == "input"}

@@ -29,7 +29,9 @@ DECIDED = replace(REFUND, decided_by=("UANA00001",), decided_at=NOW)
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
-    """The effect stands first and big, then the arguments, then who and when, then the agent, then the buttons."""
+    """The effect stands first and big, then the arguments, then who and when, then the agent, then
+    the buttons.
+    """
     drawn = card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
@@ -72,11 +74,18 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
 
 
 def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
-    """A destructive call warns on the card and asks again on Approve, as does an Approve all that holds one."""
+    """A destructive call warns on the card and asks again on Approve, as does an Approve all that
+    holds one.
+    """
     found = buttons(card(view(REFUND, CANCEL), NOW).blocks)
     assert "confirm" not in found["approve", "call-1:1"]
-    assert found["approve", "call-2:1"]["confirm"]["text"]["text"].startswith("Cancel order 1043 for good")
-    assert "Cancel order 1043 for good" in found["approve_all", "plan-1:3:0"]["confirm"]["text"]["text"]
+    assert found["approve", "call-2:1"]["confirm"]["text"]["text"].startswith(
+        "Cancel order 1043 for good"
+    )
+    assert (
+        "Cancel order 1043 for good"
+        in found["approve_all", "plan-1:3:0"]["confirm"]["text"]["text"]
+    )
     harmless = buttons(card(view(REFUND, replace(REFUND, id="call-3")), NOW).blocks)
     assert "confirm" not in harmless["approve_all", "plan-1:3:0"]
     assert "cannot be undone" not in read(card(view(), NOW).blocks)
@@ -96,7 +105,9 @@ def test_an_edited_argument_shows_old_and_new() -> None:
     assert "Amount:  45.00 EUR  →  40.00 EUR" in read(drawn.blocks)
     assert "Note:  before\na\nc\nnow\na\nb" in read(drawn.blocks)
     assert "Edited by <@UCLEO0001>" in read(drawn.blocks)
-    struck = [each["text"] for each in inside(drawn.blocks) if each.get("style") == {"strike": True}]
+    struck = [
+        each["text"] for each in inside(drawn.blocks) if each.get("style") == {"strike": True}
+    ]
     assert struck == ["45.00 EUR"]
 
 
@@ -109,8 +120,12 @@ def test_values_of_several_lines_stand_in_a_frame() -> None:
 
 
 def test_hidden_characters_are_shown() -> None:
-    """S04: right-to-left and zero-width characters in a value, the effect or the reason appear as what they are."""
-    call = replace(REFUND, effect="Pay \u202e001", values=(Value("To", "a\u200bb"),), agent_reason="\u2066x")
+    """S04: right-to-left and zero-width characters in a value, the effect or the reason appear as
+    what they are.
+    """
+    call = replace(
+        REFUND, effect="Pay \u202e001", values=(Value("To", "a\u200bb"),), agent_reason="\u2066x"
+    )
     text = read(card(view(call), NOW).blocks)
     assert "Pay ⟨U+202E⟩001" in text
     assert "a⟨U+200B⟩b" in text
@@ -126,7 +141,9 @@ def test_after_the_deadline_nothing_can_be_clicked() -> None:
 
 
 def test_a_part_says_so_and_decides_for_itself() -> None:
-    """P14: one message of several says that there are more, and that its buttons are for what it shows."""
+    """P14: one message of several says that there are more, and that its buttons are for what it
+    shows.
+    """
     drawn = card(view(REFUND, CANCEL, part=1, parts=2), NOW)
     accept_message(drawn.blocks)
     assert "Part 1 of 2" in read(drawn.blocks)
@@ -146,11 +163,16 @@ def test_the_approving_channel_is_named() -> None:
     """Where a channel decides, the card names the channel; where nobody does, it says nobody."""
     drawn = card(view(approver_users=(), approver_groups=(), approver_channel="C0SUPPORT"), NOW)
     assert "Approvers: members of <#C0SUPPORT>" in read(drawn.blocks)
-    assert "Approvers: nobody" in read(card(view(approver_users=(), approver_groups=()), NOW).blocks)
+    assert "Approvers: nobody" in read(
+        card(view(approver_users=(), approver_groups=()), NOW).blocks
+    )
 
 
 OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
-    CallStatus.APPROVED: ({}, "✅ Approved by {UANA00001} · {21 Nov 2026, 14:00 UTC} — not started yet"),
+    CallStatus.APPROVED: (
+        {},
+        "✅ Approved by {UANA00001} · {21 Nov 2026, 14:00 UTC} — not started yet",
+    ),
     CallStatus.REFUSED: ({"note": "outside office hours"}, "⛔ Refused: outside office hours"),
     CallStatus.REJECTED: (
         {"note": "Not needed"},
@@ -172,20 +194,31 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
 def test_every_outcome_has_its_line(status: CallStatus) -> None:
-    """After a decision the same message says who, when, why and what came of it, and keeps the arguments."""
+    """After a decision the same message says who, when, why and what came of it, and keeps the
+    arguments.
+    """
     changes, line = OUTCOMES[status]
     drawn = card(view(replace(DECIDED, status=status, **changes)), NOW)
     accept_message(drawn.blocks)
     lines = read(drawn.blocks).splitlines()
-    assert lines[:3] == ["Refund 40.00 EUR of order 1042", line, "Order: 1042  ·  Amount: 40.00 EUR"]
+    assert lines[:3] == [
+        "Refund 40.00 EUR of order 1042",
+        line,
+        "Order: 1042  ·  Amount: 40.00 EUR",
+    ]
     assert set(OUTCOMES) | {CallStatus.PENDING} == set(CallStatus)
 
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
 def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
-    """S07: a decided card has no button that could be clicked again; an unknown one asks a person."""
+    """S07: a decided card has no button that could be clicked again.
+
+    An unknown one asks a person.
+    """
     ids = action_ids(card(view(replace(DECIDED, status=status)), NOW).blocks)
-    wanted = ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
+    wanted = (
+        ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
+    )
     assert ids == wanted
 
 
@@ -196,7 +229,9 @@ def test_running_an_unknown_call_again_asks_first() -> None:
 
 
 def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
-    """P03: partly decided, the card shows what is settled and what is not, and keeps the open call's buttons."""
+    """P03: partly decided, the card shows what is settled and what is not, and keeps the open
+    call's buttons.
+    """
     drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
     assert "waiting for the other decisions" in read(drawn.blocks)
@@ -206,13 +241,20 @@ def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
 def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
     """The fallback text tells the truth as the blocks do."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
-    assert card(view(done), NOW).text == "Approved by <@UANA00001>: Refund 40.00 EUR of order 1042. Done."
+    assert (
+        card(view(done), NOW).text
+        == "Approved by <@UANA00001>: Refund 40.00 EUR of order 1042. Done."
+    )
     expired = replace(REFUND, status=CallStatus.EXPIRED)
-    assert card(view(expired), NOW).text == "Expired, nobody answered: Refund 40.00 EUR of order 1042."
+    assert (
+        card(view(expired), NOW).text == "Expired, nobody answered: Refund 40.00 EUR of order 1042."
+    )
 
 
 def test_a_decided_card_still_says_who_asked() -> None:
-    """In an approver's direct messages a settled card keeps its requester and the way to the thread."""
+    """In an approver's direct messages a settled card keeps its requester and the way to the
+    thread.
+    """
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     text = read(card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks)
     assert text.endswith("Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)")
@@ -221,7 +263,9 @@ def test_a_decided_card_still_says_who_asked() -> None:
 def test_many_arguments_of_a_decided_card_are_counted() -> None:
     """What a settled card leaves out, it counts."""
     values = tuple(Value("Note", "x" * 300) for _ in range(9))
-    text = read(card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks)
+    text = read(
+        card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks
+    )
     assert text.count("Note: ") == 5
     assert "more characters)" in text
     assert "and 4 more" in text
@@ -231,7 +275,11 @@ def test_a_result_of_many_lines_is_quoted() -> None:
     """S04: a tool's result cannot write lines of the card."""
     result = "booked\n✅ Approved by Ana"
     blocks = card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, result=result)), NOW).blocks
-    quotes = [each["elements"][0]["text"] for each in inside(blocks) if each.get("type") == "rich_text_quote"]
+    quotes = [
+        each["elements"][0]["text"]
+        for each in inside(blocks)
+        if each.get("type") == "rich_text_quote"
+    ]
     assert quotes == [result]
 
 
@@ -244,7 +292,9 @@ def test_a_card_takes_one_to_five_calls(count: int) -> None:
 
 
 def test_block_ids_change_with_the_revision() -> None:
-    """An edit makes new block ids, so that a click on the old card cannot be taken for one on the new."""
+    """An edit makes new block ids, so that a click on the old card cannot be taken for one on the
+    new.
+    """
 
     def ids(call: CallView) -> set[Any]:
         return {block.get("block_id") for block in card(view(call), NOW).blocks}
@@ -257,19 +307,25 @@ def test_block_ids_change_with_the_revision() -> None:
 def test_the_schema_judge_notices_a_bad_block() -> None:
     """The published schema that judges the other tests can say no."""
     with pytest.raises(AssertionError):
-        accept_message([{"type": "header", "block_id": "x", "text": {"type": "mrkdwn", "text": "x"}}])
+        accept_message(
+            [{"type": "header", "block_id": "x", "text": {"type": "mrkdwn", "text": "x"}}]
+        )
 
 
 def test_mrkdwn_holds_our_words_only() -> None:
     """S04: what a card formats is the same whatever the call says."""
     tame = mrkdwn_texts(card(view(CANCEL), NOW).blocks)
-    wild = replace(CANCEL, title="*t*", effect="`e`", values=(Value("_l_", "<!here>"),), agent_reason="<@U1>")
+    wild = replace(
+        CANCEL, title="*t*", effect="`e`", values=(Value("_l_", "<!here>"),), agent_reason="<@U1>"
+    )
     assert mrkdwn_texts(card(view(wild), NOW).blocks) == tame
 
 
 def test_plain_text_leaves_emoji_codes_alone() -> None:
     """S04: ":white_check_mark:" in a title or an effect stays what somebody typed."""
     call = replace(CANCEL, effect=":white_check_mark: approved")
-    texts = [each for each in inside(card(view(call), NOW).blocks) if each.get("type") == "plain_text"]
+    texts = [
+        each for each in inside(card(view(call), NOW).blocks) if each.get("type") == "plain_text"
+    ]
     assert texts
     assert all(each["emoji"] is False for each in texts)

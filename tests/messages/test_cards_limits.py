@@ -1,4 +1,6 @@
-"""Cards under hostile and huge input: always valid, never cut in silence, nothing formatted that others wrote."""
+"""Cards under hostile and huge input: always valid, never cut in silence, nothing formatted that
+others wrote.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +32,48 @@ from tests.messages.cards_support import (
 
 NASTY = st.sampled_from(
     [
-        "<!channel>", "<@UANA00001>", "<https://evil.example|Approve>", "*bold* `code` ~no~ _it_", ":tada:", "&amp;",
-        "&<>" * 30, "\u202egnp.exe", "a\u200bb", "\u2028", "\x00\x1b[31m", "\ud800", "🏴‍☠️" * 9, "", " ", "\n",
-        "```\nfence", "Amount: 1.00", "x" * 151, "long " * 700, "&" * 700, "line\n" * 45, "é\u0301" * 50,
+        "<!channel>",
+        "<@UANA00001>",
+        "<https://evil.example|Approve>",
+        "*bold* `code` ~no~ _it_",
+        ":tada:",
+        "&amp;",
+        "&<>" * 30,
+        "\u202egnp.exe",
+        "a\u200bb",
+        "\u2028",
+        "\x00\x1b[31m",
+        "\ud800",
+        "🏴‍☠️" * 9,
+        "",
+        " ",
+        "\n",
+        "```\nfence",
+        "Amount: 1.00",
+        "x" * 151,
+        "long " * 700,
+        "&" * 700,
+        "line\n" * 45,
+        "é\u0301" * 50,
     ]
-)  # fmt: skip
+)
 TEXT = st.one_of(NASTY, st.text(max_size=40), st.lists(NASTY, max_size=3).map(" ".join))
 SHORT = st.one_of(NASTY.map(lambda text: text[:200]), st.text(max_size=30))
 VALUES = st.lists(
-    st.builds(Value, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)), max_size=6
+    st.builds(Value, label=SHORT, text=TEXT, before=st.one_of(st.none(), st.none(), TEXT)),
+    max_size=6,
 ).map(tuple)
 PERSON = st.sampled_from(["", "UANA00001", "UCLEO0001"])
 PEOPLE = st.lists(PERSON, max_size=3).map(tuple)
 PROGRESS = st.builds(
-    Progress, approved=PEOPLE, rejected=PEOPLE, needed=st.integers(1, 50), stage=st.integers(1, 10),
-    stages=st.integers(1, 10), veto=st.integers(1, 50),
-)  # fmt: skip
+    Progress,
+    approved=PEOPLE,
+    rejected=PEOPLE,
+    needed=st.integers(1, 50),
+    stage=st.integers(1, 10),
+    stages=st.integers(1, 10),
+    veto=st.integers(1, 50),
+)
 
 
 @st.composite
@@ -89,7 +117,9 @@ SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(Healt
 @SLOW
 @given(views())
 def test_any_card_is_valid(shown: CardView) -> None:
-    """S03: whatever is in the calls, Slack takes the message, and the notification is one short plain line."""
+    """S03: whatever is in the calls, Slack takes the message, and the notification is one short
+    plain line.
+    """
     drawn = card(shown, NOW)
     accept_message(drawn.blocks)
     assert "\n" not in drawn.text
@@ -101,17 +131,24 @@ def test_any_card_is_valid(shown: CardView) -> None:
 @SLOW
 @given(views())
 def test_nothing_is_approved_unseen(shown: CardView) -> None:
-    """S03, P14: an Approve stands only below a call of which every part is on the card; else there is a Review."""
+    """S03, P14: an Approve stands only below a call of which every part is on the card.
+
+    Else there is a Review.
+    """
     blocks = card(shown, NOW).blocks
     text, found = read(blocks), buttons(blocks)
     for call in shown.calls:
         value = f"{call.id}:{call.revision}"
         if ("approve", value) not in found:
-            waits = call.status is CallStatus.PENDING and (call.deadline is None or call.deadline > NOW)
+            waits = call.status is CallStatus.PENDING and (
+                call.deadline is None or call.deadline > NOW
+            )
             assert (("review", value) in found) == waits
             assert not waits or "in Review" in text
             continue
-        seen = [part for each in call.values for part in (each.label, each.text, each.before) if part]
+        seen = [
+            part for each in call.values for part in (each.label, each.text, each.before) if part
+        ]
         for part in [*seen, call.preview, call.agent_reason]:
             assert part.isspace() or _squeeze(visible(part)) in _squeeze(text)
     if any(verb == "review" for verb, _ in found):
@@ -119,7 +156,9 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
 
 
 def _squeeze(text: str) -> str:
-    return re.sub(r"\s+", "", re.sub("⟨U\\+(2028|2029|0085|001[C-F]|000[B-D]|0020|00A0)⟩", "", text))
+    return re.sub(
+        r"\s+", "", re.sub("⟨U\\+(2028|2029|0085|001[C-F]|000[B-D]|0020|00A0)⟩", "", text)
+    )
 
 
 @SLOW
@@ -144,7 +183,10 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
 
 
 def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
-    """S03: what does not fit is named and goes to Review; Edit and Reject stay; the other call is unaffected."""
+    """S03: what does not fit is named and goes to Review; Edit and Reject stay.
+
+    The other call is unaffected.
+    """
     values = (Value("To", "#general"), Value("Text", "word " * 800), Value("At", "noon"))
     drawn = card(view(replace(REFUND, values=values), CANCEL), NOW)
     accept_message(drawn.blocks)
@@ -171,7 +213,9 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     ],
 )
 def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> None:
-    """S03: a preview, a sentence, a reason or a tall value that does not fit leads to Review as well."""
+    """S03: a preview, a sentence, a reason or a tall value that does not fit leads to Review as
+    well.
+    """
     drawn = card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
     assert said in read(drawn.blocks)
@@ -180,9 +224,15 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
 
 def test_lengths_are_counted_after_escaping() -> None:
     """S03: what grows by escaping counts with what it grows to."""
-    assert "approve" in action_ids(card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks)
-    assert "review" in action_ids(card(view(replace(REFUND, values=(Value("T", "&" * 600),))), NOW).blocks)
-    assert card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"] == REFUND.title
+    assert "approve" in action_ids(
+        card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks
+    )
+    assert "review" in action_ids(
+        card(view(replace(REFUND, values=(Value("T", "&" * 600),))), NOW).blocks
+    )
+    assert (
+        card(view(replace(REFUND, effect="&" * 31)), NOW).blocks[0]["text"]["text"] == REFUND.title
+    )
     assert slack_length("&<>a") == 5 + 4 + 4 + 1
 
 
@@ -235,7 +285,9 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
 
 
 def test_many_approvers_are_counted() -> None:
-    """A policy that names hundreds of people still makes a valid card, and says how many it does not name."""
+    """A policy that names hundreds of people still makes a valid card, and says how many it does
+    not name.
+    """
     drawn = card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
     accept_message(drawn.blocks)
     assert "221 more" in read(drawn.blocks)

@@ -18,7 +18,9 @@ from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, re
 
 def everything(modal: dict[str, Any]) -> str:
     """All literal text of a dialog, in order, without separators."""
-    return "".join(each["text"] for each in inside(modal["blocks"]) if isinstance(each.get("text"), str))
+    return "".join(
+        each["text"] for each in inside(modal["blocks"]) if isinstance(each.get("text"), str)
+    )
 
 
 def test_review_shows_what_the_card_shows_and_approves() -> None:
@@ -30,7 +32,11 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
     assert modal["submit"]["text"] == "Approve"
     lines = read(modal["blocks"]).splitlines()
     assert lines[:3] == ["Refund 40.00 EUR of order 1042", "Order:  1042", "Amount:  40.00 EUR"]
-    assert lines[-3:] == ["The agent says:", "The parcel arrived broken.", "NoteFor the thread and for the agent"]
+    assert lines[-3:] == [
+        "The agent says:",
+        "The parcel arrived broken.",
+        "NoteFor the thread and for the agent",
+    ]
     assert "cannot be undone" in read(review_modal(CANCEL)["blocks"])
 
 
@@ -46,7 +52,11 @@ def test_a_long_argument_is_there_to_its_last_character() -> None:
     text = "".join(f"{n:06}" for n in range(10_000))
     modal = review_modal(replace(REFUND, values=(Value("Text", text, "before"),)))
     accept_view(modal)
-    parts = [e["elements"][0]["text"] for e in inside(modal["blocks"]) if e.get("type") == "rich_text_preformatted"]
+    parts = [
+        e["elements"][0]["text"]
+        for e in inside(modal["blocks"])
+        if e.get("type") == "rich_text_preformatted"
+    ]
     assert "".join(parts) == text
     assert f"Text, now (part {len(parts)} of {len(parts)}):" in read(modal["blocks"])
     assert "submit" in modal
@@ -62,7 +72,12 @@ def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.builds(Value, label=st.text(max_size=20), text=st.text(max_size=6_000)), max_size=8), st.booleans())
+@given(
+    st.lists(
+        st.builds(Value, label=st.text(max_size=20), text=st.text(max_size=6_000)), max_size=8
+    ),
+    st.booleans(),
+)
 def test_any_review_is_valid_and_complete(values: list[Value], edited: bool) -> None:
     """S04: whatever the values, Slack takes the dialog, and all of each is in it."""
     changed = tuple(replace(each, before=each.text[::-1] if edited else None) for each in values)
@@ -114,16 +129,22 @@ def state(key: str | None, words: str | None) -> dict[str, Any]:
     ],
 )
 def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object) -> None:
-    """The reason is the preset with the person's words, or an error at the field that lacks something."""
+    """The reason is the preset with the person's words, or an error at the field that lacks
+    something.
+    """
     assert read_rejection(state(key, words)) == outcome
 
 
-@pytest.mark.parametrize("values", [{}, {"reason": None}, {"reason": {"preset": None}, "words": []}])
+@pytest.mark.parametrize(
+    "values", [{}, {"reason": None}, {"reason": {"preset": None}, "words": []}]
+)
 def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
     """A submission that lacks the blocks is an error at a field that exists, never an exception."""
     errors = read_rejection(values)
     assert isinstance(errors, dict)
-    assert set(errors) <= {block["block_id"] for block in reject_modal("call:x:1", count=1, title="x")["blocks"]}
+    assert set(errors) <= {
+        block["block_id"] for block in reject_modal("call:x:1", count=1, title="x")["blocks"]
+    }
 
 
 def test_the_dialog_offers_the_reasons_that_are_read() -> None:

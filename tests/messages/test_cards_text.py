@@ -1,4 +1,6 @@
-"""Strings as Slack reads them: escaping, mentions, times, cut marks, and Markdown that can do no harm."""
+"""Strings as Slack reads them: escaping, mentions, times, cut marks, and Markdown that can do no
+harm.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,15 @@ from bot.messages.text import (
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
 CONTROL = st.text(alphabet="<>!@|^UWSabc1-`\nhere", max_size=60)
 BITS = st.sampled_from(
-    ["<!here>", "<!channel|x>", "<@UANA00001>", "<!subteam^S0LEADS|@leads>", "<", ">", "<!date^1^x|y>"]
+    [
+        "<!here>",
+        "<!channel|x>",
+        "<@UANA00001>",
+        "<!subteam^S0LEADS|@leads>",
+        "<",
+        ">",
+        "<!date^1^x|y>",
+    ]
 )
 
 
@@ -49,7 +59,9 @@ def test_ids_become_mentions() -> None:
 
 
 def test_a_time_is_shown_in_the_readers_zone() -> None:
-    """Slack gets the moment and, for where it cannot localise, the time in UTC, whatever zone it came in."""
+    """Slack gets the moment and, for where it cannot localise, the time in UTC, whatever zone it
+    came in.
+    """
     assert when(AT) == "<!date^1795269720^{date_short_pretty} at {time}|21 Nov 2026, 14:02 UTC>"
     assert when(AT.astimezone(timezone(timedelta(hours=9)))) == when(AT)
 
@@ -76,7 +88,10 @@ def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: i
         ("ask <@UANA00001> or <@UCLEO0001|cleo>", "ask @UANA00001 or @cleo"),
         ("in <#C0SUPPORT> see <https://a.example>", "in <#C0SUPPORT> see <https://a.example>"),
         ("<!date^1^{date}|today>", "today"),
-        ("a < b, <b>, <!-- note -->, <!DOCTYPE html>", "a < b, <b>, <!-- note -->, <!DOCTYPE html>"),
+        (
+            "a < b, <b>, <!-- note -->, <!DOCTYPE html>",
+            "a < b, <b>, <!-- note -->, <!DOCTYPE html>",
+        ),
         ("<!HERE>", "@HERE"),
         ("<<!here|@UANA00001>>", "‹@UANA00001>"),
     ],
@@ -91,7 +106,9 @@ def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
 def test_no_nesting_puts_a_mention_together(text: str) -> None:
     """S04: after one pass no mention is left, and a second pass changes nothing."""
     harmless = neutral_markdown(text)
-    assert not re.search(r"<(@[UWB]|!(channel|here|everyone|group|subteam))", harmless, re.IGNORECASE)
+    assert not re.search(
+        r"<(@[UWB]|!(channel|here|everyone|group|subteam))", harmless, re.IGNORECASE
+    )
     assert neutral_markdown(harmless) == harmless
 
 
@@ -112,7 +129,9 @@ def test_markdown_is_split_after_paragraphs() -> None:
 
 def test_a_fence_is_closed_and_opened_again() -> None:
     """Code that goes over a border is code on both sides, with its language."""
-    text = "Look:\n\n```python\n" + "".join(f"line_{n}()\n" for n in range(40)) + "```\nThat is all."
+    text = (
+        "Look:\n\n```python\n" + "".join(f"line_{n}()\n" for n in range(40)) + "```\nThat is all."
+    )
     parts = split_markdown(text, 150)
     assert len(parts) > 3
     inner = [part for part in parts if "line_" in part]
@@ -124,7 +143,9 @@ def test_a_fence_is_closed_and_opened_again() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="ab &`~\n🏴", max_size=600), st.integers(100, 160))
 def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> None:
-    """S03: every part fits as Slack counts, and beside fences and white space nothing is added or lost."""
+    """S03: every part fits as Slack counts, and beside fences and white space nothing is added or
+    lost.
+    """
     parts = split_markdown(text, limit)
     assert all(slack_length(part) <= limit for part in parts)
     assert re.sub(r"[\s`~]", "", "".join(parts)) == re.sub(r"[\s`~]", "", text)

@@ -1,4 +1,6 @@
-"""Answers, help, and the sentences people are told: valid blocks, and nobody's words can mention or format."""
+"""Answers, help, and the sentences people are told: valid blocks, and nobody's words can mention or
+format.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
 EVIL = "<!channel> <@UEVE00001> <https://evil.example|ok>\n\u202e&"
-TOOLS = [("Look up an order", "read"), ("Refund an order", "write"), ("Cancel <an> order", "destructive")]
+TOOLS = [
+    ("Look up an order", "read"),
+    ("Refund an order", "write"),
+    ("Cancel <an> order", "destructive"),
+]
 
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
@@ -59,7 +65,9 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
-    """S04: a sentence holds mentions of ours and escaped text, never a broadcast, a foreign mention or a link."""
+    """S04: a sentence holds mentions of ours and escaped text, never a broadcast, a foreign mention
+    or a link.
+    """
     sentence = getattr(sentences, name)(*SAID[name])
     assert sentence.strip()
     assert "<!channel" not in sentence
@@ -79,7 +87,9 @@ def test_every_sentence_is_looked_at() -> None:
 
 
 def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
-    """X01: the second click hears who was first, and what the clock or policy did where it was nobody."""
+    """X01: the second click hears who was first, and what the clock or policy did where it was
+    nobody.
+    """
     sentence = sentences.already_decided("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
     assert sentences.already_decided("", "reject", None).startswith("This is already rejected.")
@@ -94,7 +104,9 @@ def test_a_refusal_says_who_may() -> None:
 
 def test_the_thread_line_is_one_line() -> None:
     """L03: the thread is told in one line, with the reason quoted."""
-    line = sentences.decision_line("reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice")
+    line = sentences.decision_line(
+        "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
+    )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
     assert sentences.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
 
@@ -112,7 +124,10 @@ def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
 
 @pytest.mark.parametrize("name", SAID)
 def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
-    """S04: as blocks, a sentence formats nothing and reads as meant; its mentions, times and links act."""
+    """S04: as blocks, a sentence formats nothing and reads as meant.
+
+    Its mentions, times and links act.
+    """
     sentence = getattr(sentences, name)(*SAID[name])
     blocks = notice_blocks(sentence)
     accept_message(blocks)
@@ -120,7 +135,9 @@ def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
     literal = "".join(leaf["text"] for leaf in leaves if leaf["type"] == "text")
     assert "&lt;" not in literal
     assert literal == unescape(re.sub(r"<[^>]*>", "", sentence))
-    assert len(leaves) - sum(leaf["type"] == "text" for leaf in leaves) == len(re.findall(r"<[^>]*>", sentence))
+    assert len(leaves) - sum(leaf["type"] == "text" for leaf in leaves) == len(
+        re.findall(r"<[^>]*>", sentence)
+    )
 
 
 def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:

@@ -39,7 +39,9 @@ def test_metadata_holds_no_value() -> None:
     assert json.dumps(view, ensure_ascii=False).count("••••••••") == 2
 
 
-@pytest.mark.parametrize("title", ["Refund an order", "A title that is too long for a modal", "<&> <&> <&> <&>", " "])
+@pytest.mark.parametrize(
+    "title", ["Refund an order", "A title that is too long for a modal", "<&> <&> <&> <&>", " "]
+)
 def test_any_title_fits(title: str) -> None:
     """The modal's title is within Slack's 24 characters, as Slack counts them (S03)."""
     assert view_of(tool_for(Address, title=title), {"city": "x"})["title"]["text"].strip()
@@ -48,7 +50,9 @@ def test_any_title_fits(title: str) -> None:
 def test_widgets() -> None:
     """Each kind has the input that people know for it."""
     view = view_of(TOOL, NOW)
-    widgets = {b["block_id"][2:]: b["element"]["type"] for b in view["blocks"] if b["type"] == "input"}
+    widgets = {
+        b["block_id"][2:]: b["element"]["type"] for b in view["blocks"] if b["type"] == "input"
+    }
     assert widgets == {
         "name": "plain_text_input",
         "note": "plain_text_input",
@@ -142,7 +146,10 @@ def test_date_time_keeps_its_zone() -> None:
 
 
 def test_date_time_without_zone_is_typed() -> None:
-    """A picker means the reader's zone, so a moment without a zone is text; so is one that pickers do not know."""
+    """A picker means the reader's zone, so a moment without a zone is text.
+
+    So is one that pickers do not know.
+    """
 
     class Moments(BaseModel):
         naive: NaiveDatetime | None = None
@@ -169,7 +176,9 @@ def test_date_time_without_zone_is_typed() -> None:
         ('""', '""', '""'),
     ],
 )
-def test_unset_differs_from_empty(before: str | None, entered: str | None, after: str | None) -> None:
+def test_unset_differs_from_empty(
+    before: str | None, entered: str | None, after: str | None
+) -> None:
     """An optional text can be unset, empty or filled, and goes from each to each."""
     parsed = submit(TOOL, NOW | {"note": before}, note=entered)
     assert isinstance(parsed, Parsed)
@@ -219,11 +228,16 @@ def test_errors_below_what_is_unset() -> None:
     tool = tool_for(Counted)
     there = {"inner": {"number": 3}}
     state = typed(view_of(tool, there), inner="no", inner__number="1.5")
-    assert read_submission(tool, there, state) == Parsed({"inner": None}, changed=True, approve=False)
+    assert read_submission(tool, there, state) == Parsed(
+        {"inner": None}, changed=True, approve=False
+    )
 
 
 def test_optional_nested_half_filled() -> None:
-    """What is entered for a model that stays unset is not dropped without a word; what is missing is asked for."""
+    """What is entered for a model that stays unset is not dropped without a word.
+
+    What is missing is asked for.
+    """
     assert errors(TOOL, NOW, other__city="Bonn").keys() == {"f:other"}
     assert errors(TOOL, NOW, other="yes").keys() == {"f:other.city"}
 

@@ -62,7 +62,9 @@ class Range(BaseModel):
 
 
 def test_errors_without_an_input_of_their_own() -> None:
-    """A rule of the whole model speaks at the first input, one of a read-only value at the nearest one (B13)."""
+    """A rule of the whole model speaks at the first input, one of a read-only value at the nearest
+    one (B13).
+    """
     tool = tool_for(Range, editable=frozenset({"low", "high"}))
     now = dumped(Range())
     assert errors(tool, now, low="3") == {"f:low": "Low must not be above high."}
@@ -72,7 +74,9 @@ def test_errors_without_an_input_of_their_own() -> None:
 def test_error_at_a_secret_says_nothing_of_it() -> None:
     """The words of a validator about a secret are not passed on (S15)."""
     tool = tool_for(Range, secret=frozenset({"hidden"}))
-    assert errors(tool, dumped(Range(hidden="pass")), high="99") == {"f:high": "Hidden: This is not valid."}
+    assert errors(tool, dumped(Range(hidden="pass")), high="99") == {
+        "f:high": "Hidden: This is not valid."
+    }
 
 
 def test_read_only_and_secret_values_ignore_the_state() -> None:
@@ -110,7 +114,9 @@ def test_save_and_approve_is_a_box_to_tick() -> None:
 
 @pytest.mark.parametrize(("size", "sections"), [(2900, 0), (3001, 2), (12_001, 1)])
 def test_too_long_for_an_input(size: int, sections: int) -> None:
-    """What Slack would refuse as a value to start with is shown, in parts or by its length, and kept (S03)."""
+    """What Slack would refuse as a value to start with is shown, in parts or by its length, and
+    kept (S03).
+    """
     arguments = NOW | {"name": "y" * size}
     view = view_of(TOOL, arguments)
     assert sum("Name (kept as it is" in str(b.get("text", "")) for b in view["blocks"]) == sections
@@ -120,9 +126,15 @@ def test_too_long_for_an_input(size: int, sections: int) -> None:
 
 
 def test_length_counts_as_slack_counts() -> None:
-    """An ampersand is five characters to Slack, so 700 of them still go into an input and 601 more do not (S03)."""
-    assert any(b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 600})["blocks"])
-    assert not any(b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 601})["blocks"])
+    """An ampersand is five characters to Slack, so 700 of them still go into an input and 601 more
+    do not (S03).
+    """
+    assert any(
+        b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 600})["blocks"]
+    )
+    assert not any(
+        b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 601})["blocks"]
+    )
 
 
 def test_enormous_models_stay_within_slack() -> None:
@@ -138,11 +150,15 @@ def test_enormous_models_stay_within_slack() -> None:
 
 
 def test_labels_hints_and_lines() -> None:
-    """Titles, descriptions and lengths of the model are the labels, hints and lengths of the inputs."""
+    """Titles, descriptions and lengths of the model are the labels, hints and lengths of the
+    inputs.
+    """
 
     class Worded(BaseModel):
         order_id: str = Field(min_length=2, max_length=10)
-        note: str = Field(default="", title="Note for <Ana>", description="Said to & about her", max_length=151)
+        note: str = Field(
+            default="", title="Note for <Ana>", description="Said to & about her", max_length=151
+        )
 
     view = view_of(tool_for(Worded), {"order_id": "12", "note": ""})
     order, note = block(view, "f:order_id"), block(view, "f:note")
@@ -153,7 +169,9 @@ def test_labels_hints_and_lines() -> None:
     assert (order["element"]["multiline"], note["element"]["multiline"]) == (False, True)
     assert element(tool_for(Worded), {"order_id": "z\nz", "note": ""}, "f:order_id")["multiline"]
     # Four ampersands are twenty characters to Slack, which must not refuse what the model takes.
-    assert "max_length" not in element(tool_for(Worded), {"order_id": "&&&&", "note": ""}, "f:order_id")
+    assert "max_length" not in element(
+        tool_for(Worded), {"order_id": "&&&&", "note": ""}, "f:order_id"
+    )
 
 
 def test_hidden_characters_are_pointed_out() -> None:
@@ -165,7 +183,9 @@ def test_hidden_characters_are_pointed_out() -> None:
 
 
 def test_bounds_that_slack_checks_are_never_too_strict() -> None:
-    """Integer bounds are passed on as they are, a decimal's exclusive bound and a rounded one are not."""
+    """Integer bounds are passed on as they are, a decimal's exclusive bound and a rounded one are
+    not.
+    """
 
     class Bounded(BaseModel):
         count: int = Field(default=5, gt=0, lt=10)
@@ -174,7 +194,11 @@ def test_bounds_that_slack_checks_are_never_too_strict() -> None:
 
     tool, now = tool_for(Bounded), dumped(Bounded())
     count = element(tool, now, "f:count")
-    assert (count["min_value"], count["max_value"], count["is_decimal_allowed"]) == ("1", "9", False)
+    assert (count["min_value"], count["max_value"], count["is_decimal_allowed"]) == (
+        "1",
+        "9",
+        False,
+    )
     ratio = element(tool, now, "f:ratio")
     assert ("min_value" in ratio, ratio["max_value"]) == (False, "1")
     assert not {"min_value", "max_value"} & element(tool, now | {"count": 50}, "f:count").keys()
@@ -197,7 +221,10 @@ class Aliased(BaseModel):
 
 @pytest.mark.parametrize("by_alias", [False, True])
 def test_aliases(by_alias: bool) -> None:
-    """Aliased fields are read, validated and blamed by either name; computed ones are left alone."""
+    """Aliased fields are read, validated and blamed by either name.
+
+    Computed ones are left alone.
+    """
     model = type("Outside", (Aliased,), {"model_config": ConfigDict(serialize_by_alias=by_alias)})
     tool = tool_for(model)
     now = dumped(model(orderId=7))
@@ -209,7 +236,9 @@ def test_aliases(by_alias: bool) -> None:
 
 
 def test_many_options_are_typed() -> None:
-    """Over a hundred options do not fit a menu: the value is typed, and only one that exists is taken (S03)."""
+    """Over a hundred options do not fit a menu: the value is typed, and only one that exists is
+    taken (S03).
+    """
     many = Enum("many", {f"n{n}": n for n in range(101)})  # type: ignore[misc]  # made on the spot
 
     class Chosen(BaseModel):
@@ -225,7 +254,9 @@ def test_many_options_are_typed() -> None:
 
 
 def test_options_that_look_alike() -> None:
-    """Options whose values Slack could not tell apart, or would take for ours, are still told apart."""
+    """Options whose values Slack could not tell apart, or would take for ours, are still told
+    apart.
+    """
 
     class Alike(BaseModel):
         sign: Literal["(unset)", "", "b"] | None = None
@@ -255,9 +286,15 @@ class Node(BaseModel):
 
 
 def test_a_model_within_itself() -> None:
-    """Recursion ends after one level, below it is JSON, and errors from down there arrive where they belong (B13)."""
+    """Recursion ends after one level, below it is JSON, and errors from down there arrive where
+    they belong (B13).
+    """
     tool, now = tool_for(Node), dumped(Node(name="a", parent=Node(name="b")))
-    assert edited(tool, now, parent__name="c")["parent"] == {"name": "c", "parent": None, "children": []}
+    assert edited(tool, now, parent__name="c")["parent"] == {
+        "name": "c",
+        "parent": None,
+        "children": [],
+    }
     found = errors(tool, now, parent__children='[{"name": "x", "children": [{}]}]', name="long")
     assert found["f:parent.children"] == "At 1 › children › 1 › name: A value is needed here."
     assert found["f:name"].startswith("The reason is this: because")
@@ -282,7 +319,11 @@ def test_a_missing_key_stays_missing_until_given() -> None:
     """Arguments stored before a field was added take the model's default, not an empty value."""
     tool = tool_for(Address)
     assert submit(tool, {"city": "Bonn"}) == Parsed({"city": "Bonn"}, changed=False, approve=False)
-    assert edited(tool, {"city": "Bonn"}, city="Berlin") == {"city": "Berlin", "zip_code": None, "country": "DE"}
+    assert edited(tool, {"city": "Bonn"}, city="Berlin") == {
+        "city": "Berlin",
+        "zip_code": None,
+        "country": "DE",
+    }
 
 
 def test_nothing_to_edit_is_no_error() -> None:

@@ -21,11 +21,19 @@ from tests.messages.fields_support import tool_for, view_of
 TEXTS = st.one_of(
     st.text(max_size=60),
     st.text(alphabet='"[]\n\r\t &<>\u202e\u200b\x00😀', max_size=8),
-    st.sampled_from(['""', "[]", "null", "(unset)", "x" * 3000, "&" * 700, "😀" * 1501, "y" * 13_000]),
+    st.sampled_from(
+        ['""', "[]", "null", "(unset)", "x" * 3000, "&" * 700, "😀" * 1501, "y" * 13_000]
+    ),
 )
-ZONES = st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-9))])
+ZONES = st.sampled_from(
+    [UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-9))]
+)
 JSONS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
 )
@@ -60,7 +68,9 @@ SORTS: dict[str, Sort] = {
     "time": Sort(time, st.times() | st.times(timezones=ZONES)),
     "moment": Sort(datetime, st.datetimes() | st.datetimes(timezones=ZONES)),
     "email": Sort(EmailStr, st.sampled_from(["ana@example.com", "ü.x+y@exämple.org"])),
-    "link": Sort(AnyUrl, st.sampled_from(["https://example.com/?a=1&b=<2>", "ftp://x.example/ä"]).map(AnyUrl)),
+    "link": Sort(
+        AnyUrl, st.sampled_from(["https://example.com/?a=1&b=<2>", "ftp://x.example/ä"]).map(AnyUrl)
+    ),
     "texts": Sort(list[str], st.lists(TEXTS, max_size=4)),
     "numbers": Sort(list[int], st.lists(st.integers(), max_size=3)),
     "object": Sort(dict[str, Any], st.dictionaries(TEXTS, JSONS, max_size=3)),
@@ -72,10 +82,14 @@ SORTS: dict[str, Sort] = {
 
 @st.composite
 def models(draw: st.DrawFn, deep: int = 2) -> BaseModel:
-    """An instance of a model made up on the spot, with fields of any sort, optional ones and nested models."""
+    """An instance of a model made up on the spot, with fields of any sort, optional ones and nested
+    models.
+    """
     fields: dict[str, Any] = {}
     given_: dict[str, Any] = {}
-    for name in draw(st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=4), max_size=6, unique=True)):
+    for name in draw(
+        st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=4), max_size=6, unique=True)
+    ):
         name = f"f_{name}"
         if deep and draw(st.integers(0, 4)) == 0:
             inner = draw(models(deep=deep - 1))
@@ -83,7 +97,9 @@ def models(draw: st.DrawFn, deep: int = 2) -> BaseModel:
         else:
             sort = SORTS[draw(st.sampled_from(sorted(SORTS)))]
         if draw(st.booleans()):
-            sort = Sort(sort.type_ | None if sort.type_ is not Any else Any, st.none() | sort.values)
+            sort = Sort(
+                sort.type_ | None if sort.type_ is not Any else Any, st.none() | sort.values
+            )
         fields[name] = (sort.type_, ...)
         given_[name] = draw(sort.values)
     model: type[BaseModel] = create_model("Made", **fields)
@@ -96,13 +112,17 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[Healt
 @SETTINGS
 @given(models(), st.booleans())
 def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> None:
-    """Whatever the values, the modal is one Slack takes, and sent back as it came it is no edit (B14, S03)."""
+    """Whatever the values, the modal is one Slack takes, and sent back as it came it is no edit
+    (B14, S03).
+    """
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
     view = view_of(tool, arguments, approve)
     assert len(json.dumps(view)) <= 250_000
     state = json.loads(json.dumps(states(view["blocks"])))
-    assert read_submission(tool, arguments, state) == Parsed(arguments, changed=False, approve=False)
+    assert read_submission(tool, arguments, state) == Parsed(
+        arguments, changed=False, approve=False
+    )
     assert diff(tool, arguments, arguments) == []
     assert all(value.before is None and value.text for value in values(tool, arguments, arguments))
 
@@ -114,7 +134,9 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
     model = create_model("Marked", __base__=type(instance), marked=(str, ...))
     tool = tool_for(model)
     arguments = {**instance.model_dump(mode="json"), "marked": "before"}
-    state = states(edit_modal(tool, arguments, call_id="c", revision=1, save_and_approve=True)["blocks"])
+    state = states(
+        edit_modal(tool, arguments, call_id="c", revision=1, save_and_approve=True)["blocks"]
+    )
     state["f:marked"]["v"]["value"] = text
     parsed = read_submission(tool, arguments, state)
     assert isinstance(parsed, Parsed)
@@ -128,11 +150,15 @@ def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) 
     """Whatever is sent, the answer fits the model or is sentences at inputs that exist (B13, A05)."""
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
-    state = states(edit_modal(tool, arguments, call_id="c", revision=1, save_and_approve=True)["blocks"])
+    state = states(
+        edit_modal(tool, arguments, call_id="c", revision=1, save_and_approve=True)["blocks"]
+    )
     for block_id in data.draw(st.lists(st.sampled_from(sorted(state)), max_size=4)):
         for key in state[block_id]["v"].keys() - {"type"}:
             odd: Any = TEXTS | st.none() | st.integers(-1, 10**10)
-            option = st.sampled_from(["yes", "no", "(unset)", "0", "nonsense"]).map(lambda value: {"value": value})
+            option = st.sampled_from(["yes", "no", "(unset)", "0", "nonsense"]).map(
+                lambda value: {"value": value}
+            )
             state[block_id]["v"][key] = data.draw(
                 {"selected_option": option, "selected_options": st.just([])}.get(key, odd)
             )

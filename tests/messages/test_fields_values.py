@@ -1,4 +1,6 @@
-"""Arguments as plain text on cards: what a value reads like, what an edit changed, what nobody may read."""
+"""Arguments as plain text on cards: what a value reads like, what an edit changed, what nobody may
+read.
+"""
 
 from __future__ import annotations
 
@@ -73,13 +75,19 @@ def test_every_argument_is_there() -> None:
         ("tags", ["a, b", "c"], "a, b\nc"),
         ("tags", ["x" * 30, "y" * 30], "x" * 30 + "\n" + "y" * 30),
         ("tags", ["a\nb", "c"], '[\n  "a\\nb",\n  "c"\n]'),
-        ("lines", [{"sku": "\u202e", "count": 1}], '[\n  {\n    "sku": "⟨U+202E⟩",\n    "count": 1\n  }\n]'),
+        (
+            "lines",
+            [{"sku": "\u202e", "count": 1}],
+            '[\n  {\n    "sku": "⟨U+202E⟩",\n    "count": 1\n  }\n]',
+        ),
         ("ratio", 1e300, "1e+300"),
         ("maybe", True, "yes"),
     ],
 )
 def test_one_value(field: str, value: Any, text: str) -> None:
-    """Values read plainly, strings exactly as they are, quoted where they look like a sign of ours (S04)."""
+    """Values read plainly, strings exactly as they are, quoted where they look like a sign of ours
+    (S04).
+    """
     assert shown(**{field: value})[field.capitalize()] == text
 
 
@@ -137,7 +145,10 @@ def test_secrets_are_masked_wherever_they_are() -> None:
     assert "hunter" not in texts
     assert [value.text for value in values(tool, before)] == ["ana", "••••••••", "••••••••"]
     assert "hunter" not in str(
-        [diff(tool, before, {"one": None, "many": []}), diff(tool, {"one": None, "many": []}, after)]
+        [
+            diff(tool, before, {"one": None, "many": []}),
+            diff(tool, {"one": None, "many": []}, after),
+        ]
     )
     assert [label for label, _, _ in diff(tool, before, after)] == ["One › Password", "Many"]
 
@@ -152,14 +163,19 @@ def test_a_key_the_model_lacks_is_shown() -> None:
 def test_visible_leaves_nothing_hidden(text: str) -> None:
     """No control or format character is left but newline and tab, and the rest is unchanged (S04)."""
     seen = visible(text)
-    assert not [char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"]
-    rest = [char for char in text if unicodedata.category(char)[0] not in "CZ" and visible(char) == char]
+    assert not [
+        char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"
+    ]
+    rest = [
+        char for char in text if unicodedata.category(char)[0] not in "CZ" and visible(char) == char
+    ]
     kept = iter(seen)
     assert all(char in kept for char in rest)
 
 
 @pytest.mark.parametrize(
-    "point", [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0x200B, 0x2010), 0x2060, 0xFEFF]
+    "point",
+    [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0x200B, 0x2010), 0x2060, 0xFEFF],
 )
 def test_visible_names_the_well_known(point: int) -> None:
     """Direction marks and zero-width characters are written out (S04)."""

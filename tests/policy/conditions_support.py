@@ -12,22 +12,37 @@ from bot.policy.conditions.condition import Condition, ConditionError, Facts, Sp
 
 DAY = 86_400
 ARGS: dict[str, Any] = {
-    "amount": Decimal("40.00"), "order": "A-100", "count": 3, "share": 0.1, "note": None, "urgent": True,
-    "codes": [1, 2, 3], "names": ["ann", "bob"], "nothing": [], "address": {"city": "Ulm", "floor": 2},
-    "due": datetime(2026, 3, 2, 9, 30, tzinfo=UTC), "secret": b"raw",
-}  # fmt: skip
+    "amount": Decimal("40.00"),
+    "order": "A-100",
+    "count": 3,
+    "share": 0.1,
+    "note": None,
+    "urgent": True,
+    "codes": [1, 2, 3],
+    "names": ["ann", "bob"],
+    "nothing": [],
+    "address": {"city": "Ulm", "floor": 2},
+    "due": datetime(2026, 3, 2, 9, 30, tzinfo=UTC),
+    "secret": b"raw",
+}
 
 
 def facts(**changed: Any) -> Facts:
     """The facts of a refund of 40.00; `changed` replaces some."""
     known: dict[str, Any] = {
-        "tool": "refund_order", "effect": "write", "requester": "U1", "args": ARGS, "channel": "C1",
-        "now": datetime(2026, 3, 1, 12, 5, tzinfo=UTC), "groups": {"finance": frozenset({"U1", "U2"}), "gone": None},
+        "tool": "refund_order",
+        "effect": "write",
+        "requester": "U1",
+        "args": ARGS,
+        "channel": "C1",
+        "now": datetime(2026, 3, 1, 12, 5, tzinfo=UTC),
+        "groups": {"finance": frozenset({"U1", "U2"}), "gone": None},
         "spent": {
-            Spent("refund_order", "amount", DAY): Decimal("459.99"), Spent("refund_order", "", DAY): Decimal(7),
+            Spent("refund_order", "amount", DAY): Decimal("459.99"),
+            Spent("refund_order", "", DAY): Decimal(7),
             Spent("lost", "amount", DAY): None,
         },
-    }  # fmt: skip
+    }
     return Facts(**{**known, **changed})
 
 
@@ -37,7 +52,10 @@ def holds(source: str, **changed: Any) -> bool:
 
 
 def untold(source: str, **changed: Any) -> str:
-    """Why it could not be told; fails if it could, or if it was refused already when it was read."""
+    """Why it could not be told.
+
+    Fails if it could, or if it was refused already when it was read.
+    """
     condition = Condition(source)
     with pytest.raises(ConditionError) as found:
         condition.holds(facts(**changed))

@@ -10,12 +10,22 @@ from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
 
 ASKED = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PEOPLE = "ABCDEFGH"
-_groups = [Approvers(users=("U1", "U2")), Approvers(users=("U2", "U1")), Approvers(groups=("finance",)),
-           Approvers(groups=("finance", "ops")), Approvers(channel=True), Approvers(requester=True)]  # fmt: skip
+_groups = [
+    Approvers(users=("U1", "U2")),
+    Approvers(users=("U2", "U1")),
+    Approvers(groups=("finance",)),
+    Approvers(groups=("finance", "ops")),
+    Approvers(channel=True),
+    Approvers(requester=True),
+]
 approvers = st.sampled_from(_groups)
-stages = st.lists(st.builds(Stage, approvers=approvers, quorum=st.integers(1, 3)), min_size=1, max_size=4).map(tuple)
+stages = st.lists(
+    st.builds(Stage, approvers=approvers, quorum=st.integers(1, 3)), min_size=1, max_size=4
+).map(tuple)
 _steps = st.builds(Escalation, after=st.sampled_from([60, 600, 3600]), approvers=approvers)
-_offers = st.builds(Offer, fields=st.sampled_from([None, ("a",), ("a", "b")]), uses=st.integers(1, 2))
+_offers = st.builds(
+    Offer, fields=st.sampled_from([None, ("a",), ("a", "b")]), uses=st.integers(1, 2)
+)
 _fields = st.lists(st.sampled_from("abc"), unique=True).map(tuple)
 
 asks = st.builds(
@@ -42,6 +52,12 @@ def ballot(person: str, stage: int, verb: str = "approve", after: int = 0) -> Ba
     return Ballot(person, verb, stage, ASKED + timedelta(seconds=after))
 
 
-_one = st.builds(ballot, st.sampled_from(PEOPLE), st.integers(0, 3), st.sampled_from(["approve"] * 4 + ["reject"]))
+_one = st.builds(
+    ballot,
+    st.sampled_from(PEOPLE),
+    st.integers(0, 3),
+    st.sampled_from(["approve"] * 4 + ["reject"]),
+)
 ballots = st.lists(_one, max_size=16)  # anybody may turn up any number of times
-votes = st.lists(_one, max_size=8, unique_by=lambda each: each.person)  # as they are stored: one row per person
+# as they are stored: one row per person
+votes = st.lists(_one, max_size=8, unique_by=lambda each: each.person)

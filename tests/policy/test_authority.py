@@ -39,7 +39,11 @@ NAMED = {
     "nobody": (ask(), HERE, set()),
     "people": (ask(ANA, BEN), HERE, {ANA, BEN}),
     "a group": (ask(groups=("shop-leads",)), HERE, {ANA, CLEO}),
-    "two groups and a person count once each": (ask(CLEO, groups=("shop-leads", "finance")), HERE, {ANA, CLEO}),
+    "two groups and a person count once each": (
+        ask(CLEO, groups=("shop-leads", "finance")),
+        HERE,
+        {ANA, CLEO},
+    ),
     "an empty group": (ask(groups=("nobody",)), HERE, set()),
     "a group that is gone": (ask(groups=("gone",)), HERE, set()),
     "the channel": (ask(channel=True), ELSEWHERE, {ANA, CLEO}),
@@ -49,18 +53,22 @@ NAMED = {
 
 @pytest.mark.parametrize("case", NAMED)
 def test_named(authority: Authority, case: str) -> None:
-    """A08, A01: whom a list names: distinct people, the group's of now, nobody where there is nobody."""
+    """A08, A01: whom a list names: distinct people, the group's of now, nobody where there is
+    nobody.
+    """
     gate, channel, expected = NAMED[case]
     assert authority.named(gate.approvers, requester=BEN, channel=channel) == expected
 
 
 def test_eligible(authority: Authority) -> None:
-    """A02, A04: who could approve: full active members who are named, the requester only where the rule says so."""
+    """A02, A04: who could approve: full active members who are named, the requester only where the
+    rule says so.
+    """
     everyone = ask(ANA, BEN, GUS, EVE, ZOE, BOT, "UNOBODY01")
     assert authority.eligible(everyone, requester=BEN, channel=HERE) == [ANA]
-    assert authority.eligible(everyone.model_copy(update={"self_approval": True}), requester=BEN, channel=HERE) == [
-        ANA, BEN
-    ]  # fmt: skip
+    assert authority.eligible(
+        everyone.model_copy(update={"self_approval": True}), requester=BEN, channel=HERE
+    ) == [ANA, BEN]
     assert authority.eligible(ask(channel=True), requester=BEN, channel=HERE) == [ANA, CLEO, DAN]
     assert authority.eligible(ask(BEN), requester=BEN, channel=HERE) == []
     assert authority.eligible(ask(), requester=BEN, channel=HERE) == []
@@ -71,10 +79,17 @@ EVERYBODY = ask(ANA, BEN, CLEO, DAN, GUS, EVE, ZOE, BOT, "UNOBODY01")
 
 @pytest.mark.parametrize("person", [GUS, EVE, ZOE, BOT, "UNOBODY01", ""])
 def test_strangers(authority: Authority, person: str) -> None:
-    """A04: guests, people of another workspace, deactivated ones, bots and unknown ids may nothing, though named."""
-    for gate in (EVERYBODY, EVERYBODY.model_copy(update={"self_approval": True, "editor_counts": True})):
+    """A04: guests, people of another workspace, deactivated ones, bots and unknown ids may nothing,
+    though named.
+    """
+    for gate in (
+        EVERYBODY,
+        EVERYBODY.model_copy(update={"self_approval": True, "editor_counts": True}),
+    ):
         verdicts = [
-            authority.may_approve(gate, person, requester=person, editors=frozenset(), channel=HERE),
+            authority.may_approve(
+                gate, person, requester=person, editors=frozenset(), channel=HERE
+            ),
             authority.may_reject(gate, person, requester=BEN, channel=HERE),
             authority.may_edit(gate, person, requester=person, channel=HERE),
         ]
@@ -87,7 +102,10 @@ def test_the_same_id_in_another_workspace(authority: Authority, cast: Cast) -> N
     assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes()
     other = Authority(cast, "T0OTHERCO")
     assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
-    assert why(other.may_approve(ask(EVE), EVE, requester=BEN, editors=frozenset(), channel=HERE)) == "yes"
+    assert (
+        why(other.may_approve(ask(EVE), EVE, requester=BEN, editors=frozenset(), channel=HERE))
+        == "yes"
+    )
 
 
 # self_approval, editor_counts, person, editors -> verdict; Ben asked, Ana and Ben are approvers.
@@ -111,9 +129,13 @@ APPROVE = [
 def test_may_approve(
     authority: Authority, own: bool, counts: bool, person: str, editors: set[str], expected: str
 ) -> None:
-    """A01, A02, A10: an approver, not of their own request nor of their own edit, unless the rule says so."""
+    """A01, A02, A10: an approver, not of their own request nor of their own edit, unless the rule
+    says so.
+    """
     gate = ask(ANA, BEN, self_approval=own, editor_counts=counts)
-    verdict = authority.may_approve(gate, person, requester=BEN, editors=frozenset(editors), channel=HERE)
+    verdict = authority.may_approve(
+        gate, person, requester=BEN, editors=frozenset(editors), channel=HERE
+    )
     assert why(verdict) == expected
 
 
@@ -126,7 +148,8 @@ def test_may_reject(authority: Authority) -> None:
     assert found == {ANA: "yes", BEN: "yes", CLEO: "not_approver", GUS: "stranger"}
 
 
-# who may edit -> verdicts of an approver, of the requester who is none, of the requester who is one, of somebody else
+# who may edit -> verdicts of an approver, of the requester who is none, of the requester who is
+# one, of somebody else
 EDIT = {
     "approvers": ["yes", "not_approver", "yes", "not_approver"],
     "approvers_and_requester": ["yes", "yes", "yes", "not_approver"],
@@ -139,19 +162,25 @@ def test_may_edit(authority: Authority, editors: str) -> None:
     """A01: who may change the arguments is the rule's word, and a guest who asked may not."""
     gate = ask(ANA, editors=editors)
     people = [(ANA, BEN), (BEN, BEN), (ANA, ANA), (DAN, BEN)]
-    found = [why(authority.may_edit(gate, person, requester=who, channel=HERE)) for person, who in people]
+    found = [
+        why(authority.may_edit(gate, person, requester=who, channel=HERE)) for person, who in people
+    ]
     assert found == EDIT[editors]
     guest = why(authority.may_edit(gate, GUS, requester=GUS, channel=HERE))
     assert guest == ("not_approver" if editors == "nobody" else "stranger")
 
 
-@pytest.mark.parametrize("gate", [ask(), ask(groups=("nobody",)), ask(groups=("gone",))], ids=["list", "group", "gone"])
+@pytest.mark.parametrize(
+    "gate", [ask(), ask(groups=("nobody",)), ask(groups=("gone",))], ids=["list", "group", "gone"]
+)
 def test_an_empty_list_is_nobody(authority: Authority, gate: Ask) -> None:
     """A01: no approvers means nobody, whoever asks, with or without self-approval."""
     for person in (ANA, BEN, CLEO):
         for own in (False, True):
             open_gate = gate.model_copy(update={"self_approval": own, "editor_counts": True})
-            verdict = authority.may_approve(open_gate, person, requester=person, editors=frozenset(), channel=HERE)
+            verdict = authority.may_approve(
+                open_gate, person, requester=person, editors=frozenset(), channel=HERE
+            )
             assert why(verdict) == "not_approver"
 
 
@@ -160,7 +189,9 @@ def test_membership_is_that_of_now(authority: Authority, cast: Cast) -> None:
     gate = ask(groups=("shop-leads",))
     assert why(authority.may_reject(gate, CLEO, requester=BEN, channel=HERE)) == "yes"
     cast.groups["shop-leads"] = frozenset({ANA, DAN})
-    assert [why(authority.may_reject(gate, who, requester=BEN, channel=HERE)) for who in (CLEO, DAN)] == [
+    assert [
+        why(authority.may_reject(gate, who, requester=BEN, channel=HERE)) for who in (CLEO, DAN)
+    ] == [
         "not_approver",
         "yes",
     ]
@@ -169,7 +200,9 @@ def test_membership_is_that_of_now(authority: Authority, cast: Cast) -> None:
 
 
 def test_a_failed_look_up_refuses(authority: Authority, cast: Cast) -> None:
-    """A03: when Slack cannot be asked, nobody is let through, that is said as such, and who asks for lists is told."""
+    """A03: when Slack cannot be asked, nobody is let through, that is said as such, and who asks
+    for lists is told.
+    """
     cast.down = True
     for gate in (ask(ANA), ask(groups=("shop-leads",)), ask(channel=True), ask()):
         verdicts = [
@@ -192,5 +225,10 @@ def test_a_group_that_cannot_be_asked_refuses_its_members(authority: Authority, 
         raise LookupFailedError("ratelimited")
 
     cast.group = group  # type: ignore[method-assign] # only this look-up fails
-    assert why(authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE)) == "lookup"
+    assert (
+        why(
+            authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE)
+        )
+        == "lookup"
+    )
     assert why(authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "yes"

@@ -24,7 +24,7 @@ TRUE = [
     'count("refund_order", "24h") == 7 && count("refund_order", "24h") + 1 > 7',
     'tool == "refund_order" && effect == "write" && risk == "medium" && channel == "C1" && requester == "U1"',
     'requester in groups.finance && requester in groups["finance"] && !("U9" in groups.finance)',
-    'groups.finance.size() == 2 && groups.finance.exists(who, who == requester)',
+    "groups.finance.size() == 2 && groups.finance.exists(who, who == requester)",
     "args.codes.all(x, x > 0) && args.codes.exists(x, x == 3) && args.codes.exists_one(x, x > 2)",
     "!args.codes.exists_one(x, x > 1)",
     "args.codes.filter(x, x > 1).map(x, x * 2) == [4, 6]",
@@ -46,7 +46,7 @@ TRUE = [
     "-args.count == -3 && args.count-1 == 2 && -7 % 3 == -1 && 7 % -3 == 1 && 0x10 == 16 && 5u == 5 && !!args.urgent",
     r"""'it\'s' == "it's" && "\u00fc\x41\101\t" == 'üAA	' && r'\n' == "\\n" && "a" + 'b' == "ab" && "b" > 'a'""",
     '"http://x" == "http://x" // what follows is not read',
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("source", TRUE)
@@ -70,62 +70,130 @@ def test_what_it_needs_is_known_when_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("args.nope == 1", "there is no field nope"), ("args.address.city.size == 1", "only a map"),
-        ("args.secret == 1", "has no form"), ("args.amount.real > 1", "only a map"), ("args.nope.x", "no field"),
-        ('"100" > 5', "compared"), ("args.order > 5", "compared"), ("args.order == 100", "compared"),
-        ("args.urgent == 1", "compared"), ("args.urgent > false", "compared"), ("args.note > 5", "compared"),
-        ("args.codes == ['1', '2', '3']", "compared"), ("args.address == args.address", "compared"),
-        ("[[1]] == [[1]]", "compared"), ("args.codes < args.codes", "compared"), ("now == 5", "compared"),
-        ('!("1" in args.codes)', "cannot be compared"), ('!(true in args.codes)', "cannot be compared"),
-        ("!(1 in args.address)", "holds"), ('"a" in args.order', "holds"), ("!(1 in groups.finance)", "holds"),
-        ("!([1] in [[1]])", "holds"), ("args.codes + args.codes == args.codes", "only numbers"),
-        ("args.order - 1 > 0", "only num"), ('args.order + 1 == "A"', "only numbers"), ("-args.order == 1", "negat"),
-        ("args.amount / 0 > 1", "zero"), ("args.amount % 0.0 > 1", "zero"), ("args.codes[3] == 1", "no such item"),
-        ("args.codes[-1] == 3", "no such item"), ("args.codes[0.5] == 1", "no such item"),
-        ('args.codes["0"] == 1', "read by"), ("args.__class__ == 1", "no field"), ("args[tool] == 1", "no such field"),
-        ("args[1] == 1", "read by"), ("groups.finance[0] == 'U1'", "read by"), ("size(args.count) == 1", "size"),
-        ('args.count.startsWith("3")', "only texts"), ("args.order.startsWith(1)", "only texts"),
-        ("args.order.getHours() == 1", "only a time"), ("args.order.all(x, true)", "only a list"),
-        ("args.note.exists(x, true)", "only a list"), ("!has(args.nope.deeper)", "no field"),
-        ("!has(args.order.deeper)", "only a map"), ("args", "neither"), ("1", "neither"), ('"true"', "neither"),
-        ("null", "neither"), ("args.codes", "neither"), ("1 ? true : true", "neither"), ("1 || true", "neither"),
-        ("false || 'x'", "neither"), ("1 && true", "neither"), ("true && 1", "neither"), ("!(false || 0)", "neither"),
+        ("args.nope == 1", "there is no field nope"),
+        ("args.address.city.size == 1", "only a map"),
+        ("args.secret == 1", "has no form"),
+        ("args.amount.real > 1", "only a map"),
+        ("args.nope.x", "no field"),
+        ('"100" > 5', "compared"),
+        ("args.order > 5", "compared"),
+        ("args.order == 100", "compared"),
+        ("args.urgent == 1", "compared"),
+        ("args.urgent > false", "compared"),
+        ("args.note > 5", "compared"),
+        ("args.codes == ['1', '2', '3']", "compared"),
+        ("args.address == args.address", "compared"),
+        ("[[1]] == [[1]]", "compared"),
+        ("args.codes < args.codes", "compared"),
+        ("now == 5", "compared"),
+        ('!("1" in args.codes)', "cannot be compared"),
+        ("!(true in args.codes)", "cannot be compared"),
+        ("!(1 in args.address)", "holds"),
+        ('"a" in args.order', "holds"),
+        ("!(1 in groups.finance)", "holds"),
+        ("!([1] in [[1]])", "holds"),
+        ("args.codes + args.codes == args.codes", "only numbers"),
+        ("args.order - 1 > 0", "only num"),
+        ('args.order + 1 == "A"', "only numbers"),
+        ("-args.order == 1", "negat"),
+        ("args.amount / 0 > 1", "zero"),
+        ("args.amount % 0.0 > 1", "zero"),
+        ("args.codes[3] == 1", "no such item"),
+        ("args.codes[-1] == 3", "no such item"),
+        ("args.codes[0.5] == 1", "no such item"),
+        ('args.codes["0"] == 1', "read by"),
+        ("args.__class__ == 1", "no field"),
+        ("args[tool] == 1", "no such field"),
+        ("args[1] == 1", "read by"),
+        ("groups.finance[0] == 'U1'", "read by"),
+        ("size(args.count) == 1", "size"),
+        ('args.count.startsWith("3")', "only texts"),
+        ("args.order.startsWith(1)", "only texts"),
+        ("args.order.getHours() == 1", "only a time"),
+        ("args.order.all(x, true)", "only a list"),
+        ("args.note.exists(x, true)", "only a list"),
+        ("!has(args.nope.deeper)", "no field"),
+        ("!has(args.order.deeper)", "only a map"),
+        ("args", "neither"),
+        ("1", "neither"),
+        ('"true"', "neither"),
+        ("null", "neither"),
+        ("args.codes", "neither"),
+        ("1 ? true : true", "neither"),
+        ("1 || true", "neither"),
+        ("false || 'x'", "neither"),
+        ("1 && true", "neither"),
+        ("true && 1", "neither"),
+        ("!(false || 0)", "neither"),
         ("!1", "neither"),
-        ("args.codes.all(x, 1)", "neither"), ("args.codes.exists(x, x)", "neither"),
+        ("args.codes.all(x, 1)", "neither"),
+        ("args.codes.exists(x, x)", "neither"),
         ("args.codes.filter(x, 1) == []", "neither"),
-        ("args.codes.exists_one(x, x)", "neither"), ("!args.codes.all(x, x == 1 ? 1 : false)", "neither"),
+        ("args.codes.exists_one(x, x)", "neither"),
+        ("!args.codes.all(x, x == 1 ? 1 : false)", "neither"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_told(source: str, why: str) -> None:
-    """Missing fields, mixed kinds and what is not boolean raise, however much of it would have been true."""
+    """Missing fields, mixed kinds and what is not boolean raise, however much of it would have been
+    true.
+    """
     assert why in untold(source)
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        "requester in groups.gone", "!(requester in groups.gone)", "!(requester in groups.never_asked)",
-        "groups.gone.size() == 0", "groups.gone.all(x, false)", 'spent("lost", "amount", "24h") < 1.0',
-        'spent("refund_order", "amount", "23h") < 1000.0', 'count("other", "24h") == 0', "now.getHours() < 25",
+        "requester in groups.gone",
+        "!(requester in groups.gone)",
+        "!(requester in groups.never_asked)",
+        "groups.gone.size() == 0",
+        "groups.gone.all(x, false)",
+        'spent("lost", "amount", "24h") < 1.0',
+        'spent("refund_order", "amount", "23h") < 1000.0',
+        'count("other", "24h") == 0',
+        "now.getHours() < 25",
     ],
-)  # fmt: skip
+)
 def test_a_fact_that_is_missing(source: str) -> None:
-    """A group, a sum or a time that could not be had is not none, not zero and not empty: nothing follows from it."""
+    """A group, a sum or a time that could not be had is not none, not zero and not empty: nothing
+    follows from it.
+    """
     assert "not known" in untold(source, now=None)
 
 
 @pytest.mark.parametrize(
-    "error", ["args.nope", "args.nope == 1", "1 / 0 == 1", "requester in groups.gone", "args.count > '1'"]
+    "error",
+    ["args.nope", "args.nope == 1", "1 / 0 == 1", "requester in groups.gone", "args.count > '1'"],
 )
 def test_an_error_never_becomes_true(error: str) -> None:
-    """An error on the left stays one whatever is on the right; on the right it matters only if it is reached."""
-    for source in (f"{error} || true", f"false || {error}", f"{error} && true", f"true && {error}", f"{error} && false",
-                   f"!({error})", f"{error} ? true : true", f"false ? true : {error}", f"(false || {error}) || true",
-                   f"false || {error} || true", f"[1, 2].all(x, x == 1 || {error})", f"[1].exists(x, {error}) || true",
-                   f"[1, 2].exists(x, x == 3 || {error})", f"[{error}].size() == 1"):  # fmt: skip
+    """An error on the left stays one whatever is on the right.
+
+    On the right it matters only if it is reached.
+    """
+    for source in (
+        f"{error} || true",
+        f"false || {error}",
+        f"{error} && true",
+        f"true && {error}",
+        f"{error} && false",
+        f"!({error})",
+        f"{error} ? true : true",
+        f"false ? true : {error}",
+        f"(false || {error}) || true",
+        f"false || {error} || true",
+        f"[1, 2].all(x, x == 1 || {error})",
+        f"[1].exists(x, {error}) || true",
+        f"[1, 2].exists(x, x == 3 || {error})",
+        f"[{error}].size() == 1",
+    ):
         assert untold(source)
-    for source in (f"true || {error}", f"!(false && {error})", f"true ? true : {error}",
-                   f"[1, 2].exists(x, x == 1 || {error})", f"![1, 2].all(x, x == 2 && {error})"):  # fmt: skip
+    for source in (
+        f"true || {error}",
+        f"!(false && {error})",
+        f"true ? true : {error}",
+        f"[1, 2].exists(x, x == 1 || {error})",
+        f"![1, 2].all(x, x == 2 && {error})",
+    ):
         assert holds(source)
 
 
@@ -138,10 +206,20 @@ def test_what_has_no_form_is_there_all_the_same() -> None:
 def test_python_values() -> None:
     """Values of tools' models come as what they are written as."""
     args: dict[str, Any] = {
-        "c": Colour.RED, "d": date(2026, 3, 1), "u": UUID(int=1), "n": datetime(2026, 3, 1, 12), "s": {"b", "a"},
-        "t": (1, 2), "f": float("nan"), "i": Decimal("Infinity"), "deep": {"list": [1, b"x"]},
-    }  # fmt: skip
-    assert holds('args.c == "red" && args.d == "2026-03-01" && args.s == ["a", "b"] && args.t == [1, 2]', args=args)
+        "c": Colour.RED,
+        "d": date(2026, 3, 1),
+        "u": UUID(int=1),
+        "n": datetime(2026, 3, 1, 12),
+        "s": {"b", "a"},
+        "t": (1, 2),
+        "f": float("nan"),
+        "i": Decimal("Infinity"),
+        "deep": {"list": [1, b"x"]},
+    }
+    assert holds(
+        'args.c == "red" && args.d == "2026-03-01" && args.s == ["a", "b"] && args.t == [1, 2]',
+        args=args,
+    )
     assert holds('args.n.getHours() == 12 && args.u.endsWith("0001")', args=args)
     for name in ("f", "i", "deep.list"):
         assert "cannot be used" in untold(f"args.{name} == 1", args=args)
@@ -150,13 +228,22 @@ def test_python_values() -> None:
 def test_names_no_value() -> None:
     """S15: why it could not be told names kinds and fields, never what stands in an argument."""
     secret = {"token": "hunter2", "map": {"hunter2": b""}}
-    for source in ("args.token.x == 1", "args.token > 1", "args.token[0] == 1", "args.token ? true : true",
-                   "args[args.token].x == 1", "args.map[args.token] == 1", "args.token.all(x, true)",
-                   "[args.token] == [1]"):  # fmt: skip
+    for source in (
+        "args.token.x == 1",
+        "args.token > 1",
+        "args.token[0] == 1",
+        "args.token ? true : true",
+        "args[args.token].x == 1",
+        "args.map[args.token] == 1",
+        "args.token.all(x, true)",
+        "[args.token] == [1]",
+    ):
         assert "hunter2" not in untold(source, args=secret)
 
 
-@pytest.mark.parametrize("window", ["", "24", "0h", "01h", "91d", "59s", "1.5h", "24H", "-1h", "1h ", "99999m1", "٣h"])
+@pytest.mark.parametrize(
+    "window", ["", "24", "0h", "01h", "91d", "59s", "1.5h", "24H", "-1h", "1h ", "99999m1", "٣h"]
+)
 def test_windows_that_are_none(window: str) -> None:
     """T10: a window is a whole number of minutes, hours or days, from one minute to 90 days."""
     with pytest.raises(ConditionError, match="no window"):

@@ -1,4 +1,6 @@
-"""Conditions under attack: what is refused when it is read, and that no telling takes long, leaks or meets another."""
+"""Conditions under attack: what is refused when it is read, and that no telling takes long, leaks
+or meets another.
+"""
 
 from __future__ import annotations
 
@@ -21,70 +23,119 @@ MANY = list(range(10_000))
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("", "is not CEL"), ("// nothing", "is not CEL"), ("args.amount >", "line 1"), ("true\n&& ]", "line 2"),
-        ("true; false", "is not CEL"), ("args.ünder == 1", "is not CEL"), ("args.amount = 1", "is not CEL"),
-        ("true /* or not */", "is not CEL"), ("import os", "is not CEL"), ("'C:\\' == ''", "is not CEL"),
-        ("nope > 1", "names 'nope'"), ("x > 1 && args.codes.all(x, true)", "names 'x'"), ("os == 1", "names 'os'"),
-        ("args.codes.all(x, true) && x > 1", "names 'x'"), ("celpy == 1", "names 'celpy'"),
+        ("", "is not CEL"),
+        ("// nothing", "is not CEL"),
+        ("args.amount >", "line 1"),
+        ("true\n&& ]", "line 2"),
+        ("true; false", "is not CEL"),
+        ("args.ünder == 1", "is not CEL"),
+        ("args.amount = 1", "is not CEL"),
+        ("true /* or not */", "is not CEL"),
+        ("import os", "is not CEL"),
+        ("'C:\\' == ''", "is not CEL"),
+        ("nope > 1", "names 'nope'"),
+        ("x > 1 && args.codes.all(x, true)", "names 'x'"),
+        ("os == 1", "names 'os'"),
+        ("args.codes.all(x, true) && x > 1", "names 'x'"),
+        ("celpy == 1", "names 'celpy'"),
         ("int == int", "names 'int'"),
-        ("__import__('os') == 1", "calls __import__()"), ("type(args) == 1", "calls type()"),
+        ("__import__('os') == 1", "calls __import__()"),
+        ("type(args) == 1", "calls type()"),
         ("dyn(1) == 1", "calls dyn()"),
-        ("int('5') == 5", "calls int()"), ("timestamp('2026-01-01T00:00:00Z') < now", "calls timestamp()"),
-        ("args.codes.reduce(r, i, 0, r + i) == 6", "calls .reduce()"), ("args.codes.min() == 1", "calls .min()"),
-        ("args.order.format(1) == ''", "calls .format()"), ("args.order.spent('a', 'b') > 1", "calls .spent()"),
-        ("has(1)", "needs a field"), ("has(args)", "needs a field"), ("has(1 / 0)", "needs a field"),
+        ("int('5') == 5", "calls int()"),
+        ("timestamp('2026-01-01T00:00:00Z') < now", "calls timestamp()"),
+        ("args.codes.reduce(r, i, 0, r + i) == 6", "calls .reduce()"),
+        ("args.codes.min() == 1", "calls .min()"),
+        ("args.order.format(1) == ''", "calls .format()"),
+        ("args.order.spent('a', 'b') > 1", "calls .spent()"),
+        ("has(1)", "needs a field"),
+        ("has(args)", "needs a field"),
+        ("has(1 / 0)", "needs a field"),
         ("has()", "one value"),
-        ("!has(groups.gone)", "needs a field"), ("!has(args.codes[9])", "needs a field"),
+        ("!has(groups.gone)", "needs a field"),
+        ("!has(args.codes[9])", "needs a field"),
         ("has(args.a, args.b)", "one value"),
-        ("!has(args.codes.map(x, 1))", "needs a field"), ("size() == 1", "one value"),
+        ("!has(args.codes.map(x, 1))", "needs a field"),
+        ("size() == 1", "one value"),
         ("size(1, 2) == 1", "one value"),
-        ("groups == 1", "as a whole"), ("size(groups) == 1", "as a whole"), ("'a' in groups", "as a whole"),
-        ("groups[tool] == 1", "literal group"), ("requester in groups['fin' + 'ance']", "literal group"),
-        ("requester in groups[args.group]", "literal group"), ("groups.all(g, true)", "as a whole"),
+        ("groups == 1", "as a whole"),
+        ("size(groups) == 1", "as a whole"),
+        ("'a' in groups", "as a whole"),
+        ("groups[tool] == 1", "literal group"),
+        ("requester in groups['fin' + 'ance']", "literal group"),
+        ("requester in groups[args.group]", "literal group"),
+        ("groups.all(g, true)", "as a whole"),
         ("spent(tool, 'amount', '24h') > 1", "words in quotes"),
         ("spent('refund', args.field, '24h') > 1", "words in quotes"),
-        ("spent('refund', 'amount') > 1", "words in quotes"), ("count('refund', '1h', '2h') > 1", "words in quotes"),
-        ("spent() > 1", "words in quotes"), ("spent('re' + 'fund', 'amount', '24h') > 1", "words in quotes"),
+        ("spent('refund', 'amount') > 1", "words in quotes"),
+        ("count('refund', '1h', '2h') > 1", "words in quotes"),
+        ("spent() > 1", "words in quotes"),
+        ("spent('re' + 'fund', 'amount', '24h') > 1", "words in quotes"),
         ("spent('refund order', 'amount', '24h') > 1", "names of a tool"),
         ("spent('refund', '', '24h') > 1", "names of a tool"),
-        (".args.amount > 1", "makes objects"), ("{'a': 1}.a == 1", "makes objects"),
+        (".args.amount > 1", "makes objects"),
+        ("{'a': 1}.a == 1", "makes objects"),
         ("args{a: 1}.a == 1", "makes objects"),
-        (".type(args) == 1", "makes objects"), ("b'a' == b'a'", "bytes"), ("'''a\nb''' == 'ab'", "several lines"),
-        (r"'\d' == 'd'", "backslash"), (r"'\777' == ''", "backslash"), (r"args.order.matches('^\d+$')", "backslash"),
-        ("args.order.matches('(')", "RE2"), ("args.order.matches('(?=a)')", "RE2"),
+        (".type(args) == 1", "makes objects"),
+        ("b'a' == b'a'", "bytes"),
+        ("'''a\nb''' == 'ab'", "several lines"),
+        (r"'\d' == 'd'", "backslash"),
+        (r"'\777' == ''", "backslash"),
+        (r"args.order.matches('^\d+$')", "backslash"),
+        ("args.order.matches('(')", "RE2"),
+        ("args.order.matches('(?=a)')", "RE2"),
         (r"args.order.matches(r'(a)\1')", "RE2"),
-        ("args.order.matches('((a{100}){100}){100}')", "RE2"), ("args.order.matches(args.order)", "in quotes"),
-        ("now.getHours('No/Where') == 1", "time zone"), ("now.getHours('../../etc/passwd') == 1", "time zone"),
-        ("now.getHours('/etc/localtime') == 1", "time zone"), ("now.getHours('+25:00') == 1", "time zone"),
-        ("now.getHours(args.order) == 1", "in quotes"), ("now.getHours('UTC', 'UTC') == 1", "too many"),
-        ("args.order.startsWith() ", "too few"), ("args.order.size(1) == 1", "too many"),
+        ("args.order.matches('((a{100}){100}){100}')", "RE2"),
+        ("args.order.matches(args.order)", "in quotes"),
+        ("now.getHours('No/Where') == 1", "time zone"),
+        ("now.getHours('../../etc/passwd') == 1", "time zone"),
+        ("now.getHours('/etc/localtime') == 1", "time zone"),
+        ("now.getHours('+25:00') == 1", "time zone"),
+        ("now.getHours(args.order) == 1", "in quotes"),
+        ("now.getHours('UTC', 'UTC') == 1", "too many"),
+        ("args.order.startsWith() ", "too few"),
+        ("args.order.size(1) == 1", "too many"),
         ("args.codes.all(x)", "new name"),
-        ("args.codes.map(x, true, x) == []", "new name"), ("args.codes.all()", "new name"),
-        ("args.codes.all(x > 0, true)", "new name"), ("args.codes.all(x.y, true)", "new name"),
+        ("args.codes.map(x, true, x) == []", "new name"),
+        ("args.codes.all()", "new name"),
+        ("args.codes.all(x > 0, true)", "new name"),
+        ("args.codes.all(x.y, true)", "new name"),
         ("[1].all('x', true)", "new name"),
-        ("1e201 > 1", "too large"), ("1e-201 > 0", "too large"), ("1e999999999 > 1", "too large"),
-        ("1e99999999999999999999 > 1", "too large"), (f"{'9' * 300} > 1", "too large"),
+        ("1e201 > 1", "too large"),
+        ("1e-201 > 0", "too large"),
+        ("1e999999999 > 1", "too large"),
+        ("1e99999999999999999999 > 1", "too large"),
+        (f"{'9' * 300} > 1", "too large"),
         (f"0x{'f' * 300} > 1", "too large"),
-        ("!" * 900 + "true", "too deeply"), ("-" * 900 + "1 < 2", "too deeply"),
+        ("!" * 900 + "true", "too deeply"),
+        ("-" * 900 + "1 < 2", "too deeply"),
         ("[" * 300 + "]" * 300 + " == 1", "too deeply"),
-        ("args" + ".a" * 400 + " == 1", "too deeply"), ("1" + "+1" * 500 + " > 1", "too deeply"),
+        ("args" + ".a" * 400 + " == 1", "too deeply"),
+        ("1" + "+1" * 500 + " > 1", "too deeply"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_when_it_is_read(source: str, why: str) -> None:
     """What a condition could never tell, or must never do, stops the policy from being loaded."""
     assert why in refused(source)
 
 
-@pytest.mark.parametrize("name", ["args", "requester", "channel", "tool", "effect", "risk", "groups", "now"])
+@pytest.mark.parametrize(
+    "name", ["args", "requester", "channel", "tool", "effect", "risk", "groups", "now"]
+)
 def test_a_fact_is_not_hidden_by_a_name(name: str) -> None:
-    """The variable of a list operation cannot be called like a fact, so `requester` is always who asked."""
+    """The variable of a list operation cannot be called like a fact, so `requester` is always who
+    asked.
+    """
     assert "new name" in refused(f"args.codes.all({name}, true)")
 
 
 @pytest.mark.parametrize("outer", sorted(MACROS))
 @pytest.mark.parametrize("inner", sorted(MACROS))
 def test_list_operations_do_not_nest(outer: str, inner: str) -> None:
-    """No list operation stands inside another, also not in brackets or a call; one after the other they may."""
+    """No list operation stands inside another, also not in brackets or a call.
+
+    One after the other they may.
+    """
     for within in (
         "args.codes.{0}(y, y > 1)",
         "([args.codes].{0}(y, true))",
@@ -92,7 +143,9 @@ def test_list_operations_do_not_nest(outer: str, inner: str) -> None:
         "[x].{0}(y, x == y)",
     ):
         assert "inside another" in refused(f"args.codes.{outer}(x, {within.format(inner)} == true)")
-    assert Condition(f"args.codes.filter(x, x > 1).{inner}(x, x > 1) == true && args.codes.{outer}(x, x > 1) == true")
+    assert Condition(
+        f"args.codes.filter(x, x > 1).{inner}(x, x > 1) == true && args.codes.{outer}(x, x > 1) == true"
+    )
 
 
 def test_a_thousand_and_twenty_four_bytes() -> None:
@@ -107,7 +160,9 @@ def test_a_thousand_and_twenty_four_bytes() -> None:
 
 
 def test_depth_that_is_allowed() -> None:
-    """Brackets cost nothing, and chains as long as a condition may be are told, also far down the stack."""
+    """Brackets cost nothing, and chains as long as a condition may be are told, also far down the
+    stack.
+    """
     chains = [
         "(" * 510 + "true" + ")" * 510,
         "true" + "&&true" * 170,
@@ -124,7 +179,9 @@ def test_depth_that_is_allowed() -> None:
 
 
 def test_numbers_are_exact() -> None:
-    """Decimals, floats as written, integers of any length and thirds: nothing is rounded, nothing overflows."""
+    """Decimals, floats as written, integers of any length and thirds: nothing is rounded, nothing
+    overflows.
+    """
     args = {
         "tenth": 0.1,
         "cents": Decimal("0.30"),
@@ -133,25 +190,42 @@ def test_numbers_are_exact() -> None:
         "long": 10**90 + 1,
         "neg": Decimal("-0"),
     }
-    assert holds("0.1 + 0.2 == 0.3 && args.tenth + 0.2 == args.cents && 1 / 3 * 3 == 1 && 1.50 == 1.5", args=args)
-    assert holds("args.big + 1 == 9223372036854775809 && args.odd != 9007199254740992 && args.neg == 0", args=args)
+    assert holds(
+        "0.1 + 0.2 == 0.3 && args.tenth + 0.2 == args.cents && 1 / 3 * 3 == 1 && 1.50 == 1.5",
+        args=args,
+    )
+    assert holds(
+        "args.big + 1 == 9223372036854775809 && args.odd != 9007199254740992 && args.neg == 0",
+        args=args,
+    )
     assert holds("args.long * args.long > args.long && args.long - 1 != args.long", args=args)
     assert holds('spent("refund_order", "amount", "24h") + args.amount == 499.99')
-    assert not holds('spent("refund_order", "amount", "24h") + 40.01 > 500.0 || 459.99 + 40.01 != 500')
+    assert not holds(
+        'spent("refund_order", "amount", "24h") + 40.01 > 500.0 || 459.99 + 40.01 != 500'
+    )
     for digits in ("1." + "0" * 150 + "1", "0." + "9" * 190):
         assert holds("args.d > 1.0 || args.d < 1.0", args={"d": Decimal(digits)})
 
 
 @pytest.mark.parametrize(
-    "value", [10**300, Decimal("1e999999"), Decimal("1e-999999"), Decimal("NaN"), float("inf"), 1e300]
+    "value",
+    [10**300, Decimal("1e999999"), Decimal("1e-999999"), Decimal("NaN"), float("inf"), 1e300],
 )
 def test_numbers_without_measure(value: Any) -> None:
     """A number that would take memory or time is not computed with, and is not missing either."""
     begun = time.perf_counter()
-    for source in ("args.n > 1", "args.n + 1 > 1", "args.codes[args.n] == 1", "!(args.n == args.n)", "args.n % 7 == 1"):
+    for source in (
+        "args.n > 1",
+        "args.n + 1 > 1",
+        "args.codes[args.n] == 1",
+        "!(args.n == args.n)",
+        "args.n % 7 == 1",
+    ):
         assert "cannot be used" in untold(source, args={"n": value, "codes": [1]})
     assert holds("has(args.n)", args={"n": value})
-    assert "too large" in untold('count("a", "1h") == 0', spent={Spent("a", "", 3600): Decimal("1e999999")})
+    assert "too large" in untold(
+        'count("a", "1h") == 0', spent={Spent("a", "", 3600): Decimal("1e999999")}
+    )
     assert time.perf_counter() - begun < 1
 
 
@@ -176,7 +250,9 @@ ENDLESS = [
 
 @pytest.mark.parametrize("source", ENDLESS)
 def test_time_is_bounded(source: str) -> None:
-    """Whatever would run for minutes over 10,000 items or a megabyte of text stops in a moment, and is not told."""
+    """Whatever would run for minutes over 10,000 items or a megabyte of text stops in a moment, and
+    is not told.
+    """
     condition = Condition(source)
     known = facts(args={"many": MANY, "text": "a" * 90_000})
     begun = time.process_time()
@@ -187,16 +263,24 @@ def test_time_is_bounded(source: str) -> None:
 
 def test_ten_thousand_items() -> None:
     """One list operation over all that a list may hold is told; one item more cannot be used."""
-    assert holds("args.many.all(x, x >= 0) && 9999 in args.many && !(10000 in args.many)", args={"many": MANY})
-    assert holds("args.who.all(w, w in groups.all)", args={"who": [f"U{n}" for n in MANY]},
-                 groups={"all": frozenset(f"U{n}" for n in range(20_000))})  # fmt: skip
+    assert holds(
+        "args.many.all(x, x >= 0) && 9999 in args.many && !(10000 in args.many)",
+        args={"many": MANY},
+    )
+    assert holds(
+        "args.who.all(w, w in groups.all)",
+        args={"who": [f"U{n}" for n in MANY]},
+        groups={"all": frozenset(f"U{n}" for n in range(20_000))},
+    )
     for more in ([*MANY, 0], dict.fromkeys([*MANY, 10_000])):
         assert "more than 10000" in untold("args.more.size() > 0", args={"more": more})
     assert untold("args.size() > 0", args={str(n): n for n in range(10_001)})
 
 
 def test_a_regular_expression_that_explodes_elsewhere() -> None:
-    """RE2 takes time in proportion to the text, so a pattern that backtracks for ever elsewhere does not here."""
+    """RE2 takes time in proportion to the text, so a pattern that backtracks for ever elsewhere
+    does not here.
+    """
     begun = time.process_time()
     assert not holds("args.text.matches('^(a+)+$')", args={"text": "a" * 200_000 + "b"})
     assert not holds("args.text.matches('(x+x+)+y')", args={"text": "x" * 200_000})
@@ -215,7 +299,9 @@ def test_arguments_without_end() -> None:
 
 def test_threads_do_not_meet() -> None:
     """Eight threads that share one condition each get the answer to their own facts."""
-    condition = Condition("args.codes.exists(x, x == args.mine) && requester in groups.finance && args.mine > 0")
+    condition = Condition(
+        "args.codes.exists(x, x == args.mine) && requester in groups.finance && args.mine > 0"
+    )
     wrong: list[object] = []
 
     def ask(mine: int) -> None:
@@ -233,10 +319,17 @@ def test_threads_do_not_meet() -> None:
     assert not wrong
 
 
-def test_nothing_is_written(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
-    """S15: neither what is read nor what is told is logged or printed, not even by the libraries, not even at DEBUG."""
+def test_nothing_is_written(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S15: neither what is read nor what is told is logged or printed, not even by the libraries,
+    not even at DEBUG.
+    """
     with caplog.at_level(logging.DEBUG):
-        holds("args.order != 'hunter2' && args.codes.all(x, x > 0)", args={"order": "hunter2", "codes": [1]})
+        holds(
+            "args.order != 'hunter2' && args.codes.all(x, x > 0)",
+            args={"order": "hunter2", "codes": [1]},
+        )
         untold("args.order > 1 || args.order.nope", args={"order": "hunter2"})
         refused("args.order.matches('(hunter2')")
     assert [each.getMessage() for each in caplog.records] == []
@@ -249,7 +342,8 @@ def test_it_is_quick() -> None:
         'spent("refund_order", "amount", "24h") + args.amount > 500.0 && !(requester in groups.finance)'
     )
     known = facts(
-        groups={"finance": frozenset(f"U{n}" for n in range(5_000))}, spent={Spent("refund_order", "amount", DAY): 490}
+        groups={"finance": frozenset(f"U{n}" for n in range(5_000))},
+        spent={Spent("refund_order", "amount", DAY): 490},
     )
     condition.holds(known)
     begun = time.process_time()

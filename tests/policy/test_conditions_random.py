@@ -1,4 +1,6 @@
-"""Conditions made up at random: never more than the library itself would tell, and exact like Python's fractions."""
+"""Conditions made up at random: never more than the library itself would tell, and exact like
+Python's fractions.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,32 @@ from hypothesis import strategies as st
 from bot.policy.conditions.condition import Condition, ConditionError
 from tests.policy.conditions_support import facts, holds
 
-ARGS = {"a": 3, "b": -2, "word": "ab", "flag": True, "list": [1, 2, 3], "words": ["ab", "c"], "map": {"x": 1}}
+ARGS = {
+    "a": 3,
+    "b": -2,
+    "word": "ab",
+    "flag": True,
+    "list": [1, 2, 3],
+    "words": ["ab", "c"],
+    "map": {"x": 1},
+}
 _LIBRARY = celpy.Environment()
 
 _numbers = st.deferred(
     lambda: (
-        st.sampled_from(["args.a", "args.b", "args.map.x", "args.list[0]", "args.list[9]", "args.gone", "0", "2", "7"])
+        st.sampled_from(
+            [
+                "args.a",
+                "args.b",
+                "args.map.x",
+                "args.list[0]",
+                "args.list[9]",
+                "args.gone",
+                "0",
+                "2",
+                "7",
+            ]
+        )
         | st.builds("({} {} {})".format, _numbers, st.sampled_from("+-*%"), _numbers)
         | st.builds("(-{})".format, _numbers)
         | st.builds("size({})".format, _lists | _texts)
@@ -40,19 +62,37 @@ _lists = st.deferred(
         | st.builds("args.list.map(x, x + {})".format, _plain)
     )
 )
-_plain = st.sampled_from(["args.a", "args.b", "2"])  # an error in filter, map or exists_one escapes the library's ||
+# an error in filter, map or exists_one escapes the library's ||
+_plain = st.sampled_from(["args.a", "args.b", "2"])
 _truths = st.deferred(
-    lambda: st.sampled_from(["true", "false", "args.flag", "args.gone", "has(args.a)", "has(args.gone)"])
-    | st.builds("({} {} {})".format, _numbers, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), _numbers)
-    | st.builds("({} {} {})".format, _texts, st.sampled_from(["<", ">", "==", "!="]), _texts)
-    | st.builds("({} in {})".format, _numbers, _lists)
-    | st.builds("args.word.{}({})".format, st.sampled_from(["startsWith", "endsWith", "contains"]), _texts)
-    | st.builds("args.list.{}(x, x {} {})".format, st.sampled_from(["all", "exists", "exists_one"]),
-                st.sampled_from(["<", ">", "=="]), _plain)
-    | st.builds("({} {} {})".format, _truths, st.sampled_from(["&&", "||"]), _truths)
-    | st.builds("(!{})".format, _truths)
-    | st.builds("({} ? {} : {})".format, _truths, _truths, _truths)
-)  # fmt: skip
+    lambda: (
+        st.sampled_from(
+            ["true", "false", "args.flag", "args.gone", "has(args.a)", "has(args.gone)"]
+        )
+        | st.builds(
+            "({} {} {})".format,
+            _numbers,
+            st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+            _numbers,
+        )
+        | st.builds("({} {} {})".format, _texts, st.sampled_from(["<", ">", "==", "!="]), _texts)
+        | st.builds("({} in {})".format, _numbers, _lists)
+        | st.builds(
+            "args.word.{}({})".format,
+            st.sampled_from(["startsWith", "endsWith", "contains"]),
+            _texts,
+        )
+        | st.builds(
+            "args.list.{}(x, x {} {})".format,
+            st.sampled_from(["all", "exists", "exists_one"]),
+            st.sampled_from(["<", ">", "=="]),
+            _plain,
+        )
+        | st.builds("({} {} {})".format, _truths, st.sampled_from(["&&", "||"]), _truths)
+        | st.builds("(!{})".format, _truths)
+        | st.builds("({} ? {} : {})".format, _truths, _truths, _truths)
+    )
+)
 
 
 def _library_says(source: str) -> Any:
@@ -66,7 +106,9 @@ def _library_says(source: str) -> Any:
 @settings(max_examples=80, deadline=None)
 @given(_truths)
 def test_what_is_told_is_what_cel_tells(source: str) -> None:
-    """Where a condition is told at all, CEL's own evaluation says the same: strictness only ever adds errors."""
+    """Where a condition is told at all, CEL's own evaluation says the same: strictness only ever
+    adds errors.
+    """
     if len(source) > 1000:
         return
     try:
@@ -82,16 +124,28 @@ _amounts = st.decimals(-(10**6), 10**6, places=4) | st.integers(-(10**20), 10**2
 @settings(max_examples=60, deadline=None)
 @given(_amounts, _amounts, _amounts, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_sums_are_compared_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
-    """Sums, products and quotients compare as fractions do, to the last digit, also right at the limit."""
+    """Sums, products and quotients compare as fractions do, to the last digit, also right at the
+    limit.
+    """
     args, (x, y, z) = {"a": a, "b": b, "c": c}, (Fraction(each) for each in (a, b, c))
-    python = {"<": x.__lt__, "<=": x.__le__, ">": x.__gt__, ">=": x.__ge__, "==": x.__eq__, "!=": x.__ne__}[sign]
+    python = {
+        "<": x.__lt__,
+        "<=": x.__le__,
+        ">": x.__gt__,
+        ">=": x.__ge__,
+        "==": x.__eq__,
+        "!=": x.__ne__,
+    }[sign]
     assert holds(f"args.a {sign} args.b", args=args) is bool(python(y))
     limit = {**args, "limit": Decimal(a) + Decimal(b)}
     assert holds("args.a + args.b == args.limit && !(args.a + args.b > args.limit)", args=limit)
-    assert holds("args.a + args.b + 0.0001 > args.limit && args.a + args.b - 0.0001 < args.limit", args=limit)
+    assert holds(
+        "args.a + args.b + 0.0001 > args.limit && args.a + args.b - 0.0001 < args.limit", args=limit
+    )
     if z:
         assert holds(
-            "args.a / args.c * args.c == args.a && (args.a * args.b) / args.c == args.a * (args.b / args.c)", args=args
+            "args.a / args.c * args.c == args.a && (args.a * args.b) / args.c == args.a * (args.b / args.c)",
+            args=args,
         )
 
 
@@ -103,7 +157,9 @@ _values = st.recursive(
     | st.text(max_size=5)
     | st.decimals()
     | st.binary(max_size=2),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -111,7 +167,9 @@ _values = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(_values, _values, st.sampled_from(["==", "<", "in", "+", "||", "&&", "%"]))
 def test_whatever_the_arguments_are(left: Any, right: Any, sign: str) -> None:
-    """Any two values and any operator: true, false or ConditionError, and never both a condition and its opposite."""
+    """Any two values and any operator: true, false or ConditionError, and never both a condition
+    and its opposite.
+    """
     args, says = {"l": left, "r": right}, []
     for source in (f"args.l {sign} args.r", f"!(args.l {sign} args.r)"):
         try:
@@ -121,8 +179,34 @@ def test_whatever_the_arguments_are(left: Any, right: Any, sign: str) -> None:
     assert says in ([True, False], [False, True], [None, None])
 
 
-_scraps = st.sampled_from(["args", ".", "a", "(", ")", "[", "]", ",", "'", '"', "\\", "1e9", "-0x", "||", "&&", "!",
-                           "in", "x", "?", ":", "map", "all", "has", "'a'"])  # fmt: skip
+_scraps = st.sampled_from(
+    [
+        "args",
+        ".",
+        "a",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "'",
+        '"',
+        "\\",
+        "1e9",
+        "-0x",
+        "||",
+        "&&",
+        "!",
+        "in",
+        "x",
+        "?",
+        ":",
+        "map",
+        "all",
+        "has",
+        "'a'",
+    ]
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -140,8 +224,14 @@ def test_whatever_is_written(source: str) -> None:
 
 
 def test_the_library_would_let_these_through() -> None:
-    """What the strictness is for: CEL's own evaluation says true to each of these, a condition says nothing."""
-    for source in ("args.gone || true", "true || args.gone == 1 || args.gone", "args.word.all(x, true)"):
+    """What the strictness is for: CEL's own evaluation says true to each of these, a condition says
+    nothing.
+    """
+    for source in (
+        "args.gone || true",
+        "true || args.gone == 1 || args.gone",
+        "args.word.all(x, true)",
+    ):
         assert _library_says(source) is True
     for source in ("args.gone || true", "args.word.all(x, true)"):
         with pytest.raises(ConditionError):

@@ -28,11 +28,16 @@ def problems(text: str) -> list[str]:
 
 
 def test_defaults() -> None:
-    """Without a rule reads are allowed, and all else asks the default approvers with the documented options."""
+    """Without a rule reads are allowed, and all else asks the default approvers with the documented
+    options.
+    """
     policy = parse(WHO)
     assert gate(policy, "look_up_order", "read") == Allow(rule="default")
     asked = Ask(
-        rule="default", stages=(Stage(approvers=Approvers(users=("U0123",), groups=("shop-leads",), channel=True)),)
+        rule="default",
+        stages=(
+            Stage(approvers=Approvers(users=("U0123",), groups=("shop-leads",), channel=True)),
+        ),
     )
     assert gate(policy, "refund_order", "write") == asked
     assert gate(policy, "cancel_order", "destructive") == asked
@@ -41,7 +46,9 @@ def test_defaults() -> None:
 
 
 def test_first_match() -> None:
-    """The first rule that fits by name and effect applies, also to reads, and B05: no later one overrides a deny."""
+    """The first rule that fits by name and effect applies, also to reads, and B05: no later one
+    overrides a deny.
+    """
     policy = parse(
         WHO
         + """
@@ -66,7 +73,8 @@ def test_first_match() -> None:
     assert (asked.rule, asked.deadline) == ("rule 2", 172_800)
     assert gate(policy, "look_up_order", "read") == asked
     assert gate(policy, "cancel_order", "destructive") == Allow(rule="the rest of orders")
-    assert gate(policy, "Cancel_Order", "destructive").rule == "default"  # names are compared as they are
+    # names are compared as they are
+    assert gate(policy, "Cancel_Order", "destructive").rule == "default"
 
 
 def test_options() -> None:
@@ -98,13 +106,19 @@ def test_options() -> None:
     )
     default = gate(policy, "y", "write")
     assert isinstance(default, Ask)
-    assert (default.post_to, default.self_approval, default.approvers.groups) == ("#ops", True, ("leads",))
+    assert (default.post_to, default.self_approval, default.approvers.groups) == (
+        "#ops",
+        True,
+        ("leads",),
+    )
     assert [each.rule for each in policy.asks()] == ["rule 1", "default"]
 
 
 @given(st.text().filter(lambda each: each not in ("read", "write", "destructive")))
 def test_unknown_effect(effect: str) -> None:
-    """An effect class that nobody knows is never allowed unasked, whatever rules say about known ones."""
+    """An effect class that nobody knows is never allowed unasked, whatever rules say about known
+    ones.
+    """
     everything = '[[rule]]\nverdict = "allow"\n'
     assert gate(parse(everything), "x", effect).verdict == "deny"
     assert gate(parse(WHO + everything), "x", effect).verdict == "ask"
@@ -115,8 +129,14 @@ def test_unknown_effect(effect: str) -> None:
 def test_digest() -> None:
     """The digest covers what the rules mean: layout does not change it, any option does."""
     assert parse(WHO).digest == parse("# a comment\n" + WHO.replace(" = ", "="), "elsewhere").digest
-    assert len({parse(WHO + extra).digest for extra in ("", 'deadline = "2h"', "editor_counts = true")}) == 3
-    tools = frozenset({"query", "tables"})  # a set, which every process writes in an order of its own
+    assert (
+        len(
+            {parse(WHO + extra).digest for extra in ("", 'deadline = "2h"', "editor_counts = true")}
+        )
+        == 3
+    )
+    # a set, which every process writes in an order of its own
+    tools = frozenset({"query", "tables"})
     assert parse(WHO).model_copy(update={"asking": tools}).digest == parse(WHO).digest
 
 
@@ -147,7 +167,10 @@ def test_digest() -> None:
     ],
 )
 def test_deadlines(duration: str, good: bool) -> None:
-    """T10: a deadline is a whole number with a unit from 30 seconds to 30 days; all else is refused with its line."""
+    """T10: a deadline is a whole number with a unit from 30 seconds to 30 days.
+
+    All else is refused with its line.
+    """
     text = f"{WHO}deadline = {duration}\n"
     if good:
         parse(text)
@@ -170,7 +193,10 @@ def test_deadlines(duration: str, good: bool) -> None:
         ('post_to = "D0123"', "is no place"),
         ('self_approval = "yes"', "self_approval: write true or false"),
         ("editor_counts = 1", "editor_counts: write true or false"),
-        ('editors = "everyone"', "editors: write 'approvers', 'approvers_and_requester' or 'nobody'"),
+        (
+            'editors = "everyone"',
+            "editors: write 'approvers', 'approvers_and_requester' or 'nobody'",
+        ),
         ('approver = ["U0123"]', "approver: unknown key"),
         ('tool = "refund *"', "tool: write the name of a tool"),
         ("tool = []", "tool: write the name of a tool"),
@@ -183,7 +209,9 @@ def test_deadlines(duration: str, good: bool) -> None:
     ],
 )
 def test_odd_values(line: str, said: str) -> None:
-    """A value or key that means nothing is refused, with the line it stands in and what to write instead."""
+    """A value or key that means nothing is refused, with the line it stands in and what to write
+    instead.
+    """
     key = line.split(" ")[0]
     lines = ["[[rule]]", 'tool = "x"', 'verdict = "ask"', 'approvers = ["U0123"]']
     kept = [each for each in lines if not each.startswith(key + " ")]
@@ -226,16 +254,32 @@ verdict = "deny"
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ('[defaults]\ndeadline = "1h"\n', 1, "nobody could decide about calls that no rule matches"),
+        (
+            '[defaults]\ndeadline = "1h"\n',
+            1,
+            "nobody could decide about calls that no rule matches",
+        ),
         ("", 1, "nobody could decide about calls that no rule matches"),
         ('[[rule]]\ntool = "a*"\nverdict = "allow"\n', 1, "nobody could decide about calls"),
         ('[[rule]]\neffect = "write"\nverdict = "allow"\n', 1, "nobody could decide about calls"),
         ('[[rule]]\neffect = "read"\nverdict = "allow"\n', 1, "nobody could decide about calls"),
-        ('[defaults]\napprovers = []\n[[rule]]\nverdict = "allow"\n', 2, "approvers: nobody could decide"),
+        (
+            '[defaults]\napprovers = []\n[[rule]]\nverdict = "allow"\n',
+            2,
+            "approvers: nobody could decide",
+        ),
         (WHO + '[[rule]]\ntool = "x"\nverdict = "deny"\n', 3, "reason: is missing"),
         (WHO + '[[rule]]\nverdict = "allow"\npost_to = "thread"\n', 5, "post_to: means nothing"),
-        (WHO + '[[rule]]\nverdict = "allow"\n[[rule]]\ntool = "x"\nverdict = "ask"\n', 5, "can never apply"),
-        (WHO + '[[rule]]\nname = "a"\ntool = "x"\nverdict = "ask"\n' * 2, 8, "the name 'a' is taken"),
+        (
+            WHO + '[[rule]]\nverdict = "allow"\n[[rule]]\ntool = "x"\nverdict = "ask"\n',
+            5,
+            "can never apply",
+        ),
+        (
+            WHO + '[[rule]]\nname = "a"\ntool = "x"\nverdict = "ask"\n' * 2,
+            8,
+            "the name 'a' is taken",
+        ),
         (WHO + '[rule]\nverdict = "ask"\n', 3, "two brackets"),
         (WHO + "deadline = \n", 3, "this is not TOML"),
         (WHO + 'deadline = "1h\n', 3, "this is not TOML"),
@@ -243,7 +287,9 @@ verdict = "deny"
     ],
 )
 def test_cannot_work(text: str, line: int, said: str) -> None:
-    """A policy that leaves calls to nobody, contradicts itself or is no TOML is refused, with line and reason."""
+    """A policy that leaves calls to nobody, contradicts itself or is no TOML is refused, with line
+    and reason.
+    """
     (found,) = problems(text)
     assert found.startswith(f"  p.toml:{line}: ")
     assert said in found
@@ -265,14 +311,21 @@ def test_rule_without_approvers() -> None:
     ],
 )
 def test_covered_without_default(rules: str) -> None:
-    """Without default approvers a policy works where its rules take every call that changes something."""
+    """Without default approvers a policy works where its rules take every call that changes
+    something.
+    """
     policy = parse(rules)
     assert policy.default is None
-    assert {gate(policy, "anything", does).rule for does in ("write", "destructive")} <= {"rule 1", "rule 2"}
+    assert {gate(policy, "anything", does).rule for does in ("write", "destructive")} <= {
+        "rule 1",
+        "rule 2",
+    }
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text(before: str, after: str) -> None:
-    """Whatever is written around a working policy, reading it gives a policy or a PolicyError, nothing else."""
+    """Whatever is written around a working policy, reading it gives a policy or a PolicyError,
+    nothing else.
+    """
     with suppress(PolicyError):
         assert parse(f"{before}\n{WHO}{after}").default is not None

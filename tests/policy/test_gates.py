@@ -12,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from bot.policy.gates import Allow, Approvers, Ask, Ballot, Deny, Escalation, Gate, Stage, Standing, tally
+from bot.policy.gates import (
+    Allow,
+    Approvers,
+    Ask,
+    Ballot,
+    Deny,
+    Escalation,
+    Gate,
+    Stage,
+    Standing,
+    tally,
+)
 from tests.policy.gates_support import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 quick = settings(max_examples=60, deadline=None)
@@ -29,7 +40,11 @@ def _counted(standing: Standing) -> list[str]:
 
 def _sequence(gate: Ask) -> list[Ballot]:
     """Just the votes that approve a gate, by people of its own kind each."""
-    return [ballot(f"{stage}.{n}", stage) for stage, each in enumerate(gate.stages) for n in range(each.quorum)]
+    return [
+        ballot(f"{stage}.{n}", stage)
+        for stage, each in enumerate(gate.stages)
+        for n in range(each.quorum)
+    ]
 
 
 @quick
@@ -45,23 +60,38 @@ def test_a_person_counts_once(gate: Ask, cast: list[Ballot]) -> None:
 @quick
 @given(asks, ballots)
 def test_a_vote_counts_where_it_was_let_through(gate: Ask, cast: list[Ballot]) -> None:
-    """Who counts in a stage approved in that stage; a stage never holds more than its quorum, nor opens too early."""
+    """Who counts in a stage approved in that stage.
+
+    A stage never holds more than its quorum, nor opens too early.
+    """
     for some in _prefixes(cast):
         found = tally(gate, some)
         for stage, people in enumerate(found.approved):
             assert len(people) <= gate.stages[stage].quorum
-            assert {(each, "approve", stage) for each in people} <= {(b.person, b.verb, b.stage) for b in some}
-            assert not people or all(len(found.approved[s]) == gate.stages[s].quorum for s in range(stage))
+            assert {(each, "approve", stage) for each in people} <= {
+                (b.person, b.verb, b.stage) for b in some
+            }
+            assert not people or all(
+                len(found.approved[s]) == gate.stages[s].quorum for s in range(stage)
+            )
         assert {(each, "reject") for each in found.rejected} <= {(b.person, b.verb) for b in some}
 
 
 @quick
 @given(asks, ballots)
 def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
-    """Approved is every quorum met by distinct people, rejected is the veto met; never both, and open is neither."""
+    """Approved is every quorum met by distinct people, rejected is the veto met.
+
+    Never both, and open is neither.
+    """
     found = tally(gate, cast)
-    full = all(len(people) == stage.quorum for people, stage in zip(found.approved, gate.stages, strict=True))
-    assert found.outcome == ("approved" if full else "rejected" if len(found.rejected) >= gate.veto else "open")
+    full = all(
+        len(people) == stage.quorum
+        for people, stage in zip(found.approved, gate.stages, strict=True)
+    )
+    assert found.outcome == (
+        "approved" if full else "rejected" if len(found.rejected) >= gate.veto else "open"
+    )
     assert not (full and len(found.rejected) >= gate.veto)
     assert len(found.rejected) <= gate.veto
     if found.outcome == "approved":
@@ -81,8 +111,13 @@ def test_after_the_end_nothing_changes(gate: Ask, cast: list[Ballot]) -> None:
 
 @quick
 @given(asks, ballots, ballots, st.data())
-def test_the_end_comes_in_one_way(gate: Ask, cast: list[Ballot], more: list[Ballot], data: Any) -> None:
-    """Just enough votes approve whatever useless ones stand between; more of them never turn it back to open."""
+def test_the_end_comes_in_one_way(
+    gate: Ask, cast: list[Ballot], more: list[Ballot], data: Any
+) -> None:
+    """Just enough votes approve whatever useless ones stand between.
+
+    More of them never turn it back to open.
+    """
     useless = [replace(each, verb="abstain", person="A") for each in more] + [
         replace(each, stage=9, verb="approve") for each in cast
     ]
@@ -97,7 +132,10 @@ def test_the_end_comes_in_one_way(gate: Ask, cast: list[Ballot], more: list[Ball
 @quick
 @given(asks, votes, st.randoms(use_true_random=False))
 def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) -> None:
-    """P04: approvals of one stage may come in any order; with one row per person the outcome is the same."""
+    """P04: approvals of one stage may come in any order.
+
+    With one row per person the outcome is the same.
+    """
     cast = sorted((replace(each, verb="approve") for each in cast), key=lambda each: each.stage)
     mixed = sorted(random.sample(cast, len(cast)), key=lambda each: each.stage)
     one, other = tally(gate, cast), tally(gate, mixed)
@@ -118,7 +156,10 @@ def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: i
 @quick
 @given(asks, ballots)
 def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
-    """So many new people in the open stage bring it on, one less does not; when it has ended nobody is needed."""
+    """So many new people in the open stage bring it on, one less does not.
+
+    When it has ended nobody is needed.
+    """
     found = tally(gate, cast)
     assert (found.needed == 0) is (found.outcome != "open")
     if found.outcome == "open":
@@ -137,7 +178,9 @@ def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
 @quick
 @given(asks, ballots)
 def test_a_veto_needs_different_people(gate: Ask, cast: list[Ballot]) -> None:
-    """A veto of N is N people, however often one of them rejects, and also when they had a part in no stage."""
+    """A veto of N is N people, however often one of them rejects, and also when they had a part in
+    no stage.
+    """
     once = [ballot("A", each.stage, "reject") for each in cast]
     assert tally(gate, once).outcome == ("rejected" if once and gate.veto == 1 else "open")
     many = [ballot(person, 0, "reject") for person in PEOPLE[: gate.veto]]
@@ -157,13 +200,24 @@ def test_two_stages_step_by_step() -> None:
     assert tally(gate, [*second, ballot("F", 0)]) == tally(
         gate, second
     )  # late for the first, not let through to the second
-    assert tally(gate, [*second, ballot("C", 1)]) == Standing("approved", 1, (("A", "B"), ("C",)), ("D",), 0)
-    assert tally(gate, [*second, ballot("E", 0, "reject")]) == Standing("rejected", 1, (("A", "B"), ()), ("D", "E"), 0)
+    assert tally(gate, [*second, ballot("C", 1)]) == Standing(
+        "approved", 1, (("A", "B"), ("C",)), ("D",), 0
+    )
+    assert tally(gate, [*second, ballot("E", 0, "reject")]) == Standing(
+        "rejected", 1, (("A", "B"), ()), ("D", "E"), 0
+    )
 
 
 def test_nobody_is_not_enough() -> None:
-    """A01: a gate without stages, a quorum or a veto of nobody cannot be made, so no gate is met by no votes."""
-    for wrong in ({"stages": ()}, {"veto": 0}, {"deadline": 0}, {"stages": ({"approvers": {}, "quorum": 0},)}):
+    """A01: a gate without stages, a quorum or a veto of nobody cannot be made, so no gate is met by
+    no votes.
+    """
+    for wrong in (
+        {"stages": ()},
+        {"veto": 0},
+        {"deadline": 0},
+        {"stages": ({"approvers": {}, "quorum": 0},)},
+    ):
         with pytest.raises(ValidationError):
             Ask.model_validate({"rule": "r", "stages": ({"approvers": {}},), **wrong})
 
@@ -171,15 +225,25 @@ def test_nobody_is_not_enough() -> None:
 @quick
 @given(asks, st.lists(st.integers(0, 8000), max_size=3))
 def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> None:
-    """T01: who comes in by escalation counts from that moment, not a microsecond before, and in every stage."""
+    """T01: who comes in by escalation counts from that moment, not a microsecond before, and in
+    every stage.
+    """
     for stage, own in enumerate(gate.stages):
         for moment in [*moments, *(step.after for step in gate.escalation)]:
             for early in (timedelta(0), timedelta(microseconds=1)):
                 waited = timedelta(seconds=moment) - early
-                due = [step.approvers for step in gate.escalation if timedelta(seconds=step.after) <= waited]
+                due = [
+                    step.approvers
+                    for step in gate.escalation
+                    if timedelta(seconds=step.after) <= waited
+                ]
                 found = gate.approvers_of(stage, waited)
-                assert set(found.groups) == {name for each in (own.approvers, *due) for name in each.groups}
-                assert set(found.users) == {name for each in (own.approvers, *due) for name in each.users}
+                assert set(found.groups) == {
+                    name for each in (own.approvers, *due) for name in each.groups
+                }
+                assert set(found.users) == {
+                    name for each in (own.approvers, *due) for name in each.users
+                }
                 assert found.channel is any(each.channel for each in (own.approvers, *due))
                 assert found.requester is any(each.requester for each in (own.approvers, *due))
                 assert len(set(found.users)) == len(found.users)
@@ -188,7 +252,9 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
 @quick
 @given(asks)
 def test_moments(gate: Ask) -> None:
-    """T08: reminders and escalations are due in order, each moment once, and only while the deadline is ahead."""
+    """T08: reminders and escalations are due in order, each moment once, and only while the
+    deadline is ahead.
+    """
     due = {*gate.reminders, *(step.after for step in gate.escalation)}
     assert gate.moments() == sorted(each for each in due if each < gate.deadline)
 
@@ -196,14 +262,23 @@ def test_moments(gate: Ask) -> None:
 def test_a_reminder_at_the_deadline() -> None:
     """T08: at the deadline itself the deadline falls, and nobody is reminded."""
     late = Escalation(after=601, approvers=OPS)
-    gate = Ask(rule="r", stages=(Stage(approvers=FINANCE),), deadline=600, reminders=(599, 600, 60), escalation=(late,))
+    gate = Ask(
+        rule="r",
+        stages=(Stage(approvers=FINANCE),),
+        deadline=600,
+        reminders=(599, 600, 60),
+        escalation=(late,),
+    )
     assert gate.moments() == [60, 599]
 
 
 @quick
 @given(asks)
 def test_stored_and_read_again(gate: Ask) -> None:
-    """A gate comes back from JSON as it was, and so do the other two kinds; what is unknown is refused."""
+    """A gate comes back from JSON as it was, and so do the other two kinds.
+
+    What is unknown is refused.
+    """
     kinds: TypeAdapter[Any] = TypeAdapter(Gate)
     for each in (gate, Allow(rule="a"), Deny(rule="d", reason="no")):
         assert kinds.validate_json(kinds.dump_json(each)) == each

@@ -12,14 +12,27 @@ from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter
 from tests.policy.gates_support import asks, ballot, ballots
 
 quick = settings(max_examples=60, deadline=None)
-FINANCE, OPS, CHANNEL = Approvers(groups=("finance",)), Approvers(groups=("ops",)), Approvers(channel=True)
+FINANCE, OPS, CHANNEL = (
+    Approvers(groups=("finance",)),
+    Approvers(groups=("ops",)),
+    Approvers(channel=True),
+)
 PAIR = Approvers(users=("U1", "U2"))
 EDITORS = ("nobody", "approvers", "approvers_and_requester")
-WORDS = {"never": set(), "approve": {"approve"}, "reject": {"reject"}, "always": {"approve", "reject"}}
+WORDS = {
+    "never": set(),
+    "approve": {"approve"},
+    "reject": {"reject"},
+    "always": {"approve", "reject"},
+}
 
 
 def _ask(*stages: tuple[Approvers, int], **more: Any) -> Ask:
-    return Ask(rule="r", stages=tuple(Stage(approvers=who, quorum=quorum) for who, quorum in stages), **more)
+    return Ask(
+        rule="r",
+        stages=tuple(Stage(approvers=who, quorum=quorum) for who, quorum in stages),
+        **more,
+    )
 
 
 def _who(stage: Stage) -> tuple[Any, ...]:
@@ -28,7 +41,9 @@ def _who(stage: Stage) -> tuple[Any, ...]:
 
 
 def _meets(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
-    """Ballots for `gate` from people who were let through elsewhere: for each stage, of the same approvers."""
+    """Ballots for `gate` from people who were let through elsewhere: for each stage, of the same
+    approvers.
+    """
     left = {who: list(each) for who, each in people.items()}
     return [
         ballot(person, at)
@@ -40,18 +55,30 @@ def _meets(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
 def _strictness(gate: Ask) -> Any:
     """All that says how strict a gate is, without the order and the words."""
     skipped = {"stages", "rule", "post_to", "reminders", "escalation", "remember", "editable"}
-    sets = (set(gate.escalation), set(gate.remember), gate.editable if gate.editable is None else set(gate.editable))
-    return Counter((_who(each), each.quorum) for each in gate.stages), sets, gate.model_dump(exclude=skipped)
+    sets = (
+        set(gate.escalation),
+        set(gate.remember),
+        gate.editable if gate.editable is None else set(gate.editable),
+    )
+    return (
+        Counter((_who(each), each.quorum) for each in gate.stages),
+        sets,
+        gate.model_dump(exclude=skipped),
+    )
 
 
 def _approve(gate: Ask) -> list[Ballot]:
-    return [ballot(f"{at}.{n}", at) for at, stage in enumerate(gate.stages) for n in range(stage.quorum)]
+    return [
+        ballot(f"{at}.{n}", at) for at, stage in enumerate(gate.stages) for n in range(stage.quorum)
+    ]
 
 
 @quick
 @given(asks, asks)
 def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
-    """B06: the people who meet it meet each gate by themselves, stage for stage of the same approvers."""
+    """B06: the people who meet it meet each gate by themselves, stage for stage of the same
+    approvers.
+    """
     both = stricter(shown, now)
     standing = tally(both, _approve(both))
     assert standing.outcome == "approved"
@@ -67,7 +94,9 @@ def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
 @quick
 @given(asks, asks)
 def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
-    """Of the same approvers it never asks for more stages than one gate has, nor for more people than both have."""
+    """Of the same approvers it never asks for more stages than one gate has, nor for more people
+    than both have.
+    """
     both = stricter(shown, now)
 
     def per(gate: Ask) -> Counter[Any]:
@@ -75,14 +104,19 @@ def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
 
     assert per(both) == per(shown) | per(now)
     for who in per(both):
-        total = [sum(each.quorum for each in gate.stages if _who(each) == who) for gate in (shown, now, both)]
+        total = [
+            sum(each.quorum for each in gate.stages if _who(each) == who)
+            for gate in (shown, now, both)
+        ]
         assert max(total[:2]) <= total[2] <= total[0] + total[1]
 
 
 @quick
 @given(asks, asks, ballots)
 def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> None:
-    """The stages that were shown stay first, so ballots mean what they meant, and never come further than before."""
+    """The stages that were shown stay first, so ballots mean what they meant, and never come
+    further than before.
+    """
     both = stricter(shown, now)
     for old, new in zip(shown.stages, both.stages, strict=False):
         assert old.approvers == new.approvers
@@ -95,7 +129,9 @@ def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> Non
 @quick
 @given(asks, asks)
 def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
-    """The earlier deadline, the smaller veto, fewer who may decide, edit and be offered, more who give reasons."""
+    """The earlier deadline, the smaller veto, fewer who may decide, edit and be offered, more who
+    give reasons.
+    """
     both = stricter(shown, now)
     for each in (shown, now):
         assert both.deadline <= each.deadline
@@ -103,7 +139,9 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
         assert both.self_approval <= each.self_approval
         assert both.editor_counts <= each.editor_counts
         assert EDITORS.index(both.editors) <= EDITORS.index(each.editors)
-        assert each.editable is None or (both.editable is not None and set(both.editable) <= set(each.editable))
+        assert each.editable is None or (
+            both.editable is not None and set(both.editable) <= set(each.editable)
+        )
         assert WORDS[both.reasons] >= WORDS[each.reasons]
         assert set(both.escalation) <= set(each.escalation)
         assert set(both.remember) <= set(each.remember)
@@ -116,7 +154,9 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
 @quick
 @given(asks, asks, asks)
 def test_its_laws(one: Ask, two: Ask, three: Ask) -> None:
-    """The same twice is the same, either order and any grouping are as strict, and asking again settles at once."""
+    """The same twice is the same, either order and any grouping are as strict, and asking again
+    settles at once.
+    """
     both = stricter(one, two)
     assert stricter(one, one) == one
     assert stricter(both, two) == both
@@ -144,7 +184,7 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
         ([(FINANCE, 1), (OPS, 2)], [(CHANNEL, 1)], [(FINANCE, 1), (OPS, 2), (CHANNEL, 1)]),
         ([(PAIR, 1)], [(Approvers(users=("U2", "U1")), 2)], [(PAIR, 2)]),
     ],
-)  # fmt: skip
+)
 def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
     """Some pairs written out: a stage that both have is one stage, twice the same stage stays two."""
     assert stricter(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
@@ -153,12 +193,26 @@ def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
 @quick
 @given(asks)
 def test_the_same_terms(gate: Ask) -> None:
-    """B06: whatever changes who may vote, how many or with what words are other terms; an escalation does too."""
+    """B06: whatever changes who may vote, how many or with what words are other terms.
+
+    An escalation does too.
+    """
     step = Escalation(after=59, approvers=OPS)
     longer = (*gate.stages, gate.stages[0])
-    for other in ({"stages": longer}, {"veto": gate.veto + 1}, {"self_approval": not gate.self_approval},
-                  {"editor_counts": not gate.editor_counts}, {"escalation": (*gate.escalation, step)},
-                  {"reasons": "always" if gate.reasons != "always" else "never"}):  # fmt: skip
+    for other in (
+        {"stages": longer},
+        {"veto": gate.veto + 1},
+        {"self_approval": not gate.self_approval},
+        {"editor_counts": not gate.editor_counts},
+        {"escalation": (*gate.escalation, step)},
+        {"reasons": "always" if gate.reasons != "always" else "never"},
+    ):
         assert not gate.same_terms(gate.model_copy(update=other))
-    for same in ({"rule": "new"}, {"post_to": "C9"}, {"deadline": 61}, {"remember": ()}, {"reminders": ()}):
+    for same in (
+        {"rule": "new"},
+        {"post_to": "C9"},
+        {"deadline": 61},
+        {"remember": ()},
+        {"reminders": ()},
+    ):
         assert gate.same_terms(gate.model_copy(update=same))

@@ -20,9 +20,16 @@ PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin
 SPENT, COUNT = Spent("refund_order", "amount", 86_400), Spent("refund_order", "", 86_400)
 EFFECTS = {
-    "refund_order": "write", "cancel_order": "destructive", "look_up_order": "read", "change_address": "write",
-    "query": "read", "change": "destructive", "invite": "write", "post_message": "write", "schedule_message": "write",
-}  # fmt: skip
+    "refund_order": "write",
+    "cancel_order": "destructive",
+    "look_up_order": "read",
+    "change_address": "write",
+    "query": "read",
+    "change": "destructive",
+    "invite": "write",
+    "post_message": "write",
+    "schedule_message": "write",
+}
 
 
 def recipes() -> dict[str, str]:
@@ -45,14 +52,21 @@ def policy(title: str) -> Policy:
 
 
 def judge(title: str) -> Judge:
-    """Asks that recipe about a call by Ben in #support at noon, of a day on which nothing was refunded."""
+    """Asks that recipe about a call by Ben in #support at noon, of a day on which nothing was
+    refunded.
+    """
     read = policy(title)
 
     def gate(tool: str, **known: Any) -> Allow | Ask | Deny:
         facts: dict[str, Any] = {
-            "tool": tool, "effect": EFFECTS[tool], "requester": "UBEN", "channel": "C0SUPPORT", "now": MONDAY,
-            "channels": {"#support": "C0SUPPORT"}, "spent": {SPENT: Decimal(0), COUNT: Decimal(0)},
-        }  # fmt: skip
+            "tool": tool,
+            "effect": EFFECTS[tool],
+            "requester": "UBEN",
+            "channel": "C0SUPPORT",
+            "now": MONDAY,
+            "channels": {"#support": "C0SUPPORT"},
+            "spent": {SPENT: Decimal(0), COUNT: Decimal(0)},
+        }
         more = {key: known.pop(key) for key in tuple(known) if key in Facts.__dataclass_fields__}
         return read.gate(Facts(**{**facts, "args": known, **more}))
 
@@ -68,7 +82,9 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
 def test_there_are_ten() -> None:
     """The cookbook has ten policies, and each has its own test below, named like it."""
     assert len(RECIPES) == 10
-    assert [title for title in RECIPES if f"test_{title.lower().replace(' ', '_')}" not in globals()] == []
+    assert [
+        title for title in RECIPES if f"test_{title.lower().replace(' ', '_')}" not in globals()
+    ] == []
 
 
 def test_refunds_with_a_daily_limit() -> None:
@@ -82,7 +98,9 @@ def test_refunds_with_a_daily_limit() -> None:
     assert who(over).groups == ("finance",)
     assert isinstance(over, Ask)
     assert over.deadline == 4 * 3600
-    assert who(gate("refund_order", amount=Decimal("0.01"), spent={SPENT: None})).groups == ("finance",)
+    assert who(gate("refund_order", amount=Decimal("0.01"), spent={SPENT: None})).groups == (
+        "finance",
+    )
 
 
 def test_the_production_database() -> None:
@@ -92,20 +110,30 @@ def test_the_production_database() -> None:
     assert isinstance(changing, Ask)
     assert (changing.stages[0].quorum, changing.approvers.groups) == (2, ("database",))
     assert (changing.editors, changing.deadline) == ("approvers", 1800)
-    friday_night, sunday_night = datetime(2026, 3, 6, 23, 30, tzinfo=UTC), datetime(2026, 3, 8, 23, 30, tzinfo=UTC)
+    friday_night, sunday_night = (
+        datetime(2026, 3, 6, 23, 30, tzinfo=UTC),
+        datetime(2026, 3, 8, 23, 30, tzinfo=UTC),
+    )
     assert gate("change", database="production", now=friday_night) == Deny(
         rule="weekend", reason="Production is not changed at the weekend."
     )
-    assert gate("change", database="production", now=sunday_night).verdict == "ask"  # it is Monday there
+    # it is Monday there
+    assert gate("change", database="production", now=sunday_night).verdict == "ask"
     assert gate("change", database="production", now=None).verdict == "deny"
     assert gate("query", database="shop").verdict == "allow"
     asked = gate("query", database="production")
-    assert (who(asked).groups, isinstance(asked, Ask) and asked.stages[0].quorum) == (("database",), 1)
+    assert (who(asked).groups, isinstance(asked, Ask) and asked.stages[0].quorum) == (
+        ("database",),
+        1,
+    )
     assert gate("query").verdict == "ask"
 
 
 def test_access_to_a_channel() -> None:
-    """Members let people into open channels; any other name goes to the office, many people to two of it."""
+    """Members let people into open channels.
+
+    Any other name goes to the office, many people to two of it.
+    """
     gate = judge("Access to a channel")
     assert who(gate("invite", args={"channel": "#general", "people": ["dan"]})).channel
     for name in ("#board", "C0GENERAL", "General", "#general "):
@@ -118,7 +146,9 @@ def test_access_to_a_channel() -> None:
 
 
 def test_announcements() -> None:
-    """Members for their own channel, the communications team for the others, and nobody calls everyone."""
+    """Members for their own channel, the communications team for the others, and nobody calls
+    everyone.
+    """
     gate = judge("Announcements")
     ours = gate("post_message", args={"channel": "#support", "text": "We open at nine."})
     assert isinstance(ours, Ask)
@@ -126,22 +156,35 @@ def test_announcements() -> None:
     assert ours == gate("schedule_message", args={"channel": "support", "text": "We open at nine."})
     elsewhere = gate("post_message", args={"channel": "#general", "text": "News"})
     assert isinstance(elsewhere, Ask)
-    assert (elsewhere.approvers.groups, elsewhere.post_to, elsewhere.reminders) == (("comms",), "#comms", (3600,))
-    from_elsewhere = gate("post_message", channel="C0GENERAL", args={"channel": "#support", "text": "Hi"})
+    assert (elsewhere.approvers.groups, elsewhere.post_to, elsewhere.reminders) == (
+        ("comms",),
+        "#comms",
+        (3600,),
+    )
+    from_elsewhere = gate(
+        "post_message", channel="C0GENERAL", args={"channel": "#support", "text": "Hi"}
+    )
     assert who(from_elsewhere).groups == ("comms",)
     for text in ("Hi @channel", "<!here> now", "@Everyone!"):
         assert gate("post_message", args={"channel": "#support", "text": text}).verdict == "deny"
 
 
 def test_four_eyes() -> None:
-    """A second person for every change, two for what cannot be undone; never who asked or edited."""
+    """A second person for every change, two for what cannot be undone.
+
+    Never who asked or edited.
+    """
     gate = judge("Four eyes")
     change, final = gate("refund_order", amount=5), gate("cancel_order")
     assert isinstance(change, Ask)
     assert isinstance(final, Ask)
     assert (change.people, final.people) == (1, 2)
     for each in (change, final):
-        assert (each.approvers.channel, each.self_approval, each.editor_counts) == (True, False, False)
+        assert (each.approvers.channel, each.self_approval, each.editor_counts) == (
+            True,
+            False,
+            False,
+        )
     assert gate("look_up_order").verdict == "allow"
 
 
@@ -150,15 +193,24 @@ def test_two_stages() -> None:
     gate = judge("Two stages")("cancel_order")
     assert isinstance(gate, Ask)
     assert [stage.approvers.groups for stage in gate.stages] == [("shop-leads",), ("finance",)]
-    assert (gate.post_to, gate.reminders, gate.deadline, gate.veto) == ("approvers", (86_400,), 2 * 86_400, 1)
+    assert (gate.post_to, gate.reminders, gate.deadline, gate.veto) == (
+        "approvers",
+        (86_400,),
+        2 * 86_400,
+        1,
+    )
     assert who(judge("Two stages")("refund_order")).groups == ("shop-leads",)
 
 
 @pytest.mark.parametrize(
-    ("hour", "night"), [(18, False), (19, True), (23, True), (0, True), (5, True), (6, False), (12, False)]
+    ("hour", "night"),
+    [(18, False), (19, True), (23, True), (0, True), (5, True), (6, False), (12, False)],
 )
 def test_escalation_at_night(hour: int, night: bool) -> None:
-    """By night whoever is on call, then the managers too; hours are Berlin's, one ahead of UTC in winter."""
+    """By night whoever is on call, then the managers too.
+
+    Hours are Berlin's, one ahead of UTC in winter.
+    """
     gate = judge("Escalation at night")("refund_order", now=MONDAY.replace(hour=hour))
     assert isinstance(gate, Ask)
     assert gate.approvers.groups == (("on-call",) if night else ("shop-leads",))
@@ -168,10 +220,16 @@ def test_escalation_at_night(hour: int, night: bool) -> None:
 
 
 def test_contractors() -> None:
-    """Staff go on unasked, contractors are asked or refused; without knowing who is one, everybody is."""
+    """Staff go on unasked, contractors are asked or refused.
+
+    Without knowing who is one, everybody is.
+    """
     gate = judge("Contractors")
     staff, contractor = {"contractors": frozenset({"UDAN"})}, {"contractors": frozenset({"UBEN"})}
-    for known, expected in ((staff, ("allow", "allow", "ask")), (contractor, ("ask", "ask", "deny"))):
+    for known, expected in (
+        (staff, ("allow", "allow", "ask")),
+        (contractor, ("ask", "ask", "deny")),
+    ):
         tools = ("refund_order", "change_address", "cancel_order")
         assert tuple(gate(tool, groups=known).verdict for tool in tools) == expected
     fifth, sixth = {COUNT: Decimal(4)}, {COUNT: Decimal(5)}
@@ -218,14 +276,23 @@ def test_the_conditions_of_the_page() -> None:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("0.1 + 0.2 == 0.3", True), ("7 / 2 == 3.5", True), ('"100" > 5', None), ("args.note > 5", None),
-        ("args.nope || true", None), ("true || args.nope", True), ("has(args.note) && args.note != null", False),
-        ("args.amount", None), ("now.getDayOfWeek() == 1", True), ("now.getMonth() == 2", True),
+        ("0.1 + 0.2 == 0.3", True),
+        ("7 / 2 == 3.5", True),
+        ('"100" > 5', None),
+        ("args.note > 5", None),
+        ("args.nope || true", None),
+        ("true || args.nope", True),
+        ("has(args.note) && args.note != null", False),
+        ("args.amount", None),
+        ("now.getDayOfWeek() == 1", True),
+        ("now.getMonth() == 2", True),
     ],
-)  # fmt: skip
+)
 def test_what_the_page_says_of_conditions(source: str, expected: bool | None) -> None:
     """The claims about numbers, kinds, order and time, tried; None stands for no answer."""
-    facts = Facts(tool="x", effect="write", requester="U1", args={"note": None, "amount": 5}, now=MONDAY)
+    facts = Facts(
+        tool="x", effect="write", requester="U1", args={"note": None, "amount": 5}, now=MONDAY
+    )
     condition = Condition(source)
     if expected is None:
         with pytest.raises(ValueError, match="could not be told"):

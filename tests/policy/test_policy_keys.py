@@ -1,4 +1,6 @@
-"""Every key of a policy's gates and rules: what it comes to, and what its author is told where it cannot be."""
+"""Every key of a policy's gates and rules: what it comes to, and what its author is told where it
+cannot be.
+"""
 
 from __future__ import annotations
 
@@ -54,18 +56,28 @@ def test_every_option_of_a_gate() -> None:
             Stage(approvers=Approvers(users=("U01",), groups=("ops",)), quorum=2),
             Stage(approvers=Approvers(users=("W02",), channel=True, requester=True)),
         ),
-        veto=3, post_to="#ops", deadline=7200, reminders=(1800, 3600),
+        veto=3,
+        post_to="#ops",
+        deadline=7200,
+        reminders=(1800, 3600),
         escalation=(
             Escalation(after=2700, approvers=Approvers(users=("U04",))),
             Escalation(after=5400, approvers=Approvers(groups=("late",))),
         ),
-        self_approval=True, editors="nobody", editor_counts=True, editable=("amount", "note"), reasons="always",
-    )  # fmt: skip
+        self_approval=True,
+        editors="nobody",
+        editor_counts=True,
+        editable=("amount", "note"),
+        reasons="always",
+    )
     assert gate.moments() == [1800, 2700, 3600, 5400]
 
 
 def test_what_may_be_remembered() -> None:
-    """Offers as they are written, with their own defaults; `once` remembers these very arguments by itself."""
+    """Offers as they are written, with their own defaults.
+
+    `once` remembers these very arguments by itself.
+    """
     offers = 'remember = [{}, {fields = ["a"], where = "everywhere", lasts = "30d", uses = 1000}]\n'
     gate = asked(RULE + offers + WHO)
     assert gate.remember == (
@@ -79,7 +91,9 @@ def test_what_may_be_remembered() -> None:
 
 @pytest.mark.parametrize("effect", ["destructive", "made-up"])
 def test_what_cannot_be_undone_is_never_remembered(effect: str) -> None:
-    """A rule for several effects offers nothing for a destructive call, nor for one of an effect nobody knows."""
+    """A rule for several effects offers nothing for a destructive call, nor for one of an effect
+    nobody knows.
+    """
     text = '[[rule]]\nverdict = "{}"\napprovers = ["@a"]\n'
     offering = asked(text.format("ask") + "remember = [{}]\n", effect=effect)
     once = asked(text.format("once"), effect=effect)
@@ -94,7 +108,10 @@ def test_what_takes_several_is_not_remembered_by_one() -> None:
 
 
 def test_who_decides_is_said_in_one_place() -> None:
-    """A rule with approvers or stages of its own takes neither quorum nor stages from [defaults]; the rest it does."""
+    """A rule with approvers or stages of its own takes neither quorum nor stages from [defaults].
+
+    The rest it does.
+    """
     text = """
     [defaults]
     stages = [{approvers = ["@a"]}, {approvers = ["@b"]}]
@@ -141,11 +158,20 @@ def test_who_decides_is_said_in_one_place() -> None:
         (f"reminders = {['1m'] * 11}", "reminders: there are too many"),
         ('escalation = [{after = "30m"}]', "escalation: names no approvers"),
         ('escalation = [{approvers = ["@b"]}]', "escalation: does not say when"),
-        ('escalation = [{after = "soon", approvers = ["@b"]}]', "escalation: 'soon' is no duration"),
+        (
+            'escalation = [{after = "soon", approvers = ["@b"]}]',
+            "escalation: 'soon' is no duration",
+        ),
         ('escalation = [{after = "30m", approvers = []}]', "escalation: nobody could decide"),
         ('escalation = [{after = "30m", approvers = ["bob"]}]', "escalation: 'bob' names nobody"),
-        ('escalation = [{after = "60m", approvers = ["@b"]}]', "escalation: comes only when the deadline has passed"),
-        ('escalation = [{after = "30m", approvers = ["@b"], quorum = 2}]', "escalation: unknown key"),
+        (
+            'escalation = [{after = "60m", approvers = ["@b"]}]',
+            "escalation: comes only when the deadline has passed",
+        ),
+        (
+            'escalation = [{after = "30m", approvers = ["@b"], quorum = 2}]',
+            "escalation: unknown key",
+        ),
         ('escalation = {after = "30m", approvers = ["@b"]}', "escalation: write a list"),
         ('escalation = ["30m"]', "escalation: write a table"),
         ('editable = "amount"', "editable: write a list"),
@@ -172,15 +198,21 @@ def test_who_decides_is_said_in_one_place() -> None:
         ("requester = []", "requester: write a user id"),
         ("when = true", "when: write it in quotes"),
         ('when = ""', "when: "),
-        ('when = "amount > 100"', "when: names 'amount', which is not there; there are args, channel"),
+        (
+            'when = "amount > 100"',
+            "when: names 'amount', which is not there; there are args, channel",
+        ),
         ('when = "args.amount >"', "when: "),
         (f'when = "{"args.a || " * 120}args.a"', "when: is longer than 1024 bytes; split the rule"),
-        ('when = "args.a.all(x, args.b.all(y, true))"', "when: has .all() inside another list operation"),
-        ("when = 'spent(\"x\", \"a\", \"24\") > 5'", "when: '24' is no window"),
-        ("when = 'spent(\"x\", args.f, \"24h\") > 5'", "when: needs words in quotes"),
+        (
+            'when = "args.a.all(x, args.b.all(y, true))"',
+            "when: has .all() inside another list operation",
+        ),
+        ('when = \'spent("x", "a", "24") > 5\'', "when: '24' is no window"),
+        ('when = \'spent("x", args.f, "24h") > 5\'', "when: needs words in quotes"),
         ('when = "groups[args.g].size() > 0"', "when: needs a literal group"),
     ],
-)  # fmt: skip
+)
 def test_values_that_mean_nothing(line: str, said: str) -> None:
     """Each is refused with the line it stands in, the key, and what to write instead."""
     (found,) = problems(f"{RULE}{line}\n{WHO}")
@@ -198,13 +230,21 @@ def test_values_that_mean_nothing(line: str, said: str) -> None:
         ('[{approvers = ["@a"], veto = 2}]', "unknown key"),
         ('[{approvers = ["@a"], quorum = 0}]', "write a larger number"),
         ('[{approvers = ["U01"], quorum = 2}]', "takes more different people than are named"),
-        ('[{approvers = ["U01"]}, {approvers = ["U01", "U01"]}]', "takes more different people than are named"),
-        ('[{approvers = ["requester"]}, {approvers = ["U01"], quorum = 2}]', "takes more different people"),
+        (
+            '[{approvers = ["U01"]}, {approvers = ["U01", "U01"]}]',
+            "takes more different people than are named",
+        ),
+        (
+            '[{approvers = ["requester"]}, {approvers = ["U01"], quorum = 2}]',
+            "takes more different people",
+        ),
         (f"[{', '.join(['{approvers = [`@a`]}'] * 11)}]".replace("`", '"'), "there are too many"),
     ],
 )
 def test_stages_that_cannot_be(stages: str, said: str) -> None:
-    """A08: steps without people, or with more votes than people, are refused when the policy is read."""
+    """A08: steps without people, or with more votes than people, are refused when the policy is
+    read.
+    """
     (found,) = problems(f'{WHO}\n[[rule]]\ntool = "x"\nverdict = "ask"\nstages = {stages}\n')
     assert found.startswith("  p.toml:7: rule 1 stages: ")
     assert said in found
@@ -213,39 +253,116 @@ def test_stages_that_cannot_be(stages: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "key", "said"),
     [
-        (f'{RULE}stages = [{{approvers = ["@a"]}}]\n{WHO}', 5, "rule 1 stages", "name their own approvers"),
-        (f'{WHO}stages = [{{approvers = ["@a"]}}]\n', 3, "[defaults] stages", "name their own approvers"),
+        (
+            f'{RULE}stages = [{{approvers = ["@a"]}}]\n{WHO}',
+            5,
+            "rule 1 stages",
+            "name their own approvers",
+        ),
+        (
+            f'{WHO}stages = [{{approvers = ["@a"]}}]\n',
+            3,
+            "[defaults] stages",
+            "name their own approvers",
+        ),
         (
             '[defaults]\nstages = [{approvers = ["@a"]}]\n[[rule]]\ntool = "x"\nverdict = "ask"\nquorum = 2\n',
-            6, "rule 1 quorum", "means nothing with the stages of [defaults]",
+            6,
+            "rule 1 quorum",
+            "means nothing with the stages of [defaults]",
         ),
-        ('[defaults]\napprovers = ["U01"]\nquorum = 2\n', 3, "[defaults] quorum", "more different people"),
-        ('[defaults]\napprovers = ["U01"]\nveto = 2\n', 3, "[defaults] veto", "nobody could say no"),
-        (f'{WHO}veto = 2\n[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01"]\n', 7, "rule 1 approvers", "no"),
-        (f'{WHO}deadline = "10m"\nreminders = ["10m"]\n', 4, "[defaults] reminders", "deadline has passed"),
-        (f'{WHO}[[rule]]\ntool = "x"\nverdict = "allow"\nquorum = 2\n', 6, "rule 1 quorum", "means nothing with"),
-        (f'{WHO}[[rule]]\ntool = "x"\nverdict = "deny"\nreason = "."\nveto = 2\n', 7, "rule 1 veto", "means nothing"),
-        (f'{WHO}[[rule]]\ntool = "x"\nverdict = "once"\nremember = [{{}}]\n', 6, "rule 1 remember", "by itself"),
-        (f'{WHO}[[rule]]\neffect = "destructive"\nverdict = "once"\n', 5, "rule 1 verdict", "asked every time"),
+        (
+            '[defaults]\napprovers = ["U01"]\nquorum = 2\n',
+            3,
+            "[defaults] quorum",
+            "more different people",
+        ),
+        (
+            '[defaults]\napprovers = ["U01"]\nveto = 2\n',
+            3,
+            "[defaults] veto",
+            "nobody could say no",
+        ),
+        (
+            f'{WHO}veto = 2\n[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01"]\n',
+            7,
+            "rule 1 approvers",
+            "no",
+        ),
+        (
+            f'{WHO}deadline = "10m"\nreminders = ["10m"]\n',
+            4,
+            "[defaults] reminders",
+            "deadline has passed",
+        ),
+        (
+            f'{WHO}[[rule]]\ntool = "x"\nverdict = "allow"\nquorum = 2\n',
+            6,
+            "rule 1 quorum",
+            "means nothing with",
+        ),
+        (
+            f'{WHO}[[rule]]\ntool = "x"\nverdict = "deny"\nreason = "."\nveto = 2\n',
+            7,
+            "rule 1 veto",
+            "means nothing",
+        ),
+        (
+            f'{WHO}[[rule]]\ntool = "x"\nverdict = "once"\nremember = [{{}}]\n',
+            6,
+            "rule 1 remember",
+            "by itself",
+        ),
+        (
+            f'{WHO}[[rule]]\neffect = "destructive"\nverdict = "once"\n',
+            5,
+            "rule 1 verdict",
+            "asked every time",
+        ),
         (
             f'{WHO}[[rule]]\neffect = "destructive"\nverdict = "ask"\nremember = [{{}}]\n',
-            6, "rule 1 remember", "asked every time",
+            6,
+            "rule 1 remember",
+            "asked every time",
         ),
-        (f'{WHO}[[rule]]\ntool = "x"\nverdict = "ask"\nquorum = 2\nremember = [{{}}]\n', 7, "rule 1 remember", "one"),
-        (f'{WHO}[[rule]]\ntool = "x"\nverdict = "once"\nreason = "a"\n', 6, "rule 1 reason", "means nothing with"),
-        (f'{WHO}[[rule]]\ntool = "x"\n', 3, "rule 1 verdict", 'write "allow", "deny", "ask" or "once"'),
+        (
+            f'{WHO}[[rule]]\ntool = "x"\nverdict = "ask"\nquorum = 2\nremember = [{{}}]\n',
+            7,
+            "rule 1 remember",
+            "one",
+        ),
+        (
+            f'{WHO}[[rule]]\ntool = "x"\nverdict = "once"\nreason = "a"\n',
+            6,
+            "rule 1 reason",
+            "means nothing with",
+        ),
+        (
+            f'{WHO}[[rule]]\ntool = "x"\n',
+            3,
+            "rule 1 verdict",
+            'write "allow", "deny", "ask" or "once"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_keys_that_contradict_each_other(text: str, line: int, key: str, said: str) -> None:
-    """What one key leaves without a meaning is refused at that key, also in [defaults]; nothing is ignored silently."""
+    """What one key leaves without a meaning is refused at that key, also in [defaults].
+
+    Nothing is ignored silently.
+    """
     (found,) = problems(text)
     assert found.startswith(f"  p.toml:{line}: {key}: ")
     assert said in found
 
 
 def test_what_is_inherited_is_not_held_against_a_rule() -> None:
-    """A shorter deadline of a rule leaves inherited reminders unsaid; enough people come in by escalation."""
-    short = asked(f'{WHO}reminders = ["30m"]\n[[rule]]\ntool = "x"\nverdict = "ask"\ndeadline = "10m"\n')
+    """A shorter deadline of a rule leaves inherited reminders unsaid.
+
+    Enough people come in by escalation.
+    """
+    short = asked(
+        f'{WHO}reminders = ["30m"]\n[[rule]]\ntool = "x"\nverdict = "ask"\ndeadline = "10m"\n'
+    )
     assert (short.reminders, short.moments()) == ((1800,), [])
     late = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01"]\nquorum = 2\n'
     late += 'escalation = [{after = "30m", approvers = ["U02"]}]\n'
@@ -253,9 +370,18 @@ def test_what_is_inherited_is_not_held_against_a_rule() -> None:
 
 
 def test_tables_of_their_own() -> None:
-    """Stages and escalations may be tables of their own; what is wrong with one is told at its rule or later."""
-    text = WHO + '\n[[rule]]\ntool = "x"\nverdict = "ask"\n[[rule.stages]]\napprovers = ["@a"]\n[[rule.stages]]\n'
+    """Stages and escalations may be tables of their own.
+
+    What is wrong with one is told at its rule or later.
+    """
+    text = (
+        WHO
+        + '\n[[rule]]\ntool = "x"\nverdict = "ask"\n[[rule.stages]]\napprovers = ["@a"]\n[[rule.stages]]\n'
+    )
     gate = asked(text + 'approvers = ["@b"]\nquorum = 2\n')
-    assert [(stage.approvers.groups, stage.quorum) for stage in gate.stages] == [(("a",), 1), (("b",), 2)]
+    assert [(stage.approvers.groups, stage.quorum) for stage in gate.stages] == [
+        (("a",), 1),
+        (("b",), 2),
+    ]
     (found,) = problems(text + "approvers = []\n")
     assert found.startswith("  p.toml:4: rule 1 stages: nobody could decide")

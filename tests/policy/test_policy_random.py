@@ -1,4 +1,6 @@
-"""Policies made up at random: whatever their rules say, in whatever order, a deny wins and doubt allows nothing."""
+"""Policies made up at random: whatever their rules say, in whatever order, a deny wins and doubt
+allows nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 from bot.policy.rules import Rule
 
 EFFECTS = ("read", "write", "destructive")
-CONDITIONS = ["", "true", "false", "args.amount > 10", "args.nope > 10", "requester in groups.staff", "args.amount"]
+CONDITIONS = [
+    "",
+    "true",
+    "false",
+    "args.amount > 10",
+    "args.nope > 10",
+    "requester in groups.staff",
+    "args.amount",
+]
 CONDITIONS += ["requester in groups.gone", "has(args.amount) && args.amount == 10"]
 ASK = Ask(rule="default", stages=(Stage(approvers=Approvers(groups=("leads",))),))
 
@@ -29,12 +39,15 @@ def rules(draw: Any) -> Rule:
     name = draw(st.text(alphabet="abcdef", min_size=1, max_size=4))
     gates = [Allow(rule=name), Deny(rule=name, reason="no"), ASK.model_copy(update={"rule": name})]
     return Rule(
-        name=name, tools=draw(some(("*", "pay", "pay_*", "look"))), effects=draw(some(EFFECTS)),
+        name=name,
+        tools=draw(some(("*", "pay", "pay_*", "look"))),
+        effects=draw(some(EFFECTS)),
         risks=draw(some(("low", "medium", "high"))),
         channels=draw(st.sampled_from([(), ("C1",), ("#ops",), ("#lost",)])),
         requesters=draw(st.sampled_from([(), ("U1",), ("U2",), ("@staff",), ("@gone",)])),
-        when=draw(st.sampled_from(CONDITIONS)), gate=draw(st.sampled_from(gates)),
-    )  # fmt: skip
+        when=draw(st.sampled_from(CONDITIONS)),
+        gate=draw(st.sampled_from(gates)),
+    )
 
 
 policies = st.builds(
@@ -60,10 +73,15 @@ calls = st.builds(
 @settings(max_examples=60)
 @given(policies, calls)
 def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
-    """Where a rule that denies matches or cannot be told, the call is denied; else only for want of people."""
+    """Where a rule that denies matches or cannot be told, the call is denied.
+
+    Else only for want of people.
+    """
     effect = facts.effect if facts.effect in EFFECTS else "destructive"
     denying = [
-        rule for rule in policy.rules if isinstance(rule.gate, Deny) and rule.fits(facts, effect)[0] is not False
+        rule
+        for rule in policy.rules
+        if isinstance(rule.gate, Deny) and rule.fits(facts, effect)[0] is not False
     ]
     gate = policy.gate(facts)
     if denying:
@@ -76,7 +94,9 @@ def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
 @settings(max_examples=60)
 @given(policies, calls)
 def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
-    """Allowed is only what a rule surely allows before any other takes it, or a read that nothing speaks of."""
+    """Allowed is only what a rule surely allows before any other takes it, or a read that nothing
+    speaks of.
+    """
     gate = policy.gate(facts)
     if not isinstance(gate, Allow):
         return
@@ -89,7 +109,11 @@ def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
         return
     before = []
     for rule, fits in told:
-        if rule.gate == gate and fits is True and (facts.tool not in policy.asking or rule.names(facts.tool)):
+        if (
+            rule.gate == gate
+            and fits is True
+            and (facts.tool not in policy.asking or rule.names(facts.tool))
+        ):
             break
         before.append((rule, fits))
     else:
@@ -113,7 +137,11 @@ def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) 
     """A rule in front that allows everything leaves every denial by a rule as it is."""
     before = policy.gate(facts)
     everything = Rule(
-        name="all", tools=("*",), effects=EFFECTS, risks=("low", "medium", "high"), gate=Allow(rule="all")
+        name="all",
+        tools=("*",),
+        effects=EFFECTS,
+        risks=("low", "medium", "high"),
+        gate=Allow(rule="all"),
     )
     after = policy.model_copy(update={"rules": (everything, *policy.rules)}).gate(facts)
     if isinstance(before, Deny) and before.rule != "default":
@@ -124,7 +152,9 @@ def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) 
 def test_why(policy: Policy, facts: Facts) -> None:
     """What was tried is told rule by rule, in order, up to the one that denied."""
     judged = policy.judged(facts)
-    assert [each.rule for each in judged.tried] == [rule.name for rule in policy.rules[: len(judged.tried)]]
+    assert [each.rule for each in judged.tried] == [
+        rule.name for rule in policy.rules[: len(judged.tried)]
+    ]
     if len(judged.tried) < len(policy.rules):
         assert isinstance(judged.gate, Deny)
     assert all(each.why for each in judged.tried)

@@ -14,9 +14,12 @@ from bot.policy.rules import Needs, Rule
 
 DAY = 86_400
 EVERY: dict[str, Any] = {
-    "name": "r", "tools": ("*",), "effects": ("read", "write", "destructive"), "risks": ("low", "medium", "high"),
+    "name": "r",
+    "tools": ("*",),
+    "effects": ("read", "write", "destructive"),
+    "risks": ("low", "medium", "high"),
     "gate": Allow(rule="r"),
-}  # fmt: skip
+}
 GROUPS = {"staff": frozenset({"U1"}), "gone": None}
 CHANNELS = {"#ops": "C1", "#lost": None}
 
@@ -28,7 +31,12 @@ def rule(**keys: Any) -> Rule:
 
 def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
     """Whether a call falls under it."""
-    facts: dict[str, Any] = {"tool": "refund_order", "effect": effect, "requester": "U1", "args": {"amount": 5}}
+    facts: dict[str, Any] = {
+        "tool": "refund_order",
+        "effect": effect,
+        "requester": "U1",
+        "args": {"amount": 5},
+    }
     facts |= {"channel": "C1", "groups": GROUPS, "channels": CHANNELS}
     told, why = made.fits(Facts(**{**facts, **known}), effect)
     assert why
@@ -72,7 +80,8 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
         ({"when": 'spent("a", "b", "1d") > 5'}, None),
         ({"when": "now.getHours() > 5"}, None),
         ({"when": "args.amount"}, None),
-        ({"channels": ("C2",), "when": "args.sum > 5"}, False),  # what is settled is not put in doubt
+        # what is settled is not put in doubt
+        ({"channels": ("C2",), "when": "args.sum > 5"}, False),
         ({"channels": ("#lost",), "requesters": ("U2",)}, False),
         ({"channels": ("#lost",), "when": "args.amount > 5"}, False),
         ({"requesters": ("@gone",), "when": "args.amount > 5"}, False),
@@ -83,7 +92,10 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
     ],
 )
 def test_fits(keys: dict[str, Any], expected: bool | None) -> None:
-    """Every key narrows; a name that could not be looked up leaves it untold, unless another one settles it."""
+    """Every key narrows.
+
+    A name that could not be looked up leaves it untold, unless another one settles it.
+    """
     assert fits(rule(**keys)) is expected
 
 
@@ -96,7 +108,9 @@ def test_a_person_outside_of_a_known_group() -> None:
 
 
 def test_needs() -> None:
-    """Groups and channels are collected from requester, channel and conditions, sums from conditions; each once."""
+    """Groups and channels are collected from requester, channel and conditions, sums from
+    conditions; each once.
+    """
     needs = Needs.of(
         [
             rule(requesters=("@a", "U1"), channels=("#x", "C1")),
@@ -107,7 +121,9 @@ def test_needs() -> None:
         ]
     )
     assert needs == Needs(
-        frozenset({"a", "b-c"}), frozenset({"#x"}), frozenset({Spent("pay", "amount", DAY), Spent("pay", "", DAY)})
+        frozenset({"a", "b-c"}),
+        frozenset({"#x"}),
+        frozenset({Spent("pay", "amount", DAY), Spent("pay", "", DAY)}),
     )
     assert Needs.of([rule()]) == Needs(frozenset(), frozenset(), frozenset())
 
@@ -119,7 +135,8 @@ def test_needs() -> None:
         ({"tools": ("x",)}, False),
         ({"effects": ("read",)}, False),
         ({"risks": ("low",)}, False),
-        ({"requesters": ("U2",), "channels": ("C2",), "when": "false"}, True),  # that depends on the call
+        # that depends on the call
+        ({"requesters": ("U2",), "channels": ("C2",), "when": "false"}, True),
     ],
 )
 def test_is_about(keys: dict[str, Any], about: bool) -> None:
@@ -138,10 +155,13 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     "keys",
     [
-        {"tools": ("a*",)}, {"risks": ("low", "high")}, {"channels": ("C1",)}, {"requesters": ("U1",)},
+        {"tools": ("a*",)},
+        {"risks": ("low", "high")},
+        {"channels": ("C1",)},
+        {"requesters": ("U1",)},
         {"when": "true"},
     ],
-)  # fmt: skip
+)
 def test_covers(keys: dict[str, Any]) -> None:
     """A rule takes every call of its effects only where nothing else narrows it."""
     assert rule(effects=("write",)).covers() == {"write"}

@@ -15,7 +15,12 @@ from tests.sandbox.support import Json
 from tests.sandbox.workshop import Workshop, workshop
 
 Ack = Callable[..., None]
-TICKET = {"name": "Ticket", "type": "message", "callback_id": "ticket", "description": "From a message."}
+TICKET = {
+    "name": "Ticket",
+    "type": "message",
+    "callback_id": "ticket",
+    "description": "From a message.",
+}
 HELLO = {"command": "/hello", "description": "Says hello.", "usage_hint": "[name]"}
 
 
@@ -29,7 +34,13 @@ def field() -> Json:
     """An input block that tells the app about Enter."""
     element = {"type": "plain_text_input", "action_id": "text"}
     label = {"type": "plain_text", "text": "Field"}
-    return {"type": "input", "block_id": "field", "label": label, "element": element, "dispatch_action": True}
+    return {
+        "type": "input",
+        "block_id": "field",
+        "label": label,
+        "element": element,
+        "dispatch_action": True,
+    }
 
 
 def _listen(bolt: App) -> None:
@@ -41,7 +52,10 @@ def _listen(bolt: App) -> None:
 
     @bolt.options("fruit")
     def fruit(ack: Ack, payload: Json) -> None:
-        offer = {"text": {"type": "plain_text", "text": payload["value"]}, "value": payload["value"]}
+        offer = {
+            "text": {"type": "plain_text", "text": payload["value"]},
+            "value": payload["value"],
+        }
         ack(options=[offer]) if payload["value"] != "none" else ack(options=[offer] * 101)
 
 
@@ -54,7 +68,9 @@ def get(shop: Workshop, path: str, **query: object) -> Any:
 def post(shop: Workshop, path: str, body: object) -> Json:
     """What a POST answers."""
     headers = {"Content-Type": "application/json"}
-    with urlopen(Request(f"{shop.sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)) as answer:
+    with urlopen(
+        Request(f"{shop.sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)
+    ) as answer:
         parsed: Json = json.load(answer)
         return parsed
 

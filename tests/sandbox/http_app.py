@@ -1,4 +1,7 @@
-"""An app behind an HTTP server: a real Bolt app, or answers one after the other; every request is kept."""
+"""An app behind an HTTP server: a real Bolt app, or answers one after the other.
+
+Every request is kept.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ class Got:
     @property
     def payload(self) -> Json:
         """What a JSON body or the form field `payload` says."""
-        found: Json = json.loads(self.form["payload"] if self.body.startswith("payload=") else self.body)
+        found: Json = json.loads(
+            self.form["payload"] if self.body.startswith("payload=") else self.body
+        )
         return found
 
 
@@ -51,7 +56,10 @@ Answer = Callable[[Got], Say]
 
 
 class HttpApp:
-    """A server whose `answer` may be changed at any time; `requests` are those that came, the challenges left out."""
+    """A server whose `answer` may be changed at any time.
+
+    `requests` are those that came, the challenges left out.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -63,10 +71,14 @@ class HttpApp:
     def manifest(self, manifest: Json, commands: tuple[str, ...] = ("/weather",)) -> Json:
         """The manifest with this server's addresses in it."""
         manifest["settings"]["event_subscriptions"]["request_url"] = f"{self.url}/slack/events"
-        urls = {"request_url": f"{self.url}/slack/actions", "message_menu_options_url": f"{self.url}/slack/options"}
+        urls = {
+            "request_url": f"{self.url}/slack/actions",
+            "message_menu_options_url": f"{self.url}/slack/options",
+        }
         manifest["settings"]["interactivity"] = {"is_enabled": True, **urls}
         manifest["features"]["slash_commands"] = [
-            {"command": command, "description": "It.", "url": f"{self.url}/slack/commands"} for command in commands
+            {"command": command, "description": "It.", "url": f"{self.url}/slack/commands"}
+            for command in commands
         ]
         return manifest
 
@@ -85,7 +97,9 @@ def through(bolt: Bolt) -> Answer:
     def answer(got: Got) -> Say:
         query = got.path.partition("?")[2]
         response = bolt.dispatch(BoltRequest(body=got.body, query=query, headers=dict(got.headers)))
-        headers = tuple((name, value) for name, values in response.headers.items() for value in values)
+        headers = tuple(
+            (name, value) for name, values in response.headers.items() for value in values
+        )
         return Say(response.status, response.body or "", headers)
 
     return answer

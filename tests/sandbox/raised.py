@@ -1,7 +1,7 @@
 """Which of Slack's error codes the code of a Web API method can raise, found by reading the code.
 
-It follows every call into bot.sandbox and collects the codes that stand there as strings, so it finds rather too many
-than too few. A default of a parameter counts where a call leaves it out.
+It follows every call into bot.sandbox and collects the codes that stand there as strings, so it
+finds rather too many than too few. A default of a parameter counts where a call leaves it out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from bot.sandbox.workspace.state import World
 from bot.sandbox.workspace.wire import Args
 
 CODES = frozenset(code for codes in ERRORS.values() for code in codes)
-KNOWN_AS = {"world": World, "args": Args}  # what the variables of these names are, everywhere in the sandbox
+# what the variables of these names are, everywhere in the sandbox
+KNOWN_AS = {"world": World, "args": Args}
 
 
 def raised_by(method: Callable[..., Any]) -> set[str]:
@@ -40,7 +41,9 @@ def raised_by(method: Callable[..., Any]) -> set[str]:
 
 @cache
 def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionType]]:
-    """The codes in one function with those that it leaves to defaults, and the functions that it names."""
+    """The codes in one function with those that it leaves to defaults, and the functions that it
+    names.
+    """
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     codes: set[str] = set()
@@ -57,7 +60,9 @@ def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionTyp
 
 
 def _may_be_raised(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all below it, without strings that are compared with, and strings and lists in dicts: answers."""
+    """The node and all below it, without strings that are compared with, and strings and lists in
+    dicts: answers.
+    """
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.Dict | ast.Compare) and isinstance(child, ast.Constant | ast.List):
@@ -76,7 +81,11 @@ def _target(function: FunctionType, node: ast.expr) -> FunctionType | None:
         if isinstance(owner, ModuleType | type):
             found = inspect.getattr_static(owner, node.attr, None)
     found = getattr(found, "fget", None) or found
-    return found if isinstance(found, FunctionType) and found.__module__.startswith("bot.sandbox") else None
+    return (
+        found
+        if isinstance(found, FunctionType) and found.__module__.startswith("bot.sandbox")
+        else None
+    )
 
 
 def _defaults(target: FunctionType, call: ast.Call) -> set[str]:
@@ -84,5 +93,9 @@ def _defaults(target: FunctionType, call: ast.Call) -> set[str]:
     bound = isinstance(call.func, ast.Attribute) and call.func.attr in vars(World) | vars(Args)
     names = list(inspect.signature(target).parameters.values())[1 if bound else 0 :]
     given = {each.arg for each in call.keywords}
-    left = [each for number, each in enumerate(names) if number >= len(call.args) and each.name not in given]
+    left = [
+        each
+        for number, each in enumerate(names)
+        if number >= len(call.args) and each.name not in given
+    ]
     return {each.default for each in left if isinstance(each.default, str)}

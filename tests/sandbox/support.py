@@ -1,4 +1,6 @@
-"""Helpers for the sandbox's tests: an app that speaks Socket Mode by hand, short blocks, and shape comparison."""
+"""Helpers for the sandbox's tests: an app that speaks Socket Mode by hand, short blocks, and shape
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class HandApp:
 
     def __init__(self, sandbox: Sandbox, app: App | None = None) -> None:
         client = WebClient(base_url=sandbox.api_url)
-        self.url = client.apps_connections_open(app_token=(app or sandbox.world.app).app_token)["url"]
+        self.url = client.apps_connections_open(app_token=(app or sandbox.world.app).app_token)[
+            "url"
+        ]
         self.ws = websocket.create_connection(self.url, timeout=5)
         self.hello = self.frame()
 
@@ -43,7 +47,9 @@ class HandApp:
 
     def ack(self, frame: Json, payload: Json | None = None) -> None:
         """Acknowledge an envelope."""
-        answer = {"envelope_id": frame["envelope_id"]} | ({} if payload is None else {"payload": payload})
+        answer = {"envelope_id": frame["envelope_id"]} | (
+            {} if payload is None else {"payload": payload}
+        )
         self.ws.send(json.dumps(answer))
 
     def take(self, payload: Json | None = None) -> Json:
@@ -73,7 +79,12 @@ def section(text: str) -> Json:
 def buttons(*ids: str, value: str = "v", block_id: str = "buttons") -> Json:
     """An actions block with a button for each action id."""
     elements = [
-        {"type": "button", "action_id": name, "value": value, "text": {"type": "plain_text", "text": name}}
+        {
+            "type": "button",
+            "action_id": name,
+            "value": value,
+            "text": {"type": "plain_text", "text": name},
+        }
         for name in ids
     ]
     return {"type": "actions", "block_id": block_id, "elements": elements}
@@ -82,7 +93,12 @@ def buttons(*ids: str, value: str = "v", block_id: str = "buttons") -> Json:
 def modal(callback_id: str = "form", **extra: Any) -> Json:
     """A modal with one required text input."""
     element = {"type": "plain_text_input", "action_id": "text"}
-    field = {"type": "input", "block_id": "field", "label": {"type": "plain_text", "text": "Field"}, "element": element}
+    field = {
+        "type": "input",
+        "block_id": "field",
+        "label": {"type": "plain_text", "text": "Field"},
+        "element": element,
+    }
     return {
         "type": "modal",
         "callback_id": callback_id,
@@ -102,18 +118,27 @@ def kind(value: Any) -> str:
     """A JSON value's type, numbers as one."""
     if isinstance(value, bool):
         return "boolean"
-    return {dict: "object", list: "list", str: "string", int: "number", float: "number"}.get(type(value), "null")
+    return {dict: "object", list: "list", str: "string", int: "number", float: "number"}.get(
+        type(value), "null"
+    )
 
 
 def differences(ours: Any, theirs: Any, at: str = "") -> list[str]:
-    """Keys of ours that theirs does not have, and values of other types (null fits all), at any depth."""
+    """Keys of ours that theirs does not have, and values of other types (null fits all), at any
+    depth.
+    """
     if kind(ours) == "null" or kind(theirs) == "null":
         return []
     if kind(ours) != kind(theirs):
         return [f"{at}: {kind(ours)} instead of {kind(theirs)}"]
     if isinstance(ours, dict):
         found = [f"{at}/{key}: unknown" for key in ours if key not in theirs]
-        return found + [d for key in ours if key in theirs for d in differences(ours[key], theirs[key], f"{at}/{key}")]
+        return found + [
+            d
+            for key in ours
+            if key in theirs
+            for d in differences(ours[key], theirs[key], f"{at}/{key}")
+        ]
     if isinstance(ours, list) and theirs:
         return [d for item in ours for d in differences(item, theirs[0], f"{at}/0")]
     return []

@@ -1,4 +1,6 @@
-"""Inputs in messages and modals: what is typed and chosen there, when the app hears of it, what cannot be chosen."""
+"""Inputs in messages and modals: what is typed and chosen there, when the app hears of it, what
+cannot be chosen.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from tests.sandbox.workshop import Workshop, workshop
 def field(element: Json, block_id: str = "field", **extra: object) -> Json:
     """An optional input block."""
     label = {"type": "plain_text", "text": "Field"}
-    return {"type": "input", "block_id": block_id, "label": label, "element": element, "optional": True, **extra}
+    return {
+        "type": "input",
+        "block_id": block_id,
+        "label": label,
+        "element": element,
+        "optional": True,
+        **extra,
+    }
 
 
 def text(*on: str, action_id: str = "text") -> Json:
@@ -50,11 +59,15 @@ def shop(running: Workshop) -> Workshop:
 
 
 def test_state_comes_with_the_click(shop: Workshop) -> None:
-    """What is in a message's inputs comes with a click on its button, also what was chosen before, for each person."""
+    """What is in a message's inputs comes with a click on its button, also what was chosen before,
+    for each person.
+    """
     menu = {"type": "static_select", "action_id": "pick", "options": [option("a"), option("b")]}
     place = (
         "support",
-        shop.post(field(text()), {"type": "actions", "block_id": "m", "elements": [menu]}, buttons("go")),
+        shop.post(
+            field(text()), {"type": "actions", "block_id": "m", "elements": [menu]}, buttons("go")
+        ),
     )
     typed = {"field": {"text": {"type": "plain_text_input", "value": "hello"}}}
     shop.ana.click_in(place, "pick", selected="b")
@@ -84,8 +97,12 @@ def option(value: str) -> Json:
         (("on_enter_pressed", "on_character_entered"), True, 2),
     ],
 )
-def test_dispatch_action_config(shop: Workshop, on: tuple[str, ...], enter: bool, sent: int) -> None:
-    """Typing and Enter tell the app as the element says; Enter is what counts where it says nothing."""
+def test_dispatch_action_config(
+    shop: Workshop, on: tuple[str, ...], enter: bool, sent: int
+) -> None:
+    """Typing and Enter tell the app as the element says; Enter is what counts where it says
+    nothing.
+    """
     where: Where = ("support", shop.post(field(text(*on), dispatch_action=True)))
     deliveries = shop.ana.type("text", "hi", where=where, enter=enter)
     assert [d.wait() for d in deliveries] == ["acked"] * sent
@@ -118,8 +135,16 @@ def test_feedback(shop: Workshop) -> None:
     """Feedback buttons send the value of the half that was pressed."""
     half = {"text": {"type": "plain_text", "text": "Good"}, "value": "good"}
     other = {"text": {"type": "plain_text", "text": "Bad"}, "value": "bad"}
-    element = {"type": "feedback_buttons", "action_id": "rate", "positive_button": half, "negative_button": other}
-    where: Where = ("support", shop.post({"type": "context_actions", "block_id": "f", "elements": [element]}))
+    element = {
+        "type": "feedback_buttons",
+        "action_id": "rate",
+        "positive_button": half,
+        "negative_button": other,
+    }
+    where: Where = (
+        "support",
+        shop.post({"type": "context_actions", "block_id": "f", "elements": [element]}),
+    )
     shop.ana.click_in(where, "rate", value="bad")
     assert shop.heard("block_actions")["actions"][0]["value"] == "bad"
     with pytest.raises(ValueError, match="no value"):
@@ -135,7 +160,11 @@ def test_feedback(shop: Workshop) -> None:
         ({"type": "checkboxes", "options": [option("a"), option("b")]}, ["a", "b"], ["c"]),
         ({"type": "radio_buttons", "options": [option("a")]}, "a", "b"),
         (
-            {"type": "multi_static_select", "options": [option("a"), option("b")], "max_selected_items": 1},
+            {
+                "type": "multi_static_select",
+                "options": [option("a"), option("b")],
+                "max_selected_items": 1,
+            },
             ["b"],
             ["a", "b"],
         ),
@@ -146,7 +175,9 @@ def test_only_what_can_be_chosen(shop: Workshop, element: Json, good: object, ba
     """Pickers take what a client's picker gives, and nothing else."""
     where: Where = (
         "support",
-        shop.post({"type": "actions", "block_id": "m", "elements": [{"action_id": "pick", **element}]}),
+        shop.post(
+            {"type": "actions", "block_id": "m", "elements": [{"action_id": "pick", **element}]}
+        ),
     )
     with pytest.raises(ValueError, match="pick"):
         shop.ana.choose("pick", bad, where=where)
@@ -161,7 +192,9 @@ def test_only_what_can_be_chosen(shop: Workshop, element: Json, good: object, ba
 
 
 def test_response_urls(shop: Workshop) -> None:
-    """A conversation chosen in a select with response_url_enabled gives an address that posts there."""
+    """A conversation chosen in a select with response_url_enabled gives an address that posts
+    there.
+    """
     select = {"type": "conversations_select", "action_id": "where", "response_url_enabled": True}
     shop.form(modal("form", blocks=[field(select)]))
     shop.ana.choose("where", "C0FINANCE")
@@ -170,7 +203,11 @@ def test_response_urls(shop: Workshop) -> None:
     recorded = fixture("bolt_payloads.json")["view_submission.response_url_payload_body"]
     assert differences(recorded["response_urls"], body["response_urls"]) == []
     (link,) = body["response_urls"]
-    assert (link["block_id"], link["action_id"], link["channel_id"]) == ("field", "where", "C0FINANCE")
+    assert (link["block_id"], link["action_id"], link["channel_id"]) == (
+        "field",
+        "where",
+        "C0FINANCE",
+    )
     said = json.dumps({"text": "from the form", "response_type": "in_channel"}).encode()
     urlopen(Request(link["response_url"], said, {"Content-Type": "application/json"})).close()
     assert shop.ana.everything("finance-approvals")[-1]["text"] == "from the form"
@@ -179,7 +216,11 @@ def test_response_urls(shop: Workshop) -> None:
 def test_no_response_urls(shop: Workshop) -> None:
     """There is no address where the select does not ask for one, or nothing was chosen."""
     for extra in ({}, {"response_url_enabled": True}):
-        shop.form(modal("form", blocks=[field({"type": "channels_select", "action_id": "where", **extra})]))
+        shop.form(
+            modal(
+                "form", blocks=[field({"type": "channels_select", "action_id": "where", **extra})]
+            )
+        )
         if not extra:
             shop.ana.choose("where", "C0SUPPORT")
         shop.ana.submit()
@@ -195,8 +236,12 @@ def test_no_response_urls(shop: Workshop) -> None:
         ("conversations_select", {"filter": {"include": ["private"]}}, None),
     ],
 )
-def test_default_to_current_conversation(shop: Workshop, kind: str, extra: Json, starts_with: object) -> None:
-    """Such a select starts with the channel the person was looking at, if its filter lets it through."""
+def test_default_to_current_conversation(
+    shop: Workshop, kind: str, extra: Json, starts_with: object
+) -> None:
+    """Such a select starts with the channel the person was looking at, if its filter lets it
+    through.
+    """
     element = {"type": kind, "action_id": "where", "default_to_current_conversation": True, **extra}
     shop.form(modal("form", blocks=[field(element)]), channel="support")
     view = shop.ana.view()

@@ -36,7 +36,9 @@ def test_status(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """A status goes with the next message of the bot, when emptied, or after two minutes."""
 
     def think() -> None:
-        client.assistant_threads_setStatus(channel_id=SUPPORT, thread_ts=thread, status="is thinking")
+        client.assistant_threads_setStatus(
+            channel_id=SUPPORT, thread_ts=thread, status="is thinking"
+        )
         assert statuses(sandbox) == ["is thinking"]
 
     think()
@@ -53,32 +55,52 @@ def test_status(sandbox: Sandbox, client: WebClient, thread: str) -> None:
 
 
 def test_loading_messages(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """Up to ten sentences are shown in turn while a status is on; what is no list of sentences is refused."""
+    """Up to ten sentences are shown in turn while a status is on.
+
+    What is no list of sentences is refused.
+    """
     ten = [f"step {n}" for n in range(10)]
-    client.assistant_threads_setStatus(channel_id=SUPPORT, thread_ts=thread, status="is thinking", loading_messages=ten)
+    client.assistant_threads_setStatus(
+        channel_id=SUPPORT, thread_ts=thread, status="is thinking", loading_messages=ten
+    )
     (status,) = agents.current_statuses(sandbox.world)
     assert status.loading == ten
     for wrong in ([*ten, "more"], "soon", [7], [""]):
-        call = {"channel_id": SUPPORT, "thread_ts": thread, "status": "x", "loading_messages": wrong}
+        call = {
+            "channel_id": SUPPORT,
+            "thread_ts": thread,
+            "status": "x",
+            "loading_messages": wrong,
+        }
         assert refused(client, "assistant.threads.setStatus", **call) == "invalid_arguments"
-    assert refused(client, "assistant.threads.setStatus", channel_id=SUPPORT, status="x") == "invalid_arguments"
+    assert (
+        refused(client, "assistant.threads.setStatus", channel_id=SUPPORT, status="x")
+        == "invalid_arguments"
+    )
     stray = {"channel_id": SUPPORT, "thread_ts": "1.000001", "status": "x"}
     assert refused(client, "assistant.threads.setStatus", **stray) == "invalid_thread_ts"
 
 
 def test_prompts(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
-    """The manifest's prompts are there at first; with a thread_ts a call says ok and changes nothing."""
+    """The manifest's prompts are there at first.
+
+    With a thread_ts a call says ok and changes nothing.
+    """
     first, second = [{"title": "A", "message": "a"}], [{"title": "B", "message": "b"}]
     manifest["features"]["agent_view"]["suggested_prompts"] = first
     channel = sandbox.world.channels[sandbox.person("ana").dm_channel]
     assert agents.prompts_of(sandbox.world, channel) == first
-    client.assistant_threads_setSuggestedPrompts(channel_id=channel.id, prompts=second, thread_ts="1.000001")
+    client.assistant_threads_setSuggestedPrompts(
+        channel_id=channel.id, prompts=second, thread_ts="1.000001"
+    )
     assert agents.prompts_of(sandbox.world, channel) == first
     client.assistant_threads_setSuggestedPrompts(channel_id=channel.id, prompts=second)
     assert agents.prompts_of(sandbox.world, channel) == second
     for wrong in (second * 5, [], "B", [{"title": "B"}], [{"title": "B", "message": ""}], None):
         call = {"channel_id": channel.id, "prompts": wrong}
-        assert refused(client, "assistant.threads.setSuggestedPrompts", **call) == "invalid_arguments"
+        assert (
+            refused(client, "assistant.threads.setSuggestedPrompts", **call) == "invalid_arguments"
+        )
     del manifest["features"]["agent_view"]
     call = {"channel_id": channel.id, "prompts": second}
     assert refused(client, "assistant.threads.setSuggestedPrompts", **call) == "not_agent_app"
@@ -128,7 +150,9 @@ def test_only_agents_have_sessions(client: WebClient, thread: str, manifest: Jso
     """Without agent_view there is no session, and a stream makes none."""
     del manifest["features"]["agent_view"]
     here = {"channel_id": SUPPORT, "thread_ts": thread}
-    assert refused(client, "agents.sessions.setStatus", **here, status="active") == "feature_disabled"
+    assert (
+        refused(client, "agents.sessions.setStatus", **here, status="active") == "feature_disabled"
+    )
     assert refused(client, "agents.sessions.rename", **here, title="T") == "feature_disabled"
 
 
@@ -147,17 +171,23 @@ def test_processing_ends_by_itself(sandbox: Sandbox, client: WebClient, thread: 
 def test_streams_keep_a_session(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """A stream makes its thread's session, processing until it is stopped or abandoned."""
     whom = {"recipient_user_id": "UANA00001", "recipient_team_id": "T0SANDBOX"}
-    ts = str(client.chat_startStream(channel=SUPPORT, thread_ts=thread, markdown_text="a", **whom)["ts"])
+    ts = str(
+        client.chat_startStream(channel=SUPPORT, thread_ts=thread, markdown_text="a", **whom)["ts"]
+    )
     assert session(sandbox, thread) == ("processing", "", "UBEN00001")
     client.chat_stopStream(channel=SUPPORT, ts=ts, session_status="suspended")
     assert session(sandbox, thread)[0] == "suspended"
-    ts = str(client.chat_startStream(channel=SUPPORT, thread_ts=thread, markdown_text="a", **whom)["ts"])
+    ts = str(
+        client.chat_startStream(channel=SUPPORT, thread_ts=thread, markdown_text="a", **whom)["ts"]
+    )
     assert session(sandbox, thread)[0] == "processing"
     sandbox.clock.advance(601)
     assert session(sandbox, thread)[0] == "active"
 
 
-def test_without_the_stop_event(sandbox: Sandbox, client: WebClient, thread: str, manifest: Json) -> None:
+def test_without_the_stop_event(
+    sandbox: Sandbox, client: WebClient, thread: str, manifest: Json
+) -> None:
     """An app that cannot hear Stop is warned when it sets a session's status."""
     call = {"channel_id": SUPPORT, "thread_ts": thread, "status": "processing"}
     assert "warning" not in client.api_call("agents.sessions.setStatus", json=call)
@@ -167,11 +197,18 @@ def test_without_the_stop_event(sandbox: Sandbox, client: WebClient, thread: str
 
 
 def test_a_person_retitles(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """When a person renames a session, the app hears the new title and the one before, if there was one."""
-    client.api_call("agents.sessions.setStatus", json={"channel_id": SUPPORT, "thread_ts": thread, "status": "active"})
+    """When a person renames a session, the app hears the new title and the one before, if there was
+    one.
+    """
+    client.api_call(
+        "agents.sessions.setStatus",
+        json={"channel_id": SUPPORT, "thread_ts": thread, "status": "active"},
+    )
     with sandbox.world.lock:
         heard = [
-            agents.retitled(sandbox.world, "UBEN00001", (sandbox.world.app.id, SUPPORT, thread), title)
+            agents.retitled(
+                sandbox.world, "UBEN00001", (sandbox.world.app.id, SUPPORT, thread), title
+            )
             for title in ("One", "Two")
         ]
     events = [delivery.event for delivery in heard if delivery]

@@ -1,4 +1,6 @@
-"""`countersign sandbox` as a process: what it prints is what an app needs, and what is wrong is one line."""
+"""`countersign sandbox` as a process: what it prints is what an app needs, and what is wrong is one
+line.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ from bot.sandbox.standalone import environment
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30  # seconds
-TINY = {"features": {"bot_user": {"display_name": "tiny"}}, "oauth_config": {"scopes": {"bot": ["chat:write"]}}}
+TINY = {
+    "features": {"bot_user": {"display_name": "tiny"}},
+    "oauth_config": {"scopes": {"bot": ["chat:write"]}},
+}
 
 
 @contextmanager
@@ -31,7 +36,9 @@ def alone(*argv: str) -> Iterator[subprocess.Popen[str]]:
     """The command as a process of its own; killed where it outlives its test."""
     command = [sys.executable, "-m", "bot", "sandbox", "--port", "0", *argv]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     watchdog = threading.Timer(PATIENCE, process.kill)
     watchdog.start()
     try:
@@ -58,10 +65,18 @@ def printed(process: subprocess.Popen[str]) -> tuple[str, list[dict[str, str]]]:
 
 
 def test_two_apps(tmp_path: Path) -> None:
-    """Two manifests, YAML and JSON, make two apps whose tokens work as printed; Ctrl-C ends it with 0."""
+    """Two manifests, YAML and JSON, make two apps whose tokens work as printed; Ctrl-C ends it with
+    0.
+    """
     other = tmp_path / "tiny.json"
-    other.write_text(json.dumps(TINY | {"settings": {"event_subscriptions": {"request_url": "http://127.0.0.1:9/"}}}))
-    with alone("--manifest", str(ROOT / "manifest.yml"), "--manifest", str(other), "--rate-limits") as process:
+    other.write_text(
+        json.dumps(
+            TINY | {"settings": {"event_subscriptions": {"request_url": "http://127.0.0.1:9/"}}}
+        )
+    )
+    with alone(
+        "--manifest", str(ROOT / "manifest.yml"), "--manifest", str(other), "--rate-limits"
+    ) as process:
         page, apps = printed(process)
         assert [app["way"] for app in apps] == ["Socket Mode", "signed HTTP"]
         for app in apps:
@@ -69,11 +84,16 @@ def test_two_apps(tmp_path: Path) -> None:
             assert len({value for value in app.values() if value}) == 7
         with urlopen(page) as answer:
             assert answer.status == 200
-        first, second = (WebClient(app["SLACK_BOT_TOKEN"], base_url=app["SLACK_API_URL"]) for app in apps)
+        first, second = (
+            WebClient(app["SLACK_BOT_TOKEN"], base_url=app["SLACK_API_URL"]) for app in apps
+        )
         assert (first.auth_test()["user"], second.auth_test()["user"]) == ("countersign", "tiny")
         assert second.chat_postMessage(channel="C0RANDOM", text="in every public channel")["ok"]
         assert first.apps_connections_open(app_token=apps[0]["SLACK_APP_TOKEN"])["ok"]
-        many = (second.chat_postMessage(channel="C0RANDOM", text=f"number {number}") for number in range(10))
+        many = (
+            second.chat_postMessage(channel="C0RANDOM", text=f"number {number}")
+            for number in range(10)
+        )
         with pytest.raises(SlackApiError) as refused:
             list(many)
         assert refused.value.response.status_code == 429
@@ -86,7 +106,10 @@ def test_a_seed() -> None:
     """The apps of a seed file are there with the secrets it gives them."""
     with alone("--seed", str(ROOT / "docs" / "sandbox-seed.toml")) as process:
         _, [app] = printed(process)
-        assert (app["SLACK_BOT_TOKEN"], app["SLACK_SIGNING_SECRET"]) == ("xoxb-bookshop", "a-secret-of-the-bookshop")
+        assert (app["SLACK_BOT_TOKEN"], app["SLACK_SIGNING_SECRET"]) == (
+            "xoxb-bookshop",
+            "a-secret-of-the-bookshop",
+        )
         assert WebClient(app["SLACK_BOT_TOKEN"], base_url=app["SLACK_API_URL"]).auth_test()["ok"]
 
 
@@ -101,7 +124,11 @@ def test_a_seed() -> None:
             "oauth_config: {scopes: {bot: chat:write}}",
             "a.yml: oauth_config.scopes.bot: Input should be a valid list",
         ),
-        ("a.yml", "settings: {socket_mode_enabled: 'yes'}", "a.yml: settings.socket_mode_enabled: Input should be"),
+        (
+            "a.yml",
+            "settings: {socket_mode_enabled: 'yes'}",
+            "a.yml: settings.socket_mode_enabled: Input should be",
+        ),
         (
             "a.yml",
             "features: {shortcuts: [{name: A}]}",
@@ -114,7 +141,9 @@ def test_a_seed() -> None:
         ),
     ],
 )
-def test_a_bad_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, said: str) -> None:
+def test_a_bad_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, said: str
+) -> None:
     """A malformed manifest is refused in one line that says where."""
     (tmp_path / name).write_text(text)
     assert main(["sandbox", "--port", "0", "--manifest", str(tmp_path / name)]) == 1
@@ -148,7 +177,9 @@ def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("socket_mode", "mark"), [(True, "# "), (False, "")])
 def test_who_is_given_a_client_id(socket_mode: bool, mark: str) -> None:
-    """Only an app that OAuth installs over HTTP has its client id without a #: Bolt ignores the token beside one."""
+    """Only an app that OAuth installs over HTTP has its client id without a #: Bolt ignores the
+    token beside one.
+    """
     url = "http://127.0.0.1:9/"
     settings = {"socket_mode_enabled": socket_mode, "event_subscriptions": {"request_url": url}}
     manifest = {"oauth_config": {"redirect_urls": [url]}, "settings": settings}

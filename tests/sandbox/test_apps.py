@@ -1,4 +1,6 @@
-"""Several apps in one local Slack: each gets what is its own, over its own sockets, and nothing of the others."""
+"""Several apps in one local Slack: each gets what is its own, over its own sockets, and nothing of
+the others.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,14 @@ def theirs(sandbox: Sandbox, other: App) -> Iterator[HandApp]:
 
 def events_of(sandbox: Sandbox, app: App) -> list[tuple[str, str]]:
     """Type and channel of every event that went to the app."""
-    return [(d.event["type"], d.event.get("channel", "")) for d in sandbox.deliveries if d.app is app]
+    return [
+        (d.event["type"], d.event.get("channel", "")) for d in sandbox.deliveries if d.app is app
+    ]
 
 
-def test_who_they_are(sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App) -> None:
+def test_who_they_are(
+    sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
+) -> None:
     """Each token is answered for its own app, and each bot is found by the other."""
     first, second = client.auth_test(), their_client.auth_test()
     assert (first["user_id"], second["user_id"]) == (sandbox.bot_user_id, other.bot_user)
@@ -51,7 +57,9 @@ def test_who_they_are(sandbox: Sandbox, client: WebClient, their_client: WebClie
     assert found["is_bot"]
     assert found["profile"]["api_app_id"] == other.id
     assert client.bots_info(bot=other.bot_id)["bot"]["app_id"] == other.id
-    assert {sandbox.bot_user_id, other.bot_user} <= {m["id"] for m in client.users_list()["members"]}
+    assert {sandbox.bot_user_id, other.bot_user} <= {
+        m["id"] for m in client.users_list()["members"]
+    }
 
 
 def test_events_go_where_the_bot_is(sandbox: Sandbox, other: App) -> None:
@@ -84,10 +92,16 @@ def test_who_came_is_told_where_the_bot_is(sandbox: Sandbox, other: App) -> None
     assert joined == [other]
 
 
-def test_another_bot_speaks(sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App) -> None:
-    """A bot's message is another bot's to the others: its ids are in it, it can be answered, not changed."""
+def test_another_bot_speaks(
+    sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
+) -> None:
+    """A bot's message is another bot's to the others: its ids are in it, it can be answered, not
+    changed.
+    """
     ts = client.chat_postMessage(channel="C0SUPPORT", text=f"<@{other.bot_user}> rain?")["ts"]
-    seen = next(d.event for d in sandbox.deliveries if d.app is other and d.event["type"] == "app_mention")
+    seen = next(
+        d.event for d in sandbox.deliveries if d.app is other and d.event["type"] == "app_mention"
+    )
     assert (seen["user"], seen["app_id"]) == (sandbox.bot_user_id, sandbox.world.app.id)
     with pytest.raises(SlackApiError) as refused:
         their_client.chat_update(channel="C0SUPPORT", ts=ts, text="mine now")
@@ -97,7 +111,9 @@ def test_another_bot_speaks(sandbox: Sandbox, client: WebClient, their_client: W
     assert [m["bot_id"] for m in found] == [sandbox.world.app.bot_id, other.bot_id]
 
 
-def test_dms_are_by_person_and_app(sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App) -> None:
+def test_dms_are_by_person_and_app(
+    sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
+) -> None:
     """Each app has a DM of its own with a person, in which the other is not."""
     ana = sandbox.person("ana")
     mine = client.conversations_open(users=ana.id)["channel"]["id"]
@@ -115,10 +131,17 @@ def test_dms_are_by_person_and_app(sandbox: Sandbox, client: WebClient, their_cl
 
 
 def test_clicks_go_to_the_owner(
-    sandbox: Sandbox, their_client: WebClient, client: WebClient, theirs: HandApp, app: HandApp, other: App
+    sandbox: Sandbox,
+    their_client: WebClient,
+    client: WebClient,
+    theirs: HandApp,
+    app: HandApp,
+    other: App,
 ) -> None:
     """A click, its trigger and its modal belong to the app that posted the message."""
-    ts = str(their_client.chat_postMessage(channel="C0RANDOM", text="x", blocks=[buttons("go")])["ts"])
+    ts = str(
+        their_client.chat_postMessage(channel="C0RANDOM", text="x", blocks=[buttons("go")])["ts"]
+    )
     theirs.take()
     sandbox.person("ana").click("random", ts, "go")
     payload = theirs.take()["payload"]
@@ -126,7 +149,9 @@ def test_clicks_go_to_the_owner(
     with pytest.raises(SlackApiError) as refused:
         client.views_open(trigger_id=payload["trigger_id"], view=modal())
     assert code(refused) == "invalid_trigger_id"
-    view = their_client.views_open(trigger_id=payload["trigger_id"], view=modal(notify_on_close=True))["view"]
+    view = their_client.views_open(
+        trigger_id=payload["trigger_id"], view=modal(notify_on_close=True)
+    )["view"]
     assert (view["app_id"], view["bot_id"]) == (other.id, other.bot_id)
     with pytest.raises(SlackApiError) as refused:
         client.views_update(view_id=view["id"], view=modal())
@@ -151,7 +176,10 @@ def test_sockets_of_their_own(sandbox: Sandbox, app: HandApp, other: App) -> Non
     ("remove", "error"),
     [
         (lambda sandbox, app: sandbox.uninstall(app), "token_revoked"),
-        (lambda sandbox, app: app.manifest["oauth_config"]["scopes"]["bot"].remove("users:read"), "missing_scope"),
+        (
+            lambda sandbox, app: app.manifest["oauth_config"]["scopes"]["bot"].remove("users:read"),
+            "missing_scope",
+        ),
     ],
 )
 def test_only_one_is_cut_off(

@@ -1,4 +1,6 @@
-"""Apps with the older assistant_view: opening the DM begins a thread, and what is written there goes into it."""
+"""Apps with the older assistant_view: opening the DM begins a thread, and what is written there
+goes into it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from tests.sandbox.support import HandApp, Json
 def manifest(manifest: Json) -> Json:
     """An assistant's manifest."""
     del manifest["features"]["agent_view"]
-    manifest["features"]["assistant_view"] = {"assistant_description": "Helps", "suggested_prompts": []}
+    manifest["features"]["assistant_view"] = {
+        "assistant_description": "Helps",
+        "suggested_prompts": [],
+    }
     manifest["settings"]["event_subscriptions"]["bot_events"].append("assistant_thread_started")
     return manifest
 
@@ -22,17 +27,26 @@ def manifest(manifest: Json) -> Json:
 def started(sandbox: Sandbox) -> list[Json]:
     """What the app was told of threads that began."""
     events = [delivery.event for delivery in sandbox.world.deliveries]
-    return [event["assistant_thread"] for event in events if event.get("type") == "assistant_thread_started"]
+    return [
+        event["assistant_thread"]
+        for event in events
+        if event.get("type") == "assistant_thread_started"
+    ]
 
 
 def test_a_thread_for_each_visit(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
-    """Opening the DM begins a thread unless the last one is empty; words without a thread go into the last one."""
+    """Opening the DM begins a thread unless the last one is empty.
+
+    Words without a thread go into the last one.
+    """
     ana = sandbox.person("ana")
     ana.open_dm()
     ana.open_dm()
     [first] = started(sandbox)
     assert (first["user_id"], first["channel_id"], first["context"]) == (ana.id, ana.dm_channel, {})
-    client.chat_postMessage(channel=ana.dm_channel, thread_ts=first["thread_ts"], text="How can I help?")
+    client.chat_postMessage(
+        channel=ana.dm_channel, thread_ts=first["thread_ts"], text="How can I help?"
+    )
     ana.open_dm()
     assert len(started(sandbox)) == 1
     ts = ana.dm("Tell me")

@@ -23,7 +23,9 @@ def post(client: WebClient, **more: object) -> str:
 
 def stored(client: WebClient, ts: str, **more: object) -> Json:
     """One message as history shows it."""
-    found = client.conversations_history(channel="C0SUPPORT", oldest=ts, latest=ts, inclusive=True, **more)  # type: ignore[arg-type]  # free keywords
+    found = client.conversations_history(
+        channel="C0SUPPORT", oldest=ts, latest=ts, inclusive=True, **more
+    )  # type: ignore[arg-type]  # free keywords
     assert len(found["messages"]) == 1
     message: Json = found["messages"][0]
     return message
@@ -42,8 +44,13 @@ def test_text_gets_a_block(client: WebClient) -> None:
 
 def test_ids_are_filled_in(client: WebClient) -> None:
     """Blocks come back with ids and with what Slack adds, so that nobody compares them blindly."""
-    block = {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Go"}}]}
-    (shown,) = client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[block])["message"]["blocks"]
+    block = {
+        "type": "actions",
+        "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Go"}}],
+    }
+    (shown,) = client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[block])["message"][
+        "blocks"
+    ]
     assert shown["block_id"]
     assert shown["elements"][0]["action_id"]
     assert shown["elements"][0]["text"]["emoji"] is True
@@ -57,12 +64,18 @@ def test_ids_are_filled_in(client: WebClient) -> None:
         ({"channel": "C0SUPPORT"}, "no_text"),
         ({"channel": "C0SUPPORT", "text": "x", "markdown_text": "y"}, "markdown_text_conflict"),
         (
-            {"channel": "C0SUPPORT", "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": ""}}]},
+            {
+                "channel": "C0SUPPORT",
+                "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": ""}}],
+            },
             "invalid_blocks",
         ),
         ({"channel": "C0SUPPORT", "text": "x", "blocks": "nonsense"}, "invalid_blocks_format"),
         ({"channel": "C0SUPPORT", "text": "x", "blocks": [section("y")] * 51}, "invalid_blocks"),
-        ({"channel": "C0SUPPORT", "text": "x", "metadata": {"event_type": "e"}}, "invalid_metadata_schema"),
+        (
+            {"channel": "C0SUPPORT", "text": "x", "metadata": {"event_type": "e"}},
+            "invalid_metadata_schema",
+        ),
         ({"channel": "C0SUPPORT", "text": "x", "thread_ts": "yesterday"}, "invalid_thread_ts"),
         ({"text": "x"}, "invalid_arguments"),
     ],
@@ -84,7 +97,10 @@ def test_bad_blocks_are_pointed_at(client: WebClient) -> None:
 
 
 def test_membership(client: WebClient, manifest: Json) -> None:
-    """A public channel without the bot takes chat:write.public; a private one does not exist for it."""
+    """A public channel without the bot takes chat:write.public.
+
+    A private one does not exist for it.
+    """
     manifest["oauth_config"]["scopes"]["bot"] = ["chat:write", "chat:write.public"]
     assert client.chat_postMessage(channel="C0RANDOM", text="x")["ok"]
     manifest["oauth_config"]["scopes"]["bot"] = ["chat:write"]
@@ -110,7 +126,10 @@ def test_archived(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_long_texts(client: WebClient) -> None:
-    """Posting cuts at 40,000 with a warning; changing refuses above 4,000, counted after escaping."""
+    """Posting cuts at 40,000 with a warning.
+
+    Changing refuses above 4,000, counted after escaping.
+    """
     answer = client.chat_postMessage(channel="C0SUPPORT", text="a" * 40_001)
     assert answer["warning"] == "message_truncated"
     assert len(answer["message"]["text"]) == 40_000
@@ -169,7 +188,10 @@ def test_threads(client: WebClient) -> None:
 
 
 def test_update_and_blocks(client: WebClient) -> None:
-    """Text alone takes blocks away; blocks replace them without "(edited)"; metadata alone leaves both."""
+    """Text alone takes blocks away; blocks replace them without "(edited)".
+
+    Metadata alone leaves both.
+    """
     ts = post(client, blocks=[buttons("go")])
     answer = client.chat_update(channel="C0SUPPORT", ts=ts, text="n", blocks=[section("new")])
     assert "ts" not in answer["message"]
@@ -211,7 +233,9 @@ def test_update_takes_a_channel_id(sandbox: Sandbox, client: WebClient) -> None:
 def test_ephemeral(sandbox: Sandbox, client: WebClient) -> None:
     """An ephemeral message is seen by one person, and no method finds it."""
     ts = client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")["message_ts"]
-    assert [(m["text"], m["is_ephemeral"]) for m in sandbox.person("ben").messages("support")] == [("psst", True)]
+    assert [(m["text"], m["is_ephemeral"]) for m in sandbox.person("ben").messages("support")] == [
+        ("psst", True)
+    ]
     assert sandbox.person("ana").messages("support") == []
     assert client.conversations_history(channel="C0SUPPORT")["messages"] == []
     for method in ("chat.update", "chat.delete"):
@@ -228,7 +252,10 @@ def test_delete(client: WebClient) -> None:
     root = post(client)
     reply = post(client, thread_ts=root)
     client.chat_delete(channel="C0SUPPORT", ts=root)
-    assert (stored(client, root)["subtype"], stored(client, root)["user"]) == ("tombstone", "USLACKBOT")
+    assert (stored(client, root)["subtype"], stored(client, root)["user"]) == (
+        "tombstone",
+        "USLACKBOT",
+    )
     client.chat_delete(channel="C0SUPPORT", ts=reply)
     assert len(client.conversations_replies(channel="C0SUPPORT", ts=root)["messages"]) == 1
 
@@ -238,19 +265,26 @@ def test_permalink(sandbox: Sandbox, client: WebClient) -> None:
     root = post(client)
     reply = post(client, thread_ts=root)
     link = client.chat_getPermalink(channel="C0SUPPORT", message_ts=reply)["permalink"]
-    assert link == f"{sandbox.url}/archives/C0SUPPORT/p{reply.replace('.', '')}?thread_ts={root}&cid=C0SUPPORT"
+    assert (
+        link
+        == f"{sandbox.url}/archives/C0SUPPORT/p{reply.replace('.', '')}?thread_ts={root}&cid=C0SUPPORT"
+    )
 
 
 def test_scheduled_for_the_next_second(sandbox: Sandbox, client: WebClient) -> None:
     """A scheduled message also comes when nobody moves the clock."""
-    client.chat_scheduleMessage(channel="C0SUPPORT", text="soon", post_at=int(sandbox.clock.now().timestamp()) + 1)
+    client.chat_scheduleMessage(
+        channel="C0SUPPORT", text="soon", post_at=int(sandbox.clock.now().timestamp()) + 1
+    )
     assert sandbox.wait(lambda: sandbox.person("ana").messages("support"))[0]["text"] == "soon"
 
 
 def test_scheduled(sandbox: Sandbox, client: WebClient) -> None:
     """A scheduled message comes when the sandbox's clock gets there, and not before."""
     post_at = int(sandbox.clock.now().timestamp()) + 600
-    assert client.chat_scheduleMessage(channel="C0SUPPORT", text="later", post_at=post_at)["scheduled_message_id"]
+    assert client.chat_scheduleMessage(channel="C0SUPPORT", text="later", post_at=post_at)[
+        "scheduled_message_id"
+    ]
     ana = sandbox.person("ana")
     sandbox.clock.advance(300)
     assert ana.messages("support") == []

@@ -16,10 +16,14 @@ LINK = "https://example.com/orders/1042?a=1&b=2"
 
 
 def test_unfurl(sandbox: Sandbox, client: WebClient) -> None:
-    """An app's preview of a link stands under the message of the person, and a new one takes its place."""
+    """An app's preview of a link stands under the message of the person, and a new one takes its
+    place.
+    """
     ts = sandbox.person("ana").say("support", f"see <{LINK}>")
     for title in ("Order", "Order 1042"):
-        client.chat_unfurl(channel=SUPPORT, ts=ts, unfurls={LINK: {"title": title, "text": "40 EUR"}})
+        client.chat_unfurl(
+            channel=SUPPORT, ts=ts, unfurls={LINK: {"title": title, "text": "40 EUR"}}
+        )
     (shown,) = sandbox.person("ben").messages("support")[-1]["attachments"]
     assert (shown["title"], shown["from_url"], shown["id"], shown["app_id"]) == (
         "Order 1042",
@@ -28,7 +32,11 @@ def test_unfurl(sandbox: Sandbox, client: WebClient) -> None:
         sandbox.world.app.id,
     )
     assert events(sandbox, "message")[-1]["subtype"] == "message_changed"
-    by_id = {"source": "conversations_history", "unfurl_id": f"{SUPPORT}-{ts}", "unfurls": {LINK: {"text": "again"}}}
+    by_id = {
+        "source": "conversations_history",
+        "unfurl_id": f"{SUPPORT}-{ts}",
+        "unfurls": {LINK: {"text": "again"}},
+    }
     client.api_call("chat.unfurl", json=by_id)
     assert sandbox.person("ben").messages("support")[-1]["attachments"][0]["text"] == "again"
 
@@ -78,8 +86,13 @@ def test_me_message(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_attachments(client: WebClient) -> None:
-    """Attachments alone are a message; an update keeps them unless it names others, and [] takes them away."""
-    ts = str(client.chat_postMessage(channel=SUPPORT, attachments=[{"text": "a"}, {"text": "b"}])["ts"])
+    """Attachments alone are a message.
+
+    An update keeps them unless it names others, and [] takes them away.
+    """
+    ts = str(
+        client.chat_postMessage(channel=SUPPORT, attachments=[{"text": "a"}, {"text": "b"}])["ts"]
+    )
 
     def shown() -> list[str]:
         (message,) = client.conversations_history(channel=SUPPORT)["messages"]
@@ -93,20 +106,37 @@ def test_attachments(client: WebClient) -> None:
     client.chat_update(channel=SUPPORT, ts=ts, text="x", attachments=[])
     assert shown() == []
     many = json.dumps([{"text": "x"}] * 101)
-    assert refused(client, "chat.postMessage", channel=SUPPORT, attachments=many) == "too_many_attachments"
-    assert refused(client, "chat.postMessage", channel=SUPPORT, attachments="{}") == "invalid_attachments"
+    assert (
+        refused(client, "chat.postMessage", channel=SUPPORT, attachments=many)
+        == "too_many_attachments"
+    )
+    assert (
+        refused(client, "chat.postMessage", channel=SUPPORT, attachments="{}")
+        == "invalid_attachments"
+    )
     assert refused(client, "chat.postMessage", channel=SUPPORT, attachments="[]") == "no_text"
 
 
 def test_another_name(sandbox: Sandbox, client: WebClient) -> None:
-    """With chat:write.customize a post shows another name and picture; without it they are left out."""
+    """With chat:write.customize a post shows another name and picture.
+
+    Without it they are left out.
+    """
     scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
     scopes[:] = ["chat:write"]
-    posted = client.chat_postMessage(channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:")["message"]
+    posted = client.chat_postMessage(
+        channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:"
+    )["message"]
     assert "username" not in posted
     scopes.append("chat:write.customize")
-    posted = client.chat_postMessage(channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:")["message"]
-    assert (posted["username"], posted["icons"], posted["user"]) == ("Desk", {"emoji": ":bell:"}, sandbox.bot_user_id)
+    posted = client.chat_postMessage(
+        channel=SUPPORT, text="x", username="Desk", icon_emoji=":bell:"
+    )["message"]
+    assert (posted["username"], posted["icons"], posted["user"]) == (
+        "Desk",
+        {"emoji": ":bell:"},
+        sandbox.bot_user_id,
+    )
 
 
 def test_links_of_others(sandbox: Sandbox, client: WebClient) -> None:
@@ -115,8 +145,17 @@ def test_links_of_others(sandbox: Sandbox, client: WebClient) -> None:
     root = ana.say("support", "root")
     reply = ana.say("support", "reply", root)
     link = client.chat_getPermalink(channel=SUPPORT, message_ts=reply)["permalink"]
-    assert link == f"{sandbox.url}/archives/{SUPPORT}/p{reply.replace('.', '')}?thread_ts={root}&cid={SUPPORT}"
-    assert refused(client, "chat.getPermalink", channel=SUPPORT, message_ts="1.000001") == "message_not_found"
+    assert (
+        link
+        == f"{sandbox.url}/archives/{SUPPORT}/p{reply.replace('.', '')}?thread_ts={root}&cid={SUPPORT}"
+    )
+    assert (
+        refused(client, "chat.getPermalink", channel=SUPPORT, message_ts="1.000001")
+        == "message_not_found"
+    )
     secret = ana.say("finance-approvals", "secret")
     second = second_client(sandbox, "support")
-    assert refused(second, "chat.getPermalink", channel="C0FINANCE", message_ts=secret) == "channel_not_found"
+    assert (
+        refused(second, "chat.getPermalink", channel="C0FINANCE", message_ts=secret)
+        == "channel_not_found"
+    )

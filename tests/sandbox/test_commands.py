@@ -26,7 +26,9 @@ def listen(bolt: App) -> None:
     bolt.command("/plain")(lambda ack: ack("only you"))
     bolt.command("/loud")(lambda ack: ack(text="all of you", response_type="in_channel"))
     bolt.command("/drawn")(lambda ack: ack(blocks=[section("*drawn*")], text="drawn"))
-    bolt.command("/attached")(lambda ack: ack(attachments=[{"text": "an attachment", "color": "#ff0000"}]))
+    bolt.command("/attached")(
+        lambda ack: ack(attachments=[{"text": "an attachment", "color": "#ff0000"}])
+    )
     bolt.command("/broken")(lambda ack: ack(blocks=[{"type": "nonsense"}]))
     bolt.command("/escaped")(lambda ack: ack())
 
@@ -64,7 +66,9 @@ def latest(shop: Workshop, name: str = "ana") -> Json:
 
 
 def test_payload(shop: Workshop) -> None:
-    """A command's body has the keys and types that Slack's has, with text and ids of the person and the place."""
+    """A command's body has the keys and types that Slack's has, with text and ids of the person and
+    the place.
+    """
     assert sent(shop, "/quiet  a <b> & @ben ").wait() == "acked"
     body = shop.heard("/quiet")
     theirs = fixture("slack/SlashCommandPayload.json")
@@ -91,13 +95,19 @@ def test_escaped(shop: Workshop) -> None:
 
 
 def test_answers_in_the_acknowledgement(shop: Workshop) -> None:
-    """What comes with the acknowledgement is for the person alone, or for the channel where it says so."""
+    """What comes with the acknowledgement is for the person alone, or for the channel where it says
+    so.
+    """
     before = latest(shop)["ts"] if shop.ana.everything("support") else ""
     sent(shop, "/quiet").wait()
     assert not shop.ana.everything("support") or latest(shop)["ts"] == before
     sent(shop, "/plain").wait()
     seen = latest(shop)
-    assert (seen["text"], seen["is_ephemeral"], seen["user"]) == ("only you", True, shop.sandbox.bot_user_id)
+    assert (seen["text"], seen["is_ephemeral"], seen["user"]) == (
+        "only you",
+        True,
+        shop.sandbox.bot_user_id,
+    )
     assert all(m["text"] != "only you" for m in shop.sandbox.person("ben").everything("support"))
     sent(shop, "/loud").wait()
     assert latest(shop, "ben")["text"] == "all of you"
@@ -110,7 +120,9 @@ def test_answers_in_the_acknowledgement(shop: Workshop) -> None:
 def test_answer_later(shop: Workshop) -> None:
     """The response_url of a command posts where it was typed, for the person alone."""
     sent(shop, "/later")
-    seen = shop.sandbox.wait(lambda: [m for m in shop.ana.everything("support") if m["text"] == "at last"])[0]
+    seen = shop.sandbox.wait(
+        lambda: [m for m in shop.ana.everything("support") if m["text"] == "at last"]
+    )[0]
     assert seen["is_ephemeral"] is True
 
 
@@ -138,11 +150,16 @@ def test_nobody_answers(shop: Workshop) -> None:
     [
         ("ana", "support", "/nothing at all", False, "/nothing is not a valid command."),
         ("ana", "support", "/quiet", True, "/quiet is not supported in threads. Sorry!"),
-        ("eve", "partners", "/quiet", False, "/quiet is not a valid command."),  # from another company
+        # from another company
+        ("eve", "partners", "/quiet", False, "/quiet is not a valid command."),
     ],
 )
-def test_not_here(shop: Workshop, name: str, channel: str, line: str, threaded: bool, says: str) -> None:
-    """Unknown commands, commands in threads and those of people from elsewhere never reach the app, and say so."""
+def test_not_here(
+    shop: Workshop, name: str, channel: str, line: str, threaded: bool, says: str
+) -> None:
+    """Unknown commands, commands in threads and those of people from elsewhere never reach the app,
+    and say so.
+    """
     who = shop.sandbox.person(name)
     root = who.say(channel, "root") if threaded else None
     before = [d for d in shop.sandbox.deliveries if d.kind == "slash_commands"]
@@ -161,7 +178,9 @@ def test_only_where_one_can_write(shop: Workshop) -> None:
 def test_trigger(shop: Workshop) -> None:
     """A command opens a modal."""
     sent(shop, "/quiet")
-    shop.client.views_open(trigger_id=shop.heard("/quiet")["trigger_id"], view=modal("of a command"))
+    shop.client.views_open(
+        trigger_id=shop.heard("/quiet")["trigger_id"], view=modal("of a command")
+    )
     view = shop.ana.view()
     assert view is not None
     assert view["callback_id"] == "of a command"
@@ -181,11 +200,14 @@ def test_no_socket(manifest: Json) -> None:
 
 
 def test_the_last_installed_wins(manifest: Json) -> None:
-    """Two apps with one command: it goes to the one installed last, and to the other when that is gone; none without
-    the scope."""
+    """Two apps with one command: it goes to the one installed last, and to the other when that is
+    gone; none without the scope.
+    """
     manifest["features"]["slash_commands"] = [command("/shared")]
     with Sandbox(manifest) as sandbox:
-        late = sandbox.install({"features": manifest["features"], "oauth_config": {"scopes": {"bot": ["commands"]}}})
+        late = sandbox.install(
+            {"features": manifest["features"], "oauth_config": {"scopes": {"bot": ["commands"]}}}
+        )
         sandbox.install({"features": manifest["features"]})
         ana = sandbox.person("ana")
 

@@ -64,7 +64,9 @@ def get(sandbox: Sandbox, path: str) -> Any:
 def do(sandbox: Sandbox, path: str, **body: Any) -> Json:
     """A POST of the page."""
     headers = {"Content-Type": "application/json"}
-    with urlopen(Request(f"{sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)) as answer:
+    with urlopen(
+        Request(f"{sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)
+    ) as answer:
         parsed: Json = json.load(answer)
         return parsed
 
@@ -73,7 +75,11 @@ def test_a_whole_visit(sandbox: Sandbox, bolt: None) -> None:
     """Say, see the card, click, fill in the form wrongly and rightly: all over HTTP."""
     me = "UBEN00001"
     ts = do(sandbox, "say", **{"as": me}, channel="C0SUPPORT", text="@bot hello")["ts"]
-    seen = sandbox.wait(lambda: [m for m in get(sandbox, f"state?as={me}")["messages"]["C0SUPPORT"] if "bot_id" in m])
+    seen = sandbox.wait(
+        lambda: [
+            m for m in get(sandbox, f"state?as={me}")["messages"]["C0SUPPORT"] if "bot_id" in m
+        ]
+    )
     card = seen[0]
     assert card["thread_ts"] == ts
     block_id = card["blocks"][0]["block_id"]
@@ -90,7 +96,9 @@ def test_a_whole_visit(sandbox: Sandbox, bolt: None) -> None:
         "outcome": "errors",
         "errors": {"field": "not bad"},
     }
-    assert do(sandbox, "view/submit", **form, state={"values": typed("good")})["outcome"] == "closed"
+    assert (
+        do(sandbox, "view/submit", **form, state={"values": typed("good")})["outcome"] == "closed"
+    )
     assert get(sandbox, f"state?as={me}")["views"] == []
     assert do(sandbox, "click", **{"as": me}, **place, action_id="gone")["ok"] is False
 
@@ -101,7 +109,15 @@ def test_unhandled_click_warns(sandbox: Sandbox, bolt: None) -> None:
     ben = sandbox.person("ben")
     card = sandbox.wait(lambda: [m for m in ben.everything("support") if "bot_id" in m])[0]
     sandbox.world.ack_seconds = 0.2
-    answer = do(sandbox, "click", **{"as": ben.id}, channel="C0SUPPORT", ts=card["ts"], block_id="b", action_id="x")
+    answer = do(
+        sandbox,
+        "click",
+        **{"as": ben.id},
+        channel="C0SUPPORT",
+        ts=card["ts"],
+        block_id="b",
+        action_id="x",
+    )
     assert answer["ok"] is False
     assert "did not answer" in answer["message"]
 
@@ -157,5 +173,7 @@ def test_people_and_pages(sandbox: Sandbox) -> None:
 def test_stop_button(sandbox: Sandbox) -> None:
     """Stop tells the app, and the page does not wait for it."""
     ts = sandbox.person("ben").say("support", "hello")
-    assert do(sandbox, "stop", **{"as": "UBEN00001"}, channel="C0SUPPORT", thread_ts=ts) == {"ok": True}
+    assert do(sandbox, "stop", **{"as": "UBEN00001"}, channel="C0SUPPORT", thread_ts=ts) == {
+        "ok": True
+    }
     assert sandbox.deliveries[-1].event["type"] == "agent_session_stopped"

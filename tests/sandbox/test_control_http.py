@@ -43,10 +43,15 @@ def test_shortcuts(shop: Workshop) -> None:
     app = shop.sandbox.world.app.id
     assert do(shop, "shortcut", callback_id="form", app=app, channel="support") == {"ok": True}
     ts = do(shop, "say", channel="support", text="x")["ts"]
-    assert do(shop, "message_shortcut", channel="support", ts=ts, callback_id="ticket") == {"ok": True}
+    assert do(shop, "message_shortcut", channel="support", ts=ts, callback_id="ticket") == {
+        "ok": True
+    }
     assert shop.heard("message_action")["message_ts"] == ts
     assert do(shop, "shortcut", callback_id="none")["ok"] is False
-    assert do(shop, "shortcut", callback_id="form", app="A0NONE") == {"ok": False, "message": "there is no app A0NONE"}
+    assert do(shop, "shortcut", callback_id="form", app="A0NONE") == {
+        "ok": False,
+        "message": "there is no app A0NONE",
+    }
 
 
 def test_suggestions(shop: Workshop) -> None:
@@ -91,8 +96,13 @@ def test_members(shop: Workshop) -> None:
     assert do(shop, "react", who="ben", channel="support", ts=ts, name="eyes") == {"ok": True}
     assert do(shop, "edit", channel="support", ts=ts, text="the") == {"ok": True}
     message = next(m for m in state(shop)["messages"]["C0SUPPORT"] if m["ts"] == ts)
-    assert (message["text"], message["reactions"]) == ("the", [{"name": "eyes", "users": ["UBEN00001"], "count": 1}])
-    assert do(shop, "react", who="ben", channel="support", ts=ts, name="eyes", remove=True) == {"ok": True}
+    assert (message["text"], message["reactions"]) == (
+        "the",
+        [{"name": "eyes", "users": ["UBEN00001"], "count": 1}],
+    )
+    assert do(shop, "react", who="ben", channel="support", ts=ts, name="eyes", remove=True) == {
+        "ok": True
+    }
     assert do(shop, "delete", channel="support", ts=ts, who="ben")["ok"] is False
     assert do(shop, "delete", channel="support", ts=ts) == {"ok": True}
     assert "C0PARTNER" in [c["id"] for c in state(shop, "dan")["joinable"]]
@@ -107,7 +117,10 @@ def test_members(shop: Workshop) -> None:
 
 
 def test_rename(shop: Workshop) -> None:
-    """A person renames an agent's session, and the app hears of it; without a session there is nothing to rename."""
+    """A person renames an agent's session, and the app hears of it.
+
+    Without a session there is nothing to rename.
+    """
     ts = do(shop, "say", channel="support", text="work on this")["ts"]
     place = {"channel": "support", "thread_ts": ts, "title": "The printer"}
     assert do(shop, "rename", **place)["ok"] is False

@@ -1,4 +1,7 @@
-"""Reading over the HTTP control interface: states, deliveries, calls and messages; and how odd requests are refused."""
+"""Reading over the HTTP control interface: states, deliveries, calls and messages.
+
+And how odd requests are refused.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def shop(running: Workshop) -> Workshop:
 
 
 def test_apps_in_the_state(shop: Workshop) -> None:
-    """The state lists what each person can use of each app; people from elsewhere can use nothing."""
+    """The state lists what each person can use of each app.
+
+    People from elsewhere can use nothing.
+    """
     app = next(a for a in state(shop)["apps"] if a["id"] == shop.sandbox.world.app.id)
     assert app == {
         "id": shop.sandbox.world.app.id,
@@ -43,9 +49,17 @@ def test_apps_in_the_state(shop: Workshop) -> None:
         "home_enabled": True,
         "messages_enabled": True,
         "dm": shop.ana.dm_channel,
-        "commands": [HELLO, {"command": "/deaf", "description": "Hears nothing.", "usage_hint": ""}],
+        "commands": [
+            HELLO,
+            {"command": "/deaf", "description": "Hears nothing.", "usage_hint": ""},
+        ],
         "shortcuts": [
-            {"type": "global", "callback_id": "form", "name": "Form", "description": "Opens a form."},
+            {
+                "type": "global",
+                "callback_id": "form",
+                "name": "Form",
+                "description": "Opens a form.",
+            },
             {key: TICKET[key] for key in ("type", "callback_id", "name", "description")},
         ],
     }
@@ -55,7 +69,10 @@ def test_apps_in_the_state(shop: Workshop) -> None:
 
 
 def test_deliveries(shop: Workshop) -> None:
-    """Each delivery is listed once with its times; what is pending comes again with the next question."""
+    """Each delivery is listed once with its times.
+
+    What is pending comes again with the next question.
+    """
     after = get(shop, "deliveries", after=0)["after"]
     while more := get(shop, "deliveries", after=after)["deliveries"]:
         after = more[-1]["number"]
@@ -75,12 +92,17 @@ def test_deliveries(shop: Workshop) -> None:
         shop.sandbox.world.ack_seconds = 3.0
     for _ in range(2):
         asked = get(shop, "deliveries", after=found["after"])
-        assert [d["outcome"] for d in asked["deliveries"] if d["type"] == "block_actions"] == ["pending"]
+        assert [d["outcome"] for d in asked["deliveries"] if d["type"] == "block_actions"] == [
+            "pending"
+        ]
         found = asked
 
 
 def test_calls(shop: Workshop) -> None:
-    """Each call of the Web API is listed with its answer and how long it took; tokens and tickets never show."""
+    """Each call of the Web API is listed with its answer and how long it took.
+
+    Tokens and tickets never show.
+    """
     after = len(shop.sandbox.requests)
     shop.client.chat_postMessage(channel="C0SUPPORT", text="my token is xoxb-1-secret")
     shop.client.apps_connections_open(app_token=shop.sandbox.app_token)
@@ -88,7 +110,11 @@ def test_calls(shop: Workshop) -> None:
     urlopen(Request(f"{shop.sandbox.url}/api/oauth.v2.access?{secrets}", method="POST")).close()
     found = get(shop, "calls", after=after)
     first, second, third = found["calls"]
-    assert (first["number"], first["method"], first["status"]) == (after + 1, "chat.postMessage", 200)
+    assert (first["number"], first["method"], first["status"]) == (
+        after + 1,
+        "chat.postMessage",
+        200,
+    )
     assert first["app"] == shop.sandbox.world.app.id
     assert first["args"]["text"] == "my token is …"
     assert first["answer"]["ok"] is True
@@ -103,7 +129,9 @@ def test_calls(shop: Workshop) -> None:
 def test_raw_message(shop: Workshop) -> None:
     """The raw JSON of a message has its metadata; there is none of what does not exist."""
     metadata = {"event_type": "made", "event_payload": {"by": "hand"}}
-    ts = shop.client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[section("x")], metadata=metadata)["ts"]
+    ts = shop.client.chat_postMessage(
+        channel="C0SUPPORT", text="x", blocks=[section("x")], metadata=metadata
+    )["ts"]
     assert get(shop, "message", channel="C0SUPPORT", ts=ts)["metadata"] == metadata
     for path in ("message?channel=C0SUPPORT&ts=1.0", "view?id=V0NONE", "state?as=nobody"):
         with pytest.raises(HTTPError) as missing:
@@ -131,7 +159,9 @@ def test_every_body_is_checked(shop: Workshop, path: str) -> None:
     fields = {"as": str, **ACTIONS[path][0]}
     needed = {name: "x" for name in fields if not name.endswith("?")}
     assert refused(shop, path, [1]) == "the body must be a JSON object"
-    assert refused(shop, path, {**needed, "colour": "red"}).startswith("unknown field: colour; there are as, ")
+    assert refused(shop, path, {**needed, "colour": "red"}).startswith(
+        "unknown field: colour; there are as, "
+    )
     for name in needed:
         assert refused(shop, path, needed | {name: None}) == f"missing field: {name}"
         assert refused(shop, path, needed | {name: 5}) == f"{name} must be a string"
@@ -141,9 +171,13 @@ def test_every_body_is_checked(shop: Workshop, path: str) -> None:
 
 
 def test_other_refusals(shop: Workshop) -> None:
-    """No JSON, odd numbers, places that are none and states that are none are refused with the reason."""
+    """No JSON, odd numbers, places that are none and states that are none are refused with the
+    reason.
+    """
     with pytest.raises(HTTPError) as error:
-        urlopen(Request(f"{shop.sandbox.url}/sandbox/say", b"{", {"Content-Type": "application/json"}))
+        urlopen(
+            Request(f"{shop.sandbox.url}/sandbox/say", b"{", {"Content-Type": "application/json"})
+        )
     assert error.value.code == 400
     assert refused(shop, "clock", {"advance": "much"}) == "advance must be a number"
     with pytest.raises(HTTPError) as error:
@@ -154,5 +188,11 @@ def test_other_refusals(shop: Workshop) -> None:
         assert answer == {"ok": False, "message": "a place is channel and ts, or view_id, or home"}
     ts = shop.post(buttons("go"))
     answer = do(shop, "click", channel="support", ts=ts, action_id="go", state={"field": 5})
-    assert answer == {"ok": False, "message": "state must be {block_id: {action_id: element state}}"}
-    assert do(shop, "home/open", tab="elsewhere") == {"ok": False, "message": "tab is home or messages"}
+    assert answer == {
+        "ok": False,
+        "message": "state must be {block_id: {action_id: element state}}",
+    }
+    assert do(shop, "home/open", tab="elsewhere") == {
+        "ok": False,
+        "message": "tab is home or messages",
+    }

@@ -45,9 +45,16 @@ def test_pages(client: WebClient) -> None:
     """Lists come in pages that slack_sdk can follow."""
     names = [m["name"] for page in client.users_list(limit=2) for m in page["members"]]
     assert names == ["ana", "ben", "cleo", "dan", "gus", "zoe", "countersign"]
-    members = [m for page in client.conversations_members(channel="C0SUPPORT", limit=4) for m in page["members"]]
+    members = [
+        m
+        for page in client.conversations_members(channel="C0SUPPORT", limit=4)
+        for m in page["members"]
+    ]
     assert len(members) == len(set(members)) == 6
-    for arguments, error in (({"limit": 0}, "invalid_limit"), ({"cursor": "nonsense"}, "invalid_cursor")):
+    for arguments, error in (
+        ({"limit": 0}, "invalid_limit"),
+        ({"cursor": "nonsense"}, "invalid_cursor"),
+    ):
         with pytest.raises(SlackApiError) as refused:
             client.api_call("conversations.members", params={"channel": "C0SUPPORT", **arguments})
         assert code(refused) == error
@@ -74,7 +81,10 @@ def test_groups(client: WebClient) -> None:
 
 
 def test_history_window(sandbox: Sandbox, client: WebClient) -> None:
-    """History is newest first, and its bounds are left out unless inclusive; it takes membership."""
+    """History is newest first, and its bounds are left out unless inclusive.
+
+    It takes membership.
+    """
     first, second, third = (sandbox.person("ana").say("support", t) for t in "abc")
 
     def texts(**bounds: object) -> list[str]:
@@ -112,10 +122,22 @@ def test_create_invite_topic(sandbox: Sandbox, client: WebClient) -> None:
         ("conversations.create", {"name": "x" * 81}, "invalid_name_maxlength"),
         ("conversations.create", {"name": "--"}, "invalid_name_punctuation"),
         ("conversations.create", {}, "invalid_name_required"),
-        ("conversations.invite", {"channel": "C0SUPPORT", "users": "UANA00001"}, "already_in_channel"),
-        ("conversations.invite", {"channel": "C0SUPPORT", "users": "UBOT00001"}, "cant_invite_self"),
+        (
+            "conversations.invite",
+            {"channel": "C0SUPPORT", "users": "UANA00001"},
+            "already_in_channel",
+        ),
+        (
+            "conversations.invite",
+            {"channel": "C0SUPPORT", "users": "UBOT00001"},
+            "cant_invite_self",
+        ),
         ("conversations.invite", {"channel": "C0SUPPORT", "users": "UZOE00001"}, "cant_invite"),
-        ("conversations.invite", {"channel": "C0SUPPORT", "users": "UEVE00001"}, "org_user_not_in_team"),
+        (
+            "conversations.invite",
+            {"channel": "C0SUPPORT", "users": "UEVE00001"},
+            "org_user_not_in_team",
+        ),
         ("conversations.invite", {"channel": "C0SUPPORT", "users": "UNOBODY"}, "user_not_found"),
         ("conversations.invite", {"channel": "C0RANDOM", "users": "UGUS00001"}, "not_in_channel"),
         ("conversations.setTopic", {"channel": "C0SUPPORT", "topic": "x" * 251}, "too_long"),
@@ -134,14 +156,24 @@ def test_refusals(client: WebClient, method: str, arguments: Json, error: str) -
 
 
 def test_open_and_join(sandbox: Sandbox, client: WebClient) -> None:
-    """Opening a DM twice gives the same one, several people make a group DM, and joining is an event."""
+    """Opening a DM twice gives the same one, several people make a group DM, and joining is an
+    event.
+    """
     dm = client.conversations_open(users="UANA00001")["channel"]["id"]
-    assert dm == client.conversations_open(users=["UANA00001"])["channel"]["id"] == sandbox.person("ana").dm_channel
+    assert (
+        dm
+        == client.conversations_open(users=["UANA00001"])["channel"]["id"]
+        == sandbox.person("ana").dm_channel
+    )
     group = client.conversations_open(users=["UANA00001", "UBEN00001"])["channel"]["id"]
     assert client.conversations_info(channel=group)["channel"]["is_mpim"] is True
     client.conversations_join(channel="C0RANDOM")
     joined = sandbox.deliveries[-1].event
-    assert (joined["type"], joined["user"], joined["channel"]) == ("member_joined_channel", "UBOT00001", "C0RANDOM")
+    assert (joined["type"], joined["user"], joined["channel"]) == (
+        "member_joined_channel",
+        "UBOT00001",
+        "C0RANDOM",
+    )
 
 
 def test_team_and_bot(client: WebClient, sandbox: Sandbox) -> None:

@@ -1,4 +1,6 @@
-"""conversations.*: names, members, archive, DMs, reading, with each method's own refusals and events."""
+"""conversations.*: names, members, archive, DMs, reading, with each method's own refusals and
+events.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_names(client: WebClient, made: str, name: str, error: str) -> None:
 
 
 def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """Topic and purpose are kept with who set them and when, and an empty one takes the old one away."""
+    """Topic and purpose are kept with who set them and when, and an empty one takes the old one
+    away.
+    """
     client.conversations_setPurpose(channel=made, purpose="Get it out")
     client.conversations_setTopic(channel=made, topic="Monday")
     info = client.conversations_info(channel=made)["channel"]
@@ -59,11 +63,16 @@ def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> No
     assert abs(info["topic"]["last_set"] - sandbox.clock.now().timestamp()) < 5
     client.conversations_setTopic(channel=made, topic="")
     assert client.conversations_info(channel=made)["channel"]["topic"]["value"] == ""
-    assert refused(client, "conversations.setPurpose", channel=made, purpose="x" * 251) == "too_long"
+    assert (
+        refused(client, "conversations.setPurpose", channel=made, purpose="x" * 251) == "too_long"
+    )
 
 
 def test_kick(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """A kicked person is out, which the channel and the apps are told; a kicked app is told itself."""
+    """A kicked person is out, which the channel and the apps are told.
+
+    A kicked app is told itself.
+    """
     client.conversations_kick(channel=made, user=ANA)
     assert client.conversations_members(channel=made)["members"] == [sandbox.bot_user_id]
     assert events(sandbox, "member_left_channel")[-1]["user"] == ANA
@@ -71,7 +80,11 @@ def test_kick(sandbox: Sandbox, client: WebClient, made: str) -> None:
     user = second.auth_test()["user_id"]
     client.conversations_kick(channel=SUPPORT, user=user)
     (left,) = [d for d in sandbox.deliveries if d.event.get("type") == "channel_left"]
-    assert (left.app.bot_user, left.event["channel"], left.event["actor_id"]) == (user, SUPPORT, sandbox.bot_user_id)
+    assert (left.app.bot_user, left.event["channel"], left.event["actor_id"]) == (
+        user,
+        SUPPORT,
+        sandbox.bot_user_id,
+    )
 
 
 def test_leave_and_join(sandbox: Sandbox, client: WebClient) -> None:
@@ -85,7 +98,9 @@ def test_leave_and_join(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """An archived channel takes no message and no change, is left out of lists on request, and comes back."""
+    """An archived channel takes no message and no change, is left out of lists on request, and
+    comes back.
+    """
     client.conversations_archive(channel=made)
     for method, arguments, error in (
         ("chat.postMessage", {"text": "x"}, "is_archived"),
@@ -99,8 +114,12 @@ def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> Non
     ):
         assert refused(client, method, channel=made, **arguments) == error, method
     assert made in [c["id"] for c in client.conversations_list()["channels"]]
-    assert made not in [c["id"] for c in client.conversations_list(exclude_archived=True)["channels"]]
-    assert made not in [c["id"] for c in client.users_conversations(exclude_archived=True)["channels"]]
+    assert made not in [
+        c["id"] for c in client.conversations_list(exclude_archived=True)["channels"]
+    ]
+    assert made not in [
+        c["id"] for c in client.users_conversations(exclude_archived=True)["channels"]
+    ]
     client.conversations_unarchive(channel=made)
     assert refused(client, "conversations.unarchive", channel=made) == "not_archived"
     client.chat_postMessage(channel=made, text="x")
@@ -144,7 +163,9 @@ def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> Non
     ],
 )
 def test_refusals(client: WebClient, method: str, arguments: Json, error: str | None) -> None:
-    """Each method refuses with its own code (None: the same people make one group DM, asked for once or often)."""
+    """Each method refuses with its own code (None: the same people make one group DM, asked for
+    once or often).
+    """
     if error is None:
         first = client.conversations_open(users=[ANA, BEN, GUS])["channel"]["id"]
         assert client.api_call(method, params=arguments)["channel"]["id"] == first
@@ -167,9 +188,18 @@ def test_direct_messages_do_not_change(client: WebClient) -> None:
     ]
     for method, arguments in calls:
         for channel in (dm, group):
-            assert refused(client, method, channel=channel, **arguments) == "method_not_supported_for_channel_type"
-    assert refused(client, "conversations.leave", channel=dm) == "method_not_supported_for_channel_type"
-    assert client.conversations_setTopic(channel=group, topic="us")["channel"]["topic"]["value"] == "us"
+            assert (
+                refused(client, method, channel=channel, **arguments)
+                == "method_not_supported_for_channel_type"
+            )
+    assert (
+        refused(client, "conversations.leave", channel=dm)
+        == "method_not_supported_for_channel_type"
+    )
+    assert (
+        client.conversations_setTopic(channel=group, topic="us")["channel"]["topic"]["value"]
+        == "us"
+    )
 
 
 def test_too_many_for_a_group(sandbox: Sandbox, client: WebClient) -> None:
@@ -180,12 +210,18 @@ def test_too_many_for_a_group(sandbox: Sandbox, client: WebClient) -> None:
             sandbox.world.by_id[person.id] = person
     users = [f"UP{number}" for number in range(9)]
     assert refused(client, "conversations.open", users=",".join(users)) == "too_many_users"
-    assert refused(client, "conversations.open", users="UP1,UP2", prevent_creation="1") == "channel_not_found"
+    assert (
+        refused(client, "conversations.open", users="UP1,UP2", prevent_creation="1")
+        == "channel_not_found"
+    )
     client.conversations_open(users=users[:8])
 
 
 def test_open_and_close(client: WebClient) -> None:
-    """A closed DM is closed until it is opened again; doing either twice is said to change nothing."""
+    """A closed DM is closed until it is opened again.
+
+    Doing either twice is said to change nothing.
+    """
     dm = client.conversations_open(users=ANA)["channel"]["id"]
     assert client.conversations_open(users=ANA, return_im=True)["already_open"] is True
     assert "no_op" not in client.conversations_close(channel=dm).data
@@ -203,9 +239,14 @@ def test_mark(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_invite_with_force(client: WebClient, made: str) -> None:
-    """With `force` those who can come do, and the answer says about the others; without it nobody does."""
+    """With `force` those who can come do, and the answer says about the others.
+
+    Without it nobody does.
+    """
     users = f"{BEN},{EVE},UNOBODY"
-    assert refused(client, "conversations.invite", channel=made, users=users) == "org_user_not_in_team"
+    assert (
+        refused(client, "conversations.invite", channel=made, users=users) == "org_user_not_in_team"
+    )
     assert BEN not in client.conversations_members(channel=made)["members"]
     answer = client.conversations_invite(channel=made, users=users, force=True)
     assert {each["user"]: each["error"] for each in answer["errors"]} == {
@@ -213,7 +254,10 @@ def test_invite_with_force(client: WebClient, made: str) -> None:
         "UNOBODY": "user_not_found",
     }
     assert BEN in client.conversations_members(channel=made)["members"]
-    assert refused(client, "conversations.invite", channel=made, users=BEN, force=True) == "already_in_channel"
+    assert (
+        refused(client, "conversations.invite", channel=made, users=BEN, force=True)
+        == "already_in_channel"
+    )
 
 
 def test_last_member(client: WebClient) -> None:
@@ -235,12 +279,16 @@ def test_users_conversations(sandbox: Sandbox, client: WebClient) -> None:
     assert [c["name"] for c in second.users_conversations(types=both)["channels"]] == ["support"]
     assert second.conversations_list(types="private_channel")["channels"] == []
     page = client.users_conversations(types=both, limit=3)
-    rest = client.users_conversations(types=both, limit=3, cursor=page["response_metadata"]["next_cursor"])
+    rest = client.users_conversations(
+        types=both, limit=3, cursor=page["response_metadata"]["next_cursor"]
+    )
     assert (len(page["channels"]), len(rest["channels"])) == (3, 1)
 
 
 def test_scopes_by_kind(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """The scope for public channels opens no private one, for any of the methods that change a channel."""
+    """The scope for public channels opens no private one, for any of the methods that change a
+    channel.
+    """
     scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
     for name in [s for s in scopes if s.startswith(("groups:", "im:", "mpim:"))]:
         scopes.remove(name)
@@ -266,7 +314,9 @@ def test_scopes_by_kind(sandbox: Sandbox, client: WebClient, made: str) -> None:
 
 
 def test_reading_in_pages(sandbox: Sandbox, client: WebClient) -> None:
-    """History and replies come in pages that slack_sdk can follow, the root in each page of replies."""
+    """History and replies come in pages that slack_sdk can follow, the root in each page of
+    replies.
+    """
     ana = sandbox.person("ana")
     root = ana.say("support", "0")
     for number in range(1, 6):
@@ -278,5 +328,9 @@ def test_reading_in_pages(sandbox: Sandbox, client: WebClient) -> None:
     assert pages == [(["0", "1", "2"], True), (["0", "3", "4"], True), (["0", "5"], False)]
     for number in range(3):
         ana.say("support", f"top {number}")
-    tops = [m["text"] for page in client.conversations_history(channel=SUPPORT, limit=3) for m in page["messages"]]
+    tops = [
+        m["text"]
+        for page in client.conversations_history(channel=SUPPORT, limit=3)
+        for m in page["messages"]
+    ]
     assert tops == ["top 2", "top 1", "top 0", "0"]

@@ -48,7 +48,10 @@ def test_not_where_the_bot_is_not(sandbox: Sandbox) -> None:
     assert sent(sandbox) == []
     sandbox.invite_bot("random")
     assert ("app_mention", None) in sent(sandbox)
-    assert next(d for d in sandbox.deliveries if d.event["type"] == "app_mention").event["text"] == "<@UBOT00001> hello"
+    assert (
+        next(d for d in sandbox.deliveries if d.event["type"] == "app_mention").event["text"]
+        == "<@UBOT00001> hello"
+    )
 
 
 def test_bot_hears_itself(sandbox: Sandbox, client: WebClient) -> None:
@@ -57,10 +60,17 @@ def test_bot_hears_itself(sandbox: Sandbox, client: WebClient) -> None:
     client.chat_update(channel="C0SUPPORT", ts=ts, text="y")
     client.chat_delete(channel="C0SUPPORT", ts=ts)
     client.chat_postEphemeral(channel="C0SUPPORT", user="UANA00001", text="x")
-    assert sent(sandbox) == [("message", None), ("message", "message_changed"), ("message", "message_deleted")]
+    assert sent(sandbox) == [
+        ("message", None),
+        ("message", "message_changed"),
+        ("message", "message_deleted"),
+    ]
     echo, changed, deleted = (d.event for d in sandbox.deliveries)
     assert (echo["bot_id"], echo["user"]) == ("BBOT00001", "UBOT00001")
-    assert (changed["previous_message"]["text"], changed["message"]["text"]) == ("<@UBOT00001> x", "y")
+    assert (changed["previous_message"]["text"], changed["message"]["text"]) == (
+        "<@UBOT00001> x",
+        "y",
+    )
     assert deleted["deleted_ts"] == ts
 
 
@@ -68,7 +78,10 @@ def test_bot_hears_itself(sandbox: Sandbox, client: WebClient) -> None:
     ("typed", "stored"),
     [
         ("5 < 6 & 7", "5 &lt; 6 &amp; 7"),
-        ("ask @ana and @shop-leads in #general", "ask <@UANA00001> and <!subteam^S0LEADS> in <#C0GENERAL|general>"),
+        (
+            "ask @ana and @shop-leads in #general",
+            "ask <@UANA00001> and <!subteam^S0LEADS> in <#C0GENERAL|general>",
+        ),
         ("mail x.y@example.org now", "mail <mailto:x.y@example.org|x.y@example.org> now"),
         ("see https://example.org/a?b=1&c=2.", "see <https://example.org/a?b=1&amp;c=2>."),
         ("<@UANA00001> @nobody-here", "<@UANA00001> @nobody-here"),
@@ -101,9 +114,16 @@ def test_membership_events(sandbox: Sandbox) -> None:
         "member_left_channel",
         "channel_left",
     ]
-    changed = next(d.event for d in sandbox.deliveries if d.event["type"] == "subteam_members_changed")
+    changed = next(
+        d.event for d in sandbox.deliveries if d.event["type"] == "subteam_members_changed"
+    )
     assert (changed["added_users"], changed["removed_users"]) == (["UDAN00001"], ["UCLEO0001"])
-    assert next(d.event for d in sandbox.deliveries if d.event["type"] == "user_change")["user"]["deleted"] is True
+    assert (
+        next(d.event for d in sandbox.deliveries if d.event["type"] == "user_change")["user"][
+            "deleted"
+        ]
+        is True
+    )
 
 
 def test_foreign_people(sandbox: Sandbox) -> None:
@@ -145,8 +165,12 @@ def test_who_may_post(sandbox: Sandbox) -> None:
 
 def test_notifications(sandbox: Sandbox, client: WebClient) -> None:
     """People are notified of DMs and of mentions of them or of a group of theirs, not of changes."""
-    blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": "<!subteam^S0FINANCE> please"}}]
-    ts = str(client.chat_postMessage(channel="C0SUPPORT", text="for <@UDAN00001>", blocks=blocks)["ts"])
+    blocks = [
+        {"type": "section", "text": {"type": "mrkdwn", "text": "<!subteam^S0FINANCE> please"}}
+    ]
+    ts = str(
+        client.chat_postMessage(channel="C0SUPPORT", text="for <@UDAN00001>", blocks=blocks)["ts"]
+    )
     client.chat_update(channel="C0SUPPORT", ts=ts, text="<@UBEN00001>")
     client.chat_postMessage(channel="UANA00001", text="in private")
     assert [n["text"] for n in sandbox.person("cleo").notifications()] == ["for <@UDAN00001>"]

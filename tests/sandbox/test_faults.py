@@ -8,7 +8,10 @@ from http.client import RemoteDisconnected
 import pytest
 from slack_sdk import WebClient, WebhookClient
 from slack_sdk.errors import SlackApiError
-from slack_sdk.http_retry.builtin_handlers import ConnectionErrorRetryHandler, ServerErrorRetryHandler
+from slack_sdk.http_retry.builtin_handlers import (
+    ConnectionErrorRetryHandler,
+    ServerErrorRetryHandler,
+)
 from slack_sdk.http_retry.builtin_interval_calculators import FixedValueRetryIntervalCalculator
 
 from bot.sandbox.server import Sandbox
@@ -22,7 +25,9 @@ def texts(sandbox: Sandbox) -> list[str]:
 
 def test_fail(sandbox: Sandbox, client: WebClient) -> None:
     """A failing call has no effect, as often as asked and only where it matches."""
-    sandbox.faults.fail("chat.postMessage", "internal_error", times=2, match=lambda args: args["text"] != "fine")
+    sandbox.faults.fail(
+        "chat.postMessage", "internal_error", times=2, match=lambda args: args["text"] != "fine"
+    )
     client.chat_postMessage(channel="C0SUPPORT", text="fine")
     for _ in range(2):
         with pytest.raises(SlackApiError) as refused:
@@ -121,9 +126,13 @@ def test_cut(sandbox: Sandbox, app: HandApp) -> None:
 
 
 def test_response_url(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
-    """A response_url changes even an ephemeral message, five times, and answers in private unless told otherwise."""
+    """A response_url changes even an ephemeral message, five times, and answers in private unless
+    told otherwise.
+    """
     ana = sandbox.person("ana")
-    ts = client.chat_postEphemeral(channel="C0SUPPORT", user=ana.id, text="psst", blocks=[buttons("go")])["message_ts"]
+    ts = client.chat_postEphemeral(
+        channel="C0SUPPORT", user=ana.id, text="psst", blocks=[buttons("go")]
+    )["message_ts"]
     ana.click("support", ts, "go")
     hook = WebhookClient(app.take()["payload"]["response_url"])
     assert hook.send(text="changed", replace_original=True).body == "ok"

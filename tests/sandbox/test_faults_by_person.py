@@ -1,4 +1,6 @@
-"""Faults that hit what concerns one person, calls that hang, and all faults over the HTTP interface."""
+"""Faults that hit what concerns one person, calls that hang, and all faults over the HTTP
+interface.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,39 @@ def trigger_of(sandbox: Sandbox, client: WebClient, who: str) -> str:
 Call = Callable[[Sandbox, WebClient, str], Any]
 CALLS: list[tuple[str, Call]] = [
     ("users.info", lambda s, c, who: c.users_info(user=s.people[who].id)),
-    ("chat.postEphemeral", lambda s, c, who: c.chat_postEphemeral(
-        channel="C0SUPPORT", user=s.people[who].id, text="x")),
+    (
+        "chat.postEphemeral",
+        lambda s, c, who: c.chat_postEphemeral(
+            channel="C0SUPPORT", user=s.people[who].id, text="x"
+        ),
+    ),
     ("conversations.open", lambda s, c, who: c.conversations_open(users=[s.people[who].id])),
-    ("chat.postMessage", lambda s, c, who: c.chat_postMessage(channel=s.person(who).dm_channel, text="x")),
+    (
+        "chat.postMessage",
+        lambda s, c, who: c.chat_postMessage(channel=s.person(who).dm_channel, text="x"),
+    ),
     ("chat.postMessage", lambda s, c, who: c.chat_postMessage(channel=s.people[who].id, text="x")),
-    ("assistant.threads.setSuggestedPrompts", lambda s, c, who: c.assistant_threads_setSuggestedPrompts(
-        channel_id=s.person(who).dm_channel, thread_ts="", prompts=[{"title": "a", "message": "b"}])),
+    (
+        "assistant.threads.setSuggestedPrompts",
+        lambda s, c, who: c.assistant_threads_setSuggestedPrompts(
+            channel_id=s.person(who).dm_channel,
+            thread_ts="",
+            prompts=[{"title": "a", "message": "b"}],
+        ),
+    ),
     ("views.open", lambda s, c, who: c.views_open(trigger_id=trigger_of(s, c, who), view=modal())),
-    ("views.update", lambda s, c, who: c.views_update(view_id=opened(s, c, who)["id"], view=modal())),
-    ("views.update", lambda s, c, who: c.views_update(
-        external_id=opened(s, c, who, external_id=str(len(s.requests)))["external_id"], view=modal())),
-]  # fmt: skip
+    (
+        "views.update",
+        lambda s, c, who: c.views_update(view_id=opened(s, c, who)["id"], view=modal()),
+    ),
+    (
+        "views.update",
+        lambda s, c, who: c.views_update(
+            external_id=opened(s, c, who, external_id=str(len(s.requests)))["external_id"],
+            view=modal(),
+        ),
+    ),
+]
 
 
 @pytest.mark.parametrize(("method", "call"), CALLS)
@@ -71,7 +94,9 @@ def test_nobody_of_that_name(sandbox: Sandbox) -> None:
     assert sandbox.faults.waiting == []
 
 
-def test_lost_acknowledgements_of_one_person(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_lost_acknowledgements_of_one_person(
+    sandbox: Sandbox, client: WebClient, app: HandApp
+) -> None:
     """The acknowledgement of Ana's click and message is lost, Ben's arrive."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()
@@ -92,7 +117,10 @@ def test_lost_acknowledgements_of_one_person(sandbox: Sandbox, client: WebClient
 
 @pytest.mark.parametrize(("when", "there"), [("before", []), ("after", ["x"])])
 def test_hang(sandbox: Sandbox, when: Any, there: list[str]) -> None:
-    """A call that hangs is not answered, with or without its effect; clearing the faults ends it."""
+    """A call that hangs is not answered, with or without its effect.
+
+    Clearing the faults ends it.
+    """
     hasty = WebClient(sandbox.bot_token, base_url=sandbox.api_url, timeout=1, retry_handlers=[])
     sandbox.faults.hang("chat.postMessage", when=when)
     with pytest.raises(TimeoutError):
@@ -142,8 +170,12 @@ def over_http(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple
         ({"kind": "drop", "when": "after"}, (0, None)),
     ],
 )
-def test_calls_over_http(sandbox: Sandbox, client: WebClient, body: Json, happens: tuple[int, str | None]) -> None:
-    """A fault switched on over HTTP hits that method and person, as often as asked, and is listed until then."""
+def test_calls_over_http(
+    sandbox: Sandbox, client: WebClient, body: Json, happens: tuple[int, str | None]
+) -> None:
+    """A fault switched on over HTTP hits that method and person, as often as asked, and is listed
+    until then.
+    """
     limits = {"method": "users.info", "person": "ana", "times": 2}
     assert over_http(sandbox, body | limits) == (200, {"ok": True})
     [listed] = over_http(sandbox, method="GET")[1]["faults"]
@@ -199,7 +231,10 @@ def test_a_lost_acknowledgement_over_http(sandbox: Sandbox, app: HandApp) -> Non
         ({"kind": "fail", "person": "nobody"}, "there is no person 'nobody'"),
         ({"kind": "fail", "times": 0}, "fail.times: Input should be greater than or equal to 1"),
         ({"kind": "fail", "when": "after"}, "fail.when: Extra inputs are not permitted"),
-        ({"kind": "status", "status": 200}, "status.status: Input should be greater than or equal to 400"),
+        (
+            {"kind": "status", "status": 200},
+            "status.status: Input should be greater than or equal to 400",
+        ),
         ({"kind": "drop", "when": "later"}, "drop.when: Input should be 'before' or 'after'"),
         ({"kind": "lose_ack"}, "lose_ack.of: Field required"),
         ({"kind": "cut", "app": "nobody's"}, "there is no app"),

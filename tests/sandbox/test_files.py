@@ -1,4 +1,6 @@
-"""files.*: upload as slack_sdk does it, the message that shares, download, listing, deletion, limits."""
+"""files.*: upload as slack_sdk does it, the message that shares, download, listing, deletion,
+limits.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from tests.sandbox.support import Json, fixture
 SUPPORT = "C0SUPPORT"
 
 
-def fetch(url: str, data: bytes | None = None, method: str | None = None, **headers: str) -> tuple[int, bytes, str]:
+def fetch(
+    url: str, data: bytes | None = None, method: str | None = None, **headers: str
+) -> tuple[int, bytes, str]:
     """Status, body and content type of one HTTP request."""
     try:
         with urlopen(Request(url, data, headers, method=method), timeout=5) as answer:
@@ -30,14 +34,20 @@ def fetch(url: str, data: bytes | None = None, method: str | None = None, **head
 
 def upload(client: WebClient, content: str = "a,b\n1,2\n", **more: Any) -> Json:
     """One file, uploaded with slack_sdk's own helper."""
-    found: Json = client.files_upload_v2(**{"filename": "rows.csv", "content": content, **more})["file"]
+    found: Json = client.files_upload_v2(**{"filename": "rows.csv", "content": content, **more})[
+        "file"
+    ]
     return found
 
 
 def test_upload_to_a_thread(sandbox: Sandbox, client: WebClient) -> None:
-    """slack_sdk's files_upload_v2 leads to one message in the thread, with the file and the comment."""
+    """slack_sdk's files_upload_v2 leads to one message in the thread, with the file and the
+    comment.
+    """
     root = sandbox.person("ana").say("support", "rows, please")
-    file = upload(client, title="Rows", channel=SUPPORT, thread_ts=root, initial_comment="Here, <@UBEN00001>")
+    file = upload(
+        client, title="Rows", channel=SUPPORT, thread_ts=root, initial_comment="Here, <@UBEN00001>"
+    )
     (_, shared) = client.conversations_replies(channel=SUPPORT, ts=root)["messages"]
     assert (shared["subtype"], shared["text"], shared["user"]) == (
         "file_share",
@@ -45,14 +55,21 @@ def test_upload_to_a_thread(sandbox: Sandbox, client: WebClient) -> None:
         sandbox.bot_user_id,
     )
     (shown,) = shared["files"]
-    assert (shown["id"], shown["name"], shown["title"], shown["size"]) == (file["id"], "rows.csv", "Rows", 8)
+    assert (shown["id"], shown["name"], shown["title"], shown["size"]) == (
+        file["id"],
+        "rows.csv",
+        "Rows",
+        8,
+    )
     assert (shown["mimetype"], shown["filetype"], shown["preview"], shown["lines"]) == (
         "text/csv",
         "csv",
         "a,b\n1,2\n",
         2,
     )
-    assert [note["text"] for note in sandbox.person("ben").notifications()] == ["Here, <@UBEN00001>"]
+    assert [note["text"] for note in sandbox.person("ben").notifications()] == [
+        "Here, <@UBEN00001>"
+    ]
     assert [event["file_id"] for event in events(sandbox, "file_shared")] == [file["id"]]
     told = [event for event in events(sandbox, "message") if event.get("subtype") == "file_share"]
     assert told[0]["files"][0]["id"] == file["id"]
@@ -72,7 +89,11 @@ def test_several_files_and_channels(sandbox: Sandbox, client: WebClient) -> None
         (message,) = client.conversations_history(channel=channel)["messages"]
         assert [each["title"] for each in message["files"]] == ["one", "two"]
     info = client.files_info(file=answer["files"][0]["id"])
-    assert (info["file"]["channels"], info["file"]["groups"], info["content"]) == ([SUPPORT], ["C0FINANCE"], "one")
+    assert (info["file"]["channels"], info["file"]["groups"], info["content"]) == (
+        [SUPPORT],
+        ["C0FINANCE"],
+        "one",
+    )
     assert (list(info["file"]["shares"]["public"]), list(info["file"]["shares"]["private"])) == (
         [SUPPORT],
         ["C0FINANCE"],
@@ -80,9 +101,14 @@ def test_several_files_and_channels(sandbox: Sandbox, client: WebClient) -> None
 
 
 def test_download(sandbox: Sandbox, client: WebClient) -> None:
-    """The bytes come with the bot's token, or to a person who sees the file; others get none of them."""
+    """The bytes come with the bot's token, or to a person who sees the file.
+
+    Others get none of them.
+    """
     data = bytes(range(256)) * 300
-    url = upload(client, file=data, content=None, filename="a b.png", channel="C0FINANCE")["url_private"]
+    url = upload(client, file=data, content=None, filename="a b.png", channel="C0FINANCE")[
+        "url_private"
+    ]
     bearer = {"Authorization": f"Bearer {sandbox.bot_token}"}
     assert fetch(url, **bearer) == (200, data, "image/png")
     assert fetch(url + "?as=UANA00001")[:2] == (200, data)
@@ -106,7 +132,9 @@ def test_private_until_shared(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_upload_addresses(sandbox: Sandbox, client: WebClient) -> None:
-    """An upload address takes exactly the announced bytes, raw or as a form, by POST or PUT, and only once."""
+    """An upload address takes exactly the announced bytes, raw or as a form, by POST or PUT, and
+    only once.
+    """
 
     def address(length: int = 3) -> tuple[str, str]:
         answer = client.files_getUploadURLExternal(filename="x.txt", length=length)
@@ -117,9 +145,14 @@ def test_upload_addresses(sandbox: Sandbox, client: WebClient) -> None:
     assert fetch(url, b"abc", "PUT")[:2] == (200, b"OK - 3")
     assert fetch(url, b"abc")[0] == 404
     client.files_completeUploadExternal(files=[{"id": file}])
-    form = b'--x\r\nContent-Disposition: form-data; name="f"; filename="x.txt"\r\n\r\nabc\r\n--x--\r\n'
+    form = (
+        b'--x\r\nContent-Disposition: form-data; name="f"; filename="x.txt"\r\n\r\nabc\r\n--x--\r\n'
+    )
     url, file = address()
-    assert fetch(url, form, **{"Content-Type": "multipart/form-data; boundary=x"})[:2] == (200, b"OK - 3")
+    assert fetch(url, form, **{"Content-Type": "multipart/form-data; boundary=x"})[:2] == (
+        200,
+        b"OK - 3",
+    )
     assert client.files_completeUploadExternal(files=[{"id": file}])["files"][0]["title"] == "x.txt"
     _, never = address()
     for wrong in (never, file, "F0NONE"):
@@ -170,7 +203,12 @@ def test_archived_channels_take_no_files(sandbox: Sandbox, client: WebClient) ->
 )
 def test_limits(client: WebClient, changes: Json, error: str) -> None:
     """Slack's limits are kept when the address is asked for."""
-    assert refused(client, "files.getUploadURLExternal", **({"filename": "x.txt", "length": 3} | changes)) == error
+    assert (
+        refused(
+            client, "files.getUploadURLExternal", **({"filename": "x.txt", "length": 3} | changes)
+        )
+        == error
+    )
 
 
 def test_list(sandbox: Sandbox, client: WebClient) -> None:
@@ -187,7 +225,10 @@ def test_list(sandbox: Sandbox, client: WebClient) -> None:
     assert ids(channel=SUPPORT) == [third["id"], first["id"]]
     assert (ids(types="images"), ids(types="snippets")) == ([second["id"]], [third["id"]])
     assert ids(ts_to=str(first["created"] + 50)) == [first["id"]]
-    assert (ids(user=sandbox.bot_user_id, count=2, page=2), ids(user="UANA00001")) == ([first["id"]], [])
+    assert (ids(user=sandbox.bot_user_id, count=2, page=2), ids(user="UANA00001")) == (
+        [first["id"]],
+        [],
+    )
     assert client.files_list(count=2)["paging"] == {"count": 2, "total": 3, "page": 1, "pages": 2}
     assert refused(client, "files.list", types="films") == "unknown_type"
     assert refused(client, "files.list", user="UNOBODY") == "user_not_found"
@@ -196,7 +237,10 @@ def test_list(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_delete(sandbox: Sandbox, client: WebClient) -> None:
-    """A deleted file leaves a tombstone in its message, is told, and is nowhere else; only its owner deletes it."""
+    """A deleted file leaves a tombstone in its message, is told, and is nowhere else.
+
+    Only its owner deletes it.
+    """
     file = upload(client, channel=SUPPORT)
     second = second_client(sandbox, "support")
     assert refused(second, "files.delete", file=file["id"]) == "cant_delete_file"
@@ -224,7 +268,10 @@ def test_a_person_uploads(sandbox: Sandbox, client: WebClient) -> None:
     for change in ("&channel=C0FINANCE", "&as=UBEN00001&channel=C0FINANCE", "&channel=C0NONE"):
         wrong = f"{sandbox.url}/sandbox/upload?as=UBEN00001&name=x{change}"
         assert json.loads(fetch(wrong, b"x")[1])["ok"] is False
-    assert json.loads(fetch(f"{sandbox.url}/sandbox/upload?as=UBEN00001&name=x", b"")[1])["ok"] is False
+    assert (
+        json.loads(fetch(f"{sandbox.url}/sandbox/upload?as=UBEN00001&name=x", b"")[1])["ok"]
+        is False
+    )
     loose = json.loads(fetch(f"{sandbox.url}/sandbox/upload?as=UBEN00001&name=x.txt", b"abc")[1])
     assert (loose["file"]["size"], "ts" in loose) == (3, False)
 

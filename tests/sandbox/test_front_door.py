@@ -1,4 +1,6 @@
-"""The Web API's front door: formats, tokens, scopes and missing arguments of every method, request by request."""
+"""The Web API's front door: formats, tokens, scopes and missing arguments of every method, request
+by request.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def sandbox() -> Iterator[Sandbox]:
         yield running
 
 
-def answer(sandbox: Sandbox, method: str, token: str = "", *, body: bytes | None = None, **headers: str) -> Json:
+def answer(
+    sandbox: Sandbox, method: str, token: str = "", *, body: bytes | None = None, **headers: str
+) -> Json:
     """What the sandbox says to one request."""
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
     if token:
@@ -36,21 +40,32 @@ def answer(sandbox: Sandbox, method: str, token: str = "", *, body: bytes | None
 
 @pytest.mark.parametrize("method", sorted(name for name, facts in FACTS.items() if facts.required))
 def test_missing_arguments(sandbox: Sandbox, method: str) -> None:
-    """A call without arguments is refused with Slack's word for it, or with one that names each missing argument."""
+    """A call without arguments is refused with Slack's word for it, or with one that names each
+    missing argument.
+    """
     if FACTS[method].caller != "bot":
         pytest.skip("no bot may call it")
     found = answer(sandbox, method, sandbox.bot_token)
     required = FACTS[method].required
-    named = [f"[ERROR] missing required field: {name}" for name in required if (method, name) not in WORDS_FOR_MISSING]
+    named = [
+        f"[ERROR] missing required field: {name}"
+        for name in required
+        if (method, name) not in WORDS_FOR_MISSING
+    ]
     if named:
-        assert (found["error"], found["response_metadata"]["messages"]) == ("invalid_arguments", named)
+        assert (found["error"], found["response_metadata"]["messages"]) == (
+            "invalid_arguments",
+            named,
+        )
     else:
         assert found["error"] == WORDS_FOR_MISSING[method, required[0]]
 
 
 @pytest.mark.parametrize("method", sorted(FACTS))
 def test_tokens(sandbox: Sandbox, method: str) -> None:
-    """Without a token, with a wrong one and with one of the wrong kind a method is refused as Slack does it."""
+    """Without a token, with a wrong one and with one of the wrong kind a method is refused as Slack
+    does it.
+    """
     caller = FACTS[method].caller
     if caller == "anyone":
         assert answer(sandbox, method).get("error") != "not_authed"
@@ -62,12 +77,16 @@ def test_tokens(sandbox: Sandbox, method: str) -> None:
 
 
 def test_missing_scopes(sandbox: Sandbox) -> None:
-    """An app without any scope is refused every method that takes one, with the scopes it would take."""
+    """An app without any scope is refused every method that takes one, with the scopes it would
+    take.
+    """
     bare = sandbox.install({"oauth_config": {"scopes": {"bot": []}}})
     for method, facts in FACTS.items():
         if facts.scopes and facts.caller == "bot":
             found = answer(sandbox, method, bare.bot_token)
-            assert (found["error"], found["needed"]) == ("missing_scope", ",".join(facts.scopes)), method
+            assert (found["error"], found["needed"]) == ("missing_scope", ",".join(facts.scopes)), (
+                method
+            )
 
 
 JSON, FORM = "application/json; charset=utf-8", "application/x-www-form-urlencoded"
@@ -89,14 +108,21 @@ JSON, FORM = "application/json; charset=utf-8", "application/x-www-form-urlencod
     ],
 )
 def test_formats(sandbox: Sandbox, method: str, body: bytes, kind: str, error: str) -> None:
-    """A request that Slack could not read is refused with its word; methods that read forms only read no JSON."""
-    assert answer(sandbox, method, sandbox.bot_token, body=body, Content_Type=kind)["error"] == error
+    """A request that Slack could not read is refused with its word.
+
+    Methods that read forms only read no JSON.
+    """
+    assert (
+        answer(sandbox, method, sandbox.bot_token, body=body, Content_Type=kind)["error"] == error
+    )
 
 
 def test_a_body_without_a_type(sandbox: Sandbox) -> None:
     """Data without a Content-Type is not guessed at."""
     connection = HTTPConnection(sandbox.url.removeprefix("http://"), timeout=5)
-    connection.request("POST", "/api/auth.test", b"a=b", {"Authorization": f"Bearer {sandbox.bot_token}"})
+    connection.request(
+        "POST", "/api/auth.test", b"a=b", {"Authorization": f"Bearer {sandbox.bot_token}"}
+    )
     assert json.loads(connection.getresponse().read())["error"] == "missing_post_type"
     connection.close()
 
@@ -119,20 +145,40 @@ def test_verbs(sandbox: Sandbox) -> None:
             {"function_execution_id": "Fx1", "outputs": "{}"},
             "function_execution_not_found",
         ),
-        ("functions.completeSuccess", {"function_execution_id": "Fx1", "outputs": "["}, "parameter_validation_failed"),
-        ("functions.completeError", {"function_execution_id": "Fx1", "error": "no"}, "function_execution_not_found"),
+        (
+            "functions.completeSuccess",
+            {"function_execution_id": "Fx1", "outputs": "["},
+            "parameter_validation_failed",
+        ),
+        (
+            "functions.completeError",
+            {"function_execution_id": "Fx1", "error": "no"},
+            "function_execution_not_found",
+        ),
         ("entity.presentDetails", {"trigger_id": "1"}, "invalid_trigger_id"),
-        ("entity.presentDetails", {"trigger_id": "1", "user_auth_required": "1"}, "user_auth_url_missing"),
+        (
+            "entity.presentDetails",
+            {"trigger_id": "1", "user_auth_required": "1"},
+            "user_auth_url_missing",
+        ),
         ("entity.presentComments", {"trigger_id": "1", "comments": "[]"}, "invalid_trigger_id"),
         ("entity.presentComments", {"trigger_id": "1", "comments": "{}"}, "invalid_arguments"),
         ("entity.acknowledgeCommentAction", {"trigger_id": "1"}, "missing_comment_data"),
-        ("entity.acknowledgeCommentAction", {"trigger_id": "1", "comment": "{}"}, "invalid_trigger_id"),
+        (
+            "entity.acknowledgeCommentAction",
+            {"trigger_id": "1", "comment": "{}"},
+            "invalid_trigger_id",
+        ),
         ("api.test", {"error": "my_error", "foo": "bar"}, "my_error"),
         ("api.test", {"foo": "bar"}, None),
     ],
 )
-def test_methods_without_a_subject_here(sandbox: Sandbox, method: str, arguments: Json, error: str | None) -> None:
-    """What the sandbox has nothing of (workflow steps, work objects) is refused as in a workspace without it."""
+def test_methods_without_a_subject_here(
+    sandbox: Sandbox, method: str, arguments: Json, error: str | None
+) -> None:
+    """What the sandbox has nothing of (workflow steps, work objects) is refused as in a workspace
+    without it.
+    """
     body = urlencode(arguments).encode()
     found = answer(sandbox, method, sandbox.bot_token, body=body, Content_Type=FORM)
     assert found.get("error") == error

@@ -23,7 +23,13 @@ def note(**extra: object) -> Json:
     """An input block that tells the app about Enter."""
     element = {"type": "plain_text_input", "action_id": "text", **extra}
     label = {"type": "plain_text", "text": "Note"}
-    return {"type": "input", "block_id": "note", "label": label, "element": element, "dispatch_action": True}
+    return {
+        "type": "input",
+        "block_id": "note",
+        "label": label,
+        "element": element,
+        "dispatch_action": True,
+    }
 
 
 def listen(bolt: App) -> None:
@@ -64,7 +70,9 @@ def bare(view: Json) -> Json:
 
 
 def test_publish(shop: Workshop) -> None:
-    """A published view is shaped as Slack's, is for one person, and keeps its id with a new hash each time."""
+    """A published view is shaped as Slack's, is for one person, and keeps its id with a new hash
+    each time.
+    """
     first = publish(shop, home(callback_id="start"))
     inventory = fixture("slack/views.publish.json")["view"]
     assert differences(bare(first), bare(inventory)) == []
@@ -138,7 +146,11 @@ def test_opened(shop: Workshop) -> None:
     view, recorded = event["event"].pop("view"), inventory["event"].pop("view")
     assert differences(bare(view), bare(recorded)) == []
     assert [d for d in differences(event, inventory) if not d.startswith("/context_")] == []
-    assert (event["event"]["tab"], view["id"], view["state"]) == ("home", shown(shop)["id"], {"values": {}})
+    assert (event["event"]["tab"], view["id"], view["state"]) == (
+        "home",
+        shown(shop)["id"],
+        {"values": {}},
+    )
     assert event["event"]["channel"] == shop.ana.dm_channel
     shop.ana.open_dm()
     event = shop.heard("app_home_opened")
@@ -164,7 +176,9 @@ def test_click(shop: Workshop) -> None:
 
 
 def test_inputs_keep_their_values(shop: Workshop) -> None:
-    """What is typed in Home comes with each click and outlives a publish that keeps the ids, not one that does not."""
+    """What is typed in Home comes with each click and outlives a publish that keeps the ids, not
+    one that does not.
+    """
     app = shop.sandbox.world.app
     publish(shop, home(note(), buttons("go")))
     (sent,) = shop.ana.type("text", "milk", where=app, enter=True)
@@ -181,7 +195,9 @@ def test_inputs_keep_their_values(shop: Workshop) -> None:
 def test_update(shop: Workshop) -> None:
     """views.update changes a Home view by id or external id, as a Home view only."""
     view = publish(shop, home(external_id="home-of-ana"))
-    shop.client.views_update(view_id=view["id"], view=home(section("updated"), external_id="home-of-ana"))
+    shop.client.views_update(
+        view_id=view["id"], view=home(section("updated"), external_id="home-of-ana")
+    )
     assert shown(shop)["blocks"][0]["text"]["text"] == "updated"
     shop.client.views_update(external_id="home-of-ana", view=home(section("once more")))
     assert shown(shop)["blocks"][0]["text"]["text"] == "once more"
@@ -194,7 +210,9 @@ def test_update(shop: Workshop) -> None:
 def test_each_app_has_its_own(shop: Workshop) -> None:
     """Homes of two apps do not touch, and no app changes the view of another."""
     view = publish(shop, home(section("first app"), external_id="same"))
-    manifest = {"features": {"app_home": {"home_tab_enabled": True}, "bot_user": {"display_name": "second"}}}
+    manifest = {
+        "features": {"app_home": {"home_tab_enabled": True}, "bot_user": {"display_name": "second"}}
+    }
     second = shop.sandbox.install(manifest)
     client = WebClient(token=second.bot_token, base_url=shop.sandbox.api_url)
     client.views_publish(user_id="UANA00001", view=home(section("second app"), external_id="same"))

@@ -37,7 +37,9 @@ def bolt(sandbox: Sandbox, there: HttpApp) -> Bolt:
 
 
 @pytest.mark.parametrize("status", [500, 404, 201])
-def test_interactions_are_not_retried(sandbox: Sandbox, client: WebClient, there: HttpApp, status: int) -> None:
+def test_interactions_are_not_retried(
+    sandbox: Sandbox, client: WebClient, there: HttpApp, status: int
+) -> None:
     """A click that fails has failed, whatever time goes by; only 200 is a success for it."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     sandbox.wait(lambda: len(there.requests) == 1)
@@ -63,7 +65,10 @@ def test_interactions_are_not_retried(sandbox: Sandbox, client: WebClient, there
 def test_answers_to_a_submission(
     sandbox: Sandbox, client: WebClient, there: HttpApp, answer: Say, outcome: Json
 ) -> None:
-    """The body of the answer to a submission says what becomes of the modal; what is no such answer is an error."""
+    """The body of the answer to a submission says what becomes of the modal.
+
+    What is no such answer is an error.
+    """
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     ana = sandbox.person("ana")
     trigger = ana.click("support", ts, "go").payload["trigger_id"]

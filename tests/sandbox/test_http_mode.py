@@ -48,14 +48,25 @@ def events(sandbox: Sandbox) -> list[Delivery]:
 
 def planned(sandbox: Sandbox, attempts: int) -> Delivery:
     """The first event, once that many attempts have failed and the next one is planned."""
-    sandbox.wait(lambda: events(sandbox)[0].attempts == attempts and events(sandbox)[0].next_at is not None)
+    sandbox.wait(
+        lambda: events(sandbox)[0].attempts == attempts and events(sandbox)[0].next_at is not None
+    )
     return events(sandbox)[0]
 
 
 def command(sandbox: Sandbox, text: str = "Berlin") -> Delivery:
     """A slash command as it is sent."""
-    fields = {"command": "/weather", "text": text, "user_id": "UANA00001", "channel_id": "C0SUPPORT"}
-    fields |= {"team_id": sandbox.team_id, "is_enterprise_install": "false", "trigger_id": "1.2.abc"}
+    fields = {
+        "command": "/weather",
+        "text": text,
+        "user_id": "UANA00001",
+        "channel_id": "C0SUPPORT",
+    }
+    fields |= {
+        "team_id": sandbox.team_id,
+        "is_enterprise_install": "false",
+        "trigger_id": "1.2.abc",
+    }
     delivery = Delivery("slash_commands", fields, sandbox.world.app, accepts_response_payload=True)
     sandbox.world.send(delivery)
     return delivery
@@ -93,7 +104,10 @@ def test_bolt_over_http(sandbox: Sandbox, bolt: Bolt) -> None:
 
 
 def test_what_comes(sandbox: Sandbox, client: WebClient, there: HttpApp) -> None:
-    """Events are JSON, interactions a form with `payload`, commands a form; each at its own URL, each signed."""
+    """Events are JSON, interactions a form with `payload`, commands a form.
+
+    Each at its own URL, each signed.
+    """
     sandbox.person("ana").say("support", "hello")
     sandbox.wait(lambda: len(there.requests) == 1)
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
@@ -103,7 +117,11 @@ def test_what_comes(sandbox: Sandbox, client: WebClient, there: HttpApp) -> None
     menu = {"type": "block_suggestion", "action_id": "a", "block_id": "b", "value": "x"}
     sandbox.forge(menu, accepts=True).wait()
     event, _, click, slash, options = there.requests
-    assert [g.path for g in there.requests[2:]] == ["/slack/actions", "/slack/commands", "/slack/options"]
+    assert [g.path for g in there.requests[2:]] == [
+        "/slack/actions",
+        "/slack/commands",
+        "/slack/options",
+    ]
     assert [g.headers["content-type"] for g in (event, click, slash)] == [
         "application/json",
         "application/x-www-form-urlencoded",
@@ -131,7 +149,10 @@ def test_a_tampered_request_is_refused(sandbox: Sandbox, bolt: Bolt, there: Http
     [got] = there.requests
     answer = through(bolt)
     assert answer(got).status == 200
-    assert answer(Got(got.method, got.path, got.headers, got.body.replace("hello", "hallo"))).status == 401
+    assert (
+        answer(Got(got.method, got.path, got.headers, got.body.replace("hello", "hallo"))).status
+        == 401
+    )
 
 
 def test_the_challenge(sandbox: Sandbox, there: HttpApp) -> None:
@@ -147,7 +168,10 @@ def test_the_challenge(sandbox: Sandbox, there: HttpApp) -> None:
 def test_a_url_that_proves_nothing(
     sandbox: Sandbox, manifest: Json, there: HttpApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the right answer to the challenge no event goes out; with it, at the next try, it does."""
+    """Without the right answer to the challenge no event goes out.
+
+    With it, at the next try, it does.
+    """
     sandbox.wait(lambda: sandbox.world.app.verified)
     honest = there.take
     monkeypatch.setattr(there, "take", lambda _: Say(200, "something else"))
@@ -162,7 +186,9 @@ def test_a_url_that_proves_nothing(
 
 
 def test_retries(sandbox: Sandbox, there: HttpApp) -> None:
-    """A failed event comes again at once, after a minute and after five, with number and reason, then never."""
+    """A failed event comes again at once, after a minute and after five, with number and reason,
+    then never.
+    """
     there.answer = lambda _: Say(500)
     sandbox.person("ana").say("support", "hello")
     planned(sandbox, 2)
@@ -218,7 +244,9 @@ def test_redirects(sandbox: Sandbox, there: HttpApp, hops: int, outcome: str) ->
 
     def answer(got: Got) -> Say:
         number = int(got.path.partition("?hop=")[2] or 0)
-        again = Say(302, headers=(("Location", f"/elsewhere?hop={number + 1}"), ("x-slack-no-retry", "1")))
+        again = Say(
+            302, headers=(("Location", f"/elsewhere?hop={number + 1}"), ("x-slack-no-retry", "1"))
+        )
         return again if number < hops else Say()
 
     there.answer = answer
@@ -226,7 +254,12 @@ def test_redirects(sandbox: Sandbox, there: HttpApp, hops: int, outcome: str) ->
     [sent] = events(sandbox)
     if outcome == "acked":
         assert sent.wait() == outcome
-        assert len({(got.method, got.body, got.headers["x-slack-signature"]) for got in there.requests}) == 1
+        assert (
+            len(
+                {(got.method, got.body, got.headers["x-slack-signature"]) for got in there.requests}
+            )
+            == 1
+        )
     else:
         assert planned(sandbox, 2).retry_reason == "too_many_redirects"
 
@@ -238,7 +271,10 @@ def test_nobody_there(sandbox: Sandbox, there: HttpApp) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     subscriptions = app.manifest["settings"]["event_subscriptions"]
-    for url, reason in ((f"http://127.0.0.1:{port}/", "connection_failed"), ("https" + there.url[4:], "ssl_error")):
+    for url, reason in (
+        (f"http://127.0.0.1:{port}/", "connection_failed"),
+        ("https" + there.url[4:], "ssl_error"),
+    ):
         subscriptions["request_url"] = url
         before = len(events(sandbox))
         sandbox.person("ana").say("support", "hello")
@@ -251,7 +287,10 @@ def test_a_lost_acknowledgement(sandbox: Sandbox, there: HttpApp) -> None:
     sandbox.faults.lose_ack("events_api")
     sandbox.person("ana").say("support", "hello")
     sandbox.wait(lambda: events(sandbox)[0].ok)
-    assert [got.headers.get("x-slack-retry-reason") for got in there.requests] == [None, "http_timeout"]
+    assert [got.headers.get("x-slack-retry-reason") for got in there.requests] == [
+        None,
+        "http_timeout",
+    ]
 
 
 def test_beside_an_app_on_sockets(sandbox: Sandbox, manifest: Json, there: HttpApp) -> None:

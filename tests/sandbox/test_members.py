@@ -1,4 +1,6 @@
-"""What people do among themselves: reactions, their own messages, coming into channels and leaving them."""
+"""What people do among themselves: reactions, their own messages, coming into channels and leaving
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,24 @@ def shop(running: Workshop) -> Workshop:
 
 
 def test_reactions(shop: Workshop) -> None:
-    """A reaction is kept on the message, and tells the apps in the channel in the recorded shape; so does its end."""
+    """A reaction is kept on the message, and tells the apps in the channel in the recorded shape.
+
+    So does its end.
+    """
     ts = shop.post(section("react to me"))
     shop.ana.react("support", ts, "eyes")
     shop.sandbox.person("ben").react("support", ts, "eyes")
     shop.sandbox.person("ben").react("support", ts, "thumbsup::skin-tone-3")
     body = shop.heard("reaction_added")
     recorded = fixture("bolt_payloads.json")["events.valid_reaction_added_body"]
-    assert [d for d in differences(recorded, body) if "enterprise" not in d and "authed_users" not in d] == []
+    assert [
+        d for d in differences(recorded, body) if "enterprise" not in d and "authed_users" not in d
+    ] == []
     assert set(body["event"]) == set(recorded["event"])
-    assert (body["event"]["item"]["ts"], body["event"]["item_user"]) == (ts, shop.sandbox.bot_user_id)
+    assert (body["event"]["item"]["ts"], body["event"]["item_user"]) == (
+        ts,
+        shop.sandbox.bot_user_id,
+    )
     assert reactions(shop, ts) == [
         {"name": "eyes", "users": ["UANA00001", "UBEN00001"], "count": 2},
         {"name": "thumbsup::skin-tone-3", "users": ["UBEN00001"], "count": 1},
@@ -53,14 +63,16 @@ def test_reactions(shop: Workshop) -> None:
 
 def reactions(shop: Workshop, ts: str) -> list[Json]:
     """The reactions of a message as history has them."""
-    found: list[Json] = shop.client.conversations_history(channel="C0SUPPORT", latest=ts, inclusive=True, limit=1)[
-        "messages"
-    ]
+    found: list[Json] = shop.client.conversations_history(
+        channel="C0SUPPORT", latest=ts, inclusive=True, limit=1
+    )["messages"]
     return list(found[0]["reactions"])
 
 
 def test_refused_reactions(shop: Workshop) -> None:
-    """The same one twice, none to take back, odd names, too many, and channels one is not in are refused."""
+    """The same one twice, none to take back, odd names, too many, and channels one is not in are
+    refused.
+    """
     ts = shop.post(section("x"))
     shop.ana.react("support", ts, "eyes")
     with pytest.raises(ValueError, match="already_reacted"):
@@ -95,9 +107,15 @@ def test_edit_and_delete(shop: Workshop) -> None:
     changed = shop.heard("message")["event"]
     while changed.get("subtype") != "message_changed":
         changed = shop.heard("message")["event"]
-    assert (changed["message"]["text"], changed["message"]["edited"]["user"]) == ("the <@UBEN00001>", "UANA00001")
+    assert (changed["message"]["text"], changed["message"]["edited"]["user"]) == (
+        "the <@UBEN00001>",
+        "UANA00001",
+    )
     assert changed["previous_message"]["text"] == "teh"
-    for refused in (lambda who: who.edit("support", ts, "x"), lambda who: who.delete("support", ts)):
+    for refused in (
+        lambda who: who.edit("support", ts, "x"),
+        lambda who: who.delete("support", ts),
+    ):
         with pytest.raises(ValueError, match="no message of ben"):
             refused(shop.sandbox.person("ben"))
     with pytest.raises(ValueError, match="no message of ana"):
@@ -116,7 +134,12 @@ def test_join_and_leave(shop: Workshop) -> None:
     assert shop.heard("member_joined_channel")["event"]["channel"] == "C0PARTNER"
     with pytest.raises(ValueError, match="already"):
         shop.ana.join("partners")
-    refused = [("gus", "general"), ("eve", "general"), ("ben", "finance-approvals"), ("zoe", "general")]
+    refused = [
+        ("gus", "general"),
+        ("eve", "general"),
+        ("ben", "finance-approvals"),
+        ("zoe", "general"),
+    ]
     for name, channel in refused:
         with pytest.raises(ValueError, match=f"{name}"):
             shop.sandbox.person(name).join(channel)

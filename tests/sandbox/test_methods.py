@@ -1,4 +1,6 @@
-"""The sandbox's facts about Web API methods, and what its code may answer, against a scrape of Slack's reference."""
+"""The sandbox's facts about Web API methods, and what its code may answer, against a scrape of
+Slack's reference.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,16 @@ from bot.sandbox.web_api.catalogue import METHODS
 from tests.sandbox.raised import raised_by
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "fixtures" / "slack_methods.json"
-needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="Slack's reference is not on this machine")
+needs_reference = pytest.mark.skipif(
+    not REFERENCE.exists(), reason="Slack's reference is not on this machine"
+)
 PER_MINUTE = {"t1": 1, "t2": 20, "t3": 50, "t4": 100, "t5": 600}
 
-# Methods of the reference that the sandbox does not have, and methods of the sandbox that the scrape left out.
-NOT_HERE = {"chat.command": "the reference has nothing but an error for it: clients of Slack itself call it"}
+# Methods of the reference that the sandbox does not have, and methods of the sandbox that the
+# scrape left out.
+NOT_HERE = {
+    "chat.command": "the reference has nothing but an error for it: clients of Slack itself call it"
+}
 NOT_IN_REFERENCE = {
     "api.test": "Slack has it; the scrape holds 81 methods of about 300",
     "apps.uninstall": "Slack has it, not in the scrape",
@@ -35,7 +42,8 @@ SCOPE_DIFFERENCES = {
 REQUIRED_DIFFERENCES = {
     "chat.appendStream": "chunks do as well as markdown_text",
 }
-# Codes the sandbox may answer that the reference does not list for the method: "method code" and why.
+# Codes the sandbox may answer that the reference does not list for the method: "method code" and
+# why.
 ERROR_DIFFERENCES = {
     r" (invalid_auth|internal_error|invalid_arguments|invalid_json|json_not_object)$": "any method answers these; the "
     "reference lists some of them for some",
@@ -86,20 +94,28 @@ def shared() -> list[str]:
 def unexplained(found: set[str], explanations: dict[str, str]) -> set[str]:
     """What no pattern explains; an explanation that explains nothing is returned, too."""
     used = {pattern for pattern in explanations if any(re.search(pattern, one) for one in found)}
-    return {one for one in found if not any(re.search(pattern, one) for pattern in used)} | (set(explanations) - used)
+    return {one for one in found if not any(re.search(pattern, one) for pattern in used)} | (
+        set(explanations) - used
+    )
 
 
 def test_the_tables_are_about_the_same_methods() -> None:
-    """Every method the sandbox knows has facts, error codes, and code that answers, unless no bot can call it."""
+    """Every method the sandbox knows has facts, error codes, and code that answers, unless no bot
+    can call it.
+    """
     assert set(FACTS) == set(SCOPES) == set(TIERS) == set(ERRORS)
     assert all(codes >= ANYWHERE for codes in ERRORS.values())
-    assert set(FACTS) - set(METHODS) <= {name for name, facts in FACTS.items() if facts.caller != "bot"}
+    assert set(FACTS) - set(METHODS) <= {
+        name for name, facts in FACTS.items() if facts.caller != "bot"
+    }
     assert set(METHODS) <= set(FACTS)
 
 
 @needs_reference
 def test_every_method_is_there() -> None:
-    """Each method of the reference is in the sandbox, and the other way round, or it is listed with a reason."""
+    """Each method of the reference is in the sandbox, and the other way round, or it is listed with
+    a reason.
+    """
     assert set(reference()) - set(FACTS) == set(NOT_HERE)
     assert set(FACTS) - set(reference()) == set(NOT_IN_REFERENCE)
 
@@ -108,7 +124,11 @@ def test_every_method_is_there() -> None:
 def test_scopes_are_slacks() -> None:
     """Each method's scopes are those of the reference, or listed with a reason."""
     theirs = {name: reference()[name]["bot_scopes"] for name in shared()}
-    different = {name for name, bot in theirs.items() if set(SCOPES[name]) != set([] if bot in (None, "none") else bot)}
+    different = {
+        name
+        for name, bot in theirs.items()
+        if set(SCOPES[name]) != set([] if bot in (None, "none") else bot)
+    }
     assert different == set(SCOPE_DIFFERENCES)
 
 
@@ -124,7 +144,9 @@ def test_rates_are_slacks() -> None:
 def test_required_arguments_are_slacks() -> None:
     """Each method's required arguments are those of the reference, or listed with a reason."""
     theirs = {name: set(reference()[name]["required"] or ()) - {"token"} for name in shared()}
-    assert {name for name in shared() if set(FACTS[name].required) != theirs[name]} == set(REQUIRED_DIFFERENCES)
+    assert {name for name in shared() if set(FACTS[name].required) != theirs[name]} == set(
+        REQUIRED_DIFFERENCES
+    )
 
 
 @needs_reference
@@ -136,8 +158,14 @@ def test_body_formats_are_slacks() -> None:
 
 @needs_reference
 def test_error_codes_are_slacks() -> None:
-    """No method lists an error code that Slack's reference does not know for it, or the difference is listed."""
-    extra = {f"{name} {code}" for name in shared() for code in ERRORS[name] - set(reference()[name]["errors"])}
+    """No method lists an error code that Slack's reference does not know for it, or the difference
+    is listed.
+    """
+    extra = {
+        f"{name} {code}"
+        for name in shared()
+        for code in ERRORS[name] - set(reference()[name]["errors"])
+    }
     assert unexplained(extra, ERROR_DIFFERENCES) == set()
 
 
@@ -149,7 +177,9 @@ def test_what_the_code_raises_is_listed(method: str) -> None:
 
 @pytest.mark.parametrize(("method", "argument"), sorted(WORDS_FOR_MISSING))
 def test_words_for_missing_arguments_are_the_methods_own(method: str, argument: str) -> None:
-    """What a missing argument is answered with is a code of the method, about an argument that it requires."""
+    """What a missing argument is answered with is a code of the method, about an argument that it
+    requires.
+    """
     assert WORDS_FOR_MISSING[method, argument] in ERRORS[method]
     assert argument in FACTS[method].required
 

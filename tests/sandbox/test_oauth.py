@@ -1,4 +1,7 @@
-"""OAuth v2: the consent page, codes, tokens and what ends them; last, a real Bolt app that installs itself."""
+"""OAuth v2: the consent page, codes, tokens and what ends them.
+
+Last, a real Bolt app that installs itself.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +61,17 @@ def fetch(url: str, form: dict[str, str] | None = None) -> tuple[int, str, str]:
 
 def address(sandbox: Sandbox, **query: str) -> str:
     """The address an app sends people to."""
-    given = {"client_id": sandbox.world.app.client_id, "scope": "chat:write,users:read", "state": "s & t"} | query
+    given = {
+        "client_id": sandbox.world.app.client_id,
+        "scope": "chat:write,users:read",
+        "state": "s & t",
+    } | query
     return f"{sandbox.url}/oauth/v2/authorize?{urlencode(given)}"
 
 
-def consent(sandbox: Sandbox, who: str = "ana", decision: str = "allow", **query: str) -> dict[str, str]:
+def consent(
+    sandbox: Sandbox, who: str = "ana", decision: str = "allow", **query: str
+) -> dict[str, str]:
     """What comes back in the address after somebody has decided on the page."""
     status, _, location = fetch(address(sandbox, **query), {"as": who, "decision": decision})
     assert status == 302
@@ -75,7 +84,9 @@ def exchanged(sandbox: Sandbox, given: str, app: App | None = None, **more: str)
     app = app or sandbox.world.app
     client = WebClient(base_url=sandbox.api_url)
     secret = more.pop("client_secret", app.client_secret)
-    answer = client.oauth_v2_access(client_id=app.client_id, client_secret=secret, code=given, **more)
+    answer = client.oauth_v2_access(
+        client_id=app.client_id, client_secret=secret, code=given, **more
+    )
     return dict(answer.data)
 
 
@@ -96,7 +107,9 @@ class Parts(HTMLParser):
 
 
 def test_the_page(sandbox: Sandbox, app: App) -> None:
-    """The page names app and scopes, lets members choose who they are, and has labels and a language."""
+    """The page names app and scopes, lets members choose who they are, and has labels and a
+    language.
+    """
     app.manifest["features"]["bot_user"]["display_name"] = "Tea & <Biscuits>"
     status, page, _ = fetch(address(sandbox))
     assert status == 200
@@ -111,7 +124,10 @@ def test_the_page(sandbox: Sandbox, app: App) -> None:
 
 
 def test_allow(sandbox: Sandbox, app: App) -> None:
-    """Consent gives a code and the state back; the code gives a token with the scopes that were asked for."""
+    """Consent gives a code and the state back.
+
+    The code gives a token with the scopes that were asked for.
+    """
     back = consent(sandbox, "ben")
     assert back["state"] == "s & t"
     answer = exchanged(sandbox, back["code"])
@@ -157,7 +173,9 @@ def test_cancel(sandbox: Sandbox) -> None:
     ],
 )
 def test_a_wrong_address(sandbox: Sandbox, query: dict[str, str], error: str) -> None:
-    """An address that asks for what cannot be ends on a page that says why, for both looking and deciding."""
+    """An address that asks for what cannot be ends on a page that says why, for both looking and
+    deciding.
+    """
     for form in (None, {"as": "ana", "decision": "allow"}):
         status, page, location = fetch(address(sandbox, **query), form)
         assert (status, location) == (400, "")
@@ -172,7 +190,9 @@ def test_a_guest_installs_nothing(sandbox: Sandbox) -> None:
 
 
 def test_a_path_below(sandbox: Sandbox) -> None:
-    """A redirect_uri below a configured one will do, has to be repeated with the code, and keeps its own query."""
+    """A redirect_uri below a configured one will do, has to be repeated with the code, and keeps
+    its own query.
+    """
     below = f"{BACK}/here?x=1"
     back = consent(sandbox, redirect_uri=below)
     assert back["x"] == "1"
@@ -212,16 +232,21 @@ def test_ids_in_the_form(sandbox: Sandbox, app: App) -> None:
 
 
 def test_uninstall_and_back(sandbox: Sandbox, app: App) -> None:
-    """An app that removes itself loses its token and hears of it; a new consent gives a new one, old scopes gone."""
+    """An app that removes itself loses its token and hears of it.
+
+    A new consent gives a new one, old scopes gone.
+    """
     exchanged(sandbox, consent(sandbox)["code"])
     old = app.bot_token
     client = WebClient(old, base_url=sandbox.api_url)
     with pytest.raises(SlackApiError) as refused:
-        client.api_call("apps.uninstall", data={"client_id": app.client_id, "client_secret": "wrong"})
+        client.api_call(
+            "apps.uninstall", data={"client_id": app.client_id, "client_secret": "wrong"}
+        )
     assert code(refused) == "bad_client_secret"
-    assert client.api_call("apps.uninstall", data={"client_id": app.client_id, "client_secret": app.client_secret})[
-        "ok"
-    ]
+    assert client.api_call(
+        "apps.uninstall", data={"client_id": app.client_id, "client_secret": app.client_secret}
+    )["ok"]
     assert [d.event["type"] for d in sandbox.deliveries] == ["tokens_revoked", "app_uninstalled"]
     with pytest.raises(SlackApiError) as refused:
         client.auth_test()
@@ -233,7 +258,10 @@ def test_uninstall_and_back(sandbox: Sandbox, app: App) -> None:
 
 
 def test_rotation(sandbox: Sandbox, app: App) -> None:
-    """Tokens of an app that rotates them expire after twelve hours; a refresh token gives the next, once."""
+    """Tokens of an app that rotates them expire after twelve hours.
+
+    A refresh token gives the next, once.
+    """
     app.manifest["settings"]["token_rotation_enabled"] = True
     client = WebClient(base_url=sandbox.api_url)
     ids = {"client_id": app.client_id, "client_secret": app.client_secret}
@@ -264,7 +292,9 @@ def there() -> Iterator[HttpApp]:
 
 
 def test_bolt_installs_itself(sandbox: Sandbox, app: App, there: HttpApp, tmp_path: Any) -> None:
-    """A real Bolt app leads a person through its own install page and ours, and then works with what it stored."""
+    """A real Bolt app leads a person through its own install page and ours, and then works with
+    what it stored.
+    """
     app.manifest["oauth_config"]["redirect_urls"] = [there.url]
     there.manifest(app.manifest)
     settings = OAuthSettings(

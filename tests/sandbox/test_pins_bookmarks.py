@@ -14,7 +14,9 @@ SUPPORT = "C0SUPPORT"
 
 
 def test_pin_and_unpin(sandbox: Sandbox, client: WebClient) -> None:
-    """Pins are listed latest first, told to the app, shown on the message, and gone after pins.remove."""
+    """Pins are listed latest first, told to the app, shown on the message, and gone after
+    pins.remove.
+    """
     first, second = (sandbox.person("ana").say("support", text) for text in ("one", "two"))
     client.pins_add(channel=SUPPORT, timestamp=first)
     sandbox.clock.advance(5)
@@ -24,12 +26,19 @@ def test_pin_and_unpin(sandbox: Sandbox, client: WebClient) -> None:
     assert {item["created_by"] for item in items} == {sandbox.bot_user_id}
     assert client.conversations_history(channel=SUPPORT)["pin_count"] == 2
     shown = client.conversations_history(channel=SUPPORT)["messages"][1]
-    assert (shown["pinned_to"], shown["pinned_info"]["pinned_by"]) == ([SUPPORT], sandbox.bot_user_id)
+    assert (shown["pinned_to"], shown["pinned_info"]["pinned_by"]) == (
+        [SUPPORT],
+        sandbox.bot_user_id,
+    )
     assert refused(client, "pins.add", channel=SUPPORT, timestamp=first) == "already_pinned"
     client.pins_remove(channel=SUPPORT, timestamp=first)
     assert refused(client, "pins.remove", channel=SUPPORT, timestamp=first) == "no_pin"
     added, _, removed = events(sandbox, "pin_added", "pin_removed")
-    assert (added["item"]["message"]["ts"], added["channel_id"], removed["has_pins"]) == (first, SUPPORT, True)
+    assert (added["item"]["message"]["ts"], added["channel_id"], removed["has_pins"]) == (
+        first,
+        SUPPORT,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +52,11 @@ def test_pin_and_unpin(sandbox: Sandbox, client: WebClient) -> None:
 )
 def test_pin_refusals(client: WebClient, arguments: Json, error: str) -> None:
     """A pin needs a message, for adding and for removing."""
-    assert refused(client, "pins.add", **arguments) == refused(client, "pins.remove", **arguments) == error
+    assert (
+        refused(client, "pins.add", **arguments)
+        == refused(client, "pins.remove", **arguments)
+        == error
+    )
 
 
 def test_pins_take_membership(sandbox: Sandbox, client: WebClient) -> None:
@@ -71,18 +84,28 @@ def test_a_tombstone_is_not_pinned(sandbox: Sandbox, client: WebClient) -> None:
 def test_bookmarks(sandbox: Sandbox, client: WebClient) -> None:
     """Bookmarks are added, changed in what is named only, listed in their order, and removed."""
     links = ("https://example.com/a", "https://example.com/b")
-    made = [client.bookmarks_add(channel_id=SUPPORT, title=x[-1], type="link", link=x)["bookmark"] for x in links]
+    made = [
+        client.bookmarks_add(channel_id=SUPPORT, title=x[-1], type="link", link=x)["bookmark"]
+        for x in links
+    ]
     sandbox.clock.advance(60)
-    changed = client.bookmarks_edit(bookmark_id=made[0]["id"], channel_id=SUPPORT, title="A", emoji=":coffee:")
+    changed = client.bookmarks_edit(
+        bookmark_id=made[0]["id"], channel_id=SUPPORT, title="A", emoji=":coffee:"
+    )
     assert changed["bookmark"] == made[0] | {
         "title": "A",
         "emoji": ":coffee:",
         "date_updated": changed["bookmark"]["date_updated"],
     }
     assert changed["bookmark"]["date_updated"] - made[0]["date_updated"] in (60, 61)
-    assert [each["title"] for each in client.bookmarks_list(channel_id=SUPPORT)["bookmarks"]] == ["A", "b"]
+    assert [each["title"] for each in client.bookmarks_list(channel_id=SUPPORT)["bookmarks"]] == [
+        "A",
+        "b",
+    ]
     client.bookmarks_remove(bookmark_id=made[0]["id"], channel_id=SUPPORT)
-    assert [each["id"] for each in client.bookmarks_list(channel_id=SUPPORT)["bookmarks"]] == [made[1]["id"]]
+    assert [each["id"] for each in client.bookmarks_list(channel_id=SUPPORT)["bookmarks"]] == [
+        made[1]["id"]
+    ]
     for method in ("bookmarks.remove", "bookmarks.edit"):
         assert refused(client, method, bookmark_id=made[0]["id"], channel_id=SUPPORT) == "not_found"
 
@@ -122,7 +145,11 @@ def test_what_the_page_gets(sandbox: Sandbox, client: WebClient) -> None:
     client.conversations_setPurpose(channel="C0PARTNER", purpose="Work together")
     with sandbox.world.lock:
         extras = marks.channel_extras(sandbox.world, sandbox.world.channel("partners"))
-    assert (extras["pins"], extras["purpose"], extras["connected_team_ids"]) == ([ts], "Work together", ["T0OTHERCO"])
+    assert (extras["pins"], extras["purpose"], extras["connected_team_ids"]) == (
+        [ts],
+        "Work together",
+        ["T0OTHERCO"],
+    )
     assert [each["title"] for each in extras["bookmarks"]] == ["a"]
 
 

@@ -1,4 +1,6 @@
-"""The pytest plugin, used by a Bolt project that has nothing to do with this one, in a pytest run of its own."""
+"""The pytest plugin, used by a Bolt project that has nothing to do with this one, in a pytest run
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -93,19 +95,29 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 def run(project: pytest.Pytester) -> pytest.RunResult:
     """Run the project's tests, in order, without this environment's other plugins."""
-    return project.runpytest_subprocess("-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+    return project.runpytest_subprocess(
+        "-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:cacheprovider"
+    )
 
 
 def test_a_foreign_project(project: pytest.Pytester) -> None:
-    """Its manifest is found in the root folder; messages and commands arrive; each test has its own Slack."""
+    """Its manifest is found in the root folder; messages and commands arrive.
+
+    Each test has its own Slack.
+    """
     project.makefile(".yml", manifest=MANIFEST)
     run(project).assert_outcomes(passed=4)
 
 
 def test_the_manifest_elsewhere(project: pytest.Pytester) -> None:
-    """The ini option names another file; a manifest that Slack would not take fails the tests with the reason."""
+    """The ini option names another file.
+
+    A manifest that Slack would not take fails the tests with the reason.
+    """
     project.makeini("[pytest]\nslack_sandbox_manifest = slack/app.yaml")
-    project.mkdir("slack").joinpath("app.yaml").write_text(MANIFEST.replace("description: Greets", "description: ''"))
+    project.mkdir("slack").joinpath("app.yaml").write_text(
+        MANIFEST.replace("description: Greets", "description: ''")
+    )
     result = run(project)
     result.assert_outcomes(errors=4)
     result.stdout.fnmatch_lines(["*slack_sandbox_manifest: *app.yaml: features.slash_commands*"])

@@ -39,9 +39,14 @@ def test_off_by_default(sandbox: Sandbox, client: WebClient) -> None:
     assert wait_of(client, "users.list") == 0
 
 
-@pytest.mark.parametrize(("method", "tier"), [("users.list", 20), ("team.info", 50), ("users.profile.get", 100)])
+@pytest.mark.parametrize(
+    ("method", "tier"), [("users.list", 20), ("team.info", 50), ("users.profile.get", 100)]
+)
 def test_a_tier(sandbox: Sandbox, client: WebClient, method: str, tier: int) -> None:
-    """A minute takes as many calls as the tier has; the next is told how long to wait; moving the clock frees it."""
+    """A minute takes as many calls as the tier has; the next is told how long to wait.
+
+    Moving the clock frees it.
+    """
     assert TIERS[method] == tier
     sandbox.rates.enabled = True
     assert [wait_of(client, method) for _ in range(tier)] == [0] * tier

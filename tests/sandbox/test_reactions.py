@@ -19,14 +19,20 @@ def ts(sandbox: Sandbox) -> str:
 
 
 def test_add_see_and_remove(sandbox: Sandbox, client: WebClient, ts: str) -> None:
-    """A reaction stands on the message with who gave it, for history, reactions.get and people, until it is removed."""
+    """A reaction stands on the message with who gave it, for history, reactions.get and people,
+    until it is removed.
+    """
     second = second_client(sandbox, "support")
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
     second.reactions_add(channel=SUPPORT, timestamp=ts, name=":eyes:")
     bots = [client.auth_test()["user_id"], second.auth_test()["user_id"]]
     expected = [{"name": "eyes", "users": bots, "count": 2}]
     got = client.reactions_get(channel=SUPPORT, timestamp=ts)
-    assert (got["type"], got["channel"], got["message"]["reactions"]) == ("message", SUPPORT, expected)
+    assert (got["type"], got["channel"], got["message"]["reactions"]) == (
+        "message",
+        SUPPORT,
+        expected,
+    )
     assert client.conversations_history(channel=SUPPORT)["messages"][0]["reactions"] == expected
     assert sandbox.person("ben").messages("support")[-1]["reactions"] == expected
     second.reactions_remove(channel=SUPPORT, timestamp=ts, name="eyes")
@@ -41,11 +47,17 @@ def test_events(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     added, removed = events(sandbox, "reaction_added", "reaction_removed")
     assert (added["type"], removed["type"]) == ("reaction_added", "reaction_removed")
     assert added["item"] == {"type": "message", "channel": SUPPORT, "ts": ts}
-    assert (added["user"], added["reaction"], added["item_user"]) == (sandbox.bot_user_id, "eyes", "UANA00001")
+    assert (added["user"], added["reaction"], added["item_user"]) == (
+        sandbox.bot_user_id,
+        "eyes",
+        "UANA00001",
+    )
 
 
 def test_list(sandbox: Sandbox, client: WebClient, ts: str) -> None:
-    """reactions.list pages through what a user reacted to, newest first, and is the bot's own without a user."""
+    """reactions.list pages through what a user reacted to, newest first, and is the bot's own
+    without a user.
+    """
     later = sandbox.person("ben").say("support", "later")
     for each in (ts, later):
         client.reactions_add(channel=SUPPORT, timestamp=each, name="eyes")
@@ -74,27 +86,41 @@ def test_list(sandbox: Sandbox, client: WebClient, ts: str) -> None:
 )
 def test_refusals(client: WebClient, ts: str, method: str, changes: Json, error: str) -> None:
     """What Slack refuses is refused with its code."""
-    assert refused(client, method, **{"channel": SUPPORT, "timestamp": ts, "name": "eyes", **changes}) == error
+    assert (
+        refused(client, method, **{"channel": SUPPORT, "timestamp": ts, "name": "eyes", **changes})
+        == error
+    )
 
 
 def test_twice(client: WebClient, ts: str) -> None:
     """The same reaction again is refused, and counts once."""
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
-    assert refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="eyes") == "already_reacted"
-    assert client.reactions_get(channel=SUPPORT, timestamp=ts)["message"]["reactions"][0]["count"] == 1
+    assert (
+        refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="eyes")
+        == "already_reacted"
+    )
+    assert (
+        client.reactions_get(channel=SUPPORT, timestamp=ts)["message"]["reactions"][0]["count"] == 1
+    )
 
 
 def test_limits(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     """One app gives a message at most 23 reactions, all together 50 kinds."""
     for number in range(23):
         client.reactions_add(channel=SUPPORT, timestamp=ts, name=f"a{number}")
-    assert refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="more") == "too_many_reactions"
+    assert (
+        refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="more")
+        == "too_many_reactions"
+    )
     second, third = second_client(sandbox, "support"), second_client(sandbox, "support")
     for number in range(23):
         second.reactions_add(channel=SUPPORT, timestamp=ts, name=f"b{number}")
     for number in range(4):
         third.reactions_add(channel=SUPPORT, timestamp=ts, name=f"c{number}")
-    assert refused(third, "reactions.add", channel=SUPPORT, timestamp=ts, name="more") == "too_many_emoji"
+    assert (
+        refused(third, "reactions.add", channel=SUPPORT, timestamp=ts, name="more")
+        == "too_many_emoji"
+    )
     third.reactions_add(channel=SUPPORT, timestamp=ts, name="a0")
 
 
@@ -102,6 +128,12 @@ def test_archived_and_private(sandbox: Sandbox, client: WebClient, ts: str) -> N
     """Nothing is added in an archived channel, nor seen in a private one that the app is not in."""
     second = second_client(sandbox)
     secret = sandbox.person("ana").say("finance-approvals", "secret")
-    assert refused(second, "reactions.get", channel="C0FINANCE", timestamp=secret) == "channel_not_found"
+    assert (
+        refused(second, "reactions.get", channel="C0FINANCE", timestamp=secret)
+        == "channel_not_found"
+    )
     sandbox.archive("support")
-    assert refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="eyes") == "is_archived"
+    assert (
+        refused(client, "reactions.add", channel=SUPPORT, timestamp=ts, name="eyes")
+        == "is_archived"
+    )

@@ -1,4 +1,6 @@
-"""Messages that wait: scheduling, listing, taking back, and posting when the sandbox's clock gets there."""
+"""Messages that wait: scheduling, listing, taking back, and posting when the sandbox's clock gets
+there.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_list_and_take_back(sandbox: Sandbox, client: WebClient) -> None:
     waits = [(SUPPORT, 900, "late"), ("C0FINANCE", 600, "middle"), (SUPPORT, 300, "soon")]
     ids: Json = {}
     for channel, seconds, text in waits:
-        answer = client.chat_scheduleMessage(channel=channel, post_at=in_seconds(sandbox, seconds), text=text)
+        answer = client.chat_scheduleMessage(
+            channel=channel, post_at=in_seconds(sandbox, seconds), text=text
+        )
         ids[text] = answer["scheduled_message_id"]
         assert answer["message"]["bot_id"] == client.auth_test()["bot_id"]
 
@@ -36,7 +40,9 @@ def test_list_and_take_back(sandbox: Sandbox, client: WebClient) -> None:
 
     assert listed() == ["soon", "middle", "late"]
     assert listed(channel=SUPPORT) == ["soon", "late"]
-    assert listed(latest=str(in_seconds(sandbox, 700)), oldest=str(in_seconds(sandbox, 400))) == ["middle"]
+    assert listed(latest=str(in_seconds(sandbox, 700)), oldest=str(in_seconds(sandbox, 400))) == [
+        "middle"
+    ]
     first = client.chat_scheduledMessages_list(limit=2)
     assert listed(cursor=first["response_metadata"]["next_cursor"], limit=2) == ["late"]
     assert second.chat_scheduledMessages_list()["scheduled_messages"] == []
@@ -44,7 +50,9 @@ def test_list_and_take_back(sandbox: Sandbox, client: WebClient) -> None:
     client.chat_deleteScheduledMessage(channel=SUPPORT, scheduled_message_id=ids["soon"])
     sandbox.clock.advance(1000)
     sandbox.wait(lambda: client.conversations_history(channel=SUPPORT)["messages"])
-    assert [m["text"] for m in client.conversations_history(channel=SUPPORT)["messages"]] == ["late"]
+    assert [m["text"] for m in client.conversations_history(channel=SUPPORT)["messages"]] == [
+        "late"
+    ]
     assert listed() == []
 
 
@@ -53,7 +61,10 @@ def test_taking_back_has_an_end(sandbox: Sandbox, client: WebClient) -> None:
     near = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 30), text="x")
     far = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 300), text="x")
     delete, error = "chat.deleteScheduledMessage", "invalid_scheduled_message_id"
-    assert refused(client, delete, channel=SUPPORT, scheduled_message_id=near["scheduled_message_id"]) == error
+    assert (
+        refused(client, delete, channel=SUPPORT, scheduled_message_id=near["scheduled_message_id"])
+        == error
+    )
     wanted = {"scheduled_message_id": far["scheduled_message_id"]}
     assert refused(client, delete, channel="C0FINANCE", **wanted) == error
     assert refused(second_client(sandbox, "support"), delete, channel=SUPPORT, **wanted) == error
@@ -85,7 +96,9 @@ def test_thirty_in_five_minutes(sandbox: Sandbox, client: WebClient) -> None:
     """A channel takes thirty scheduled messages for the same five minutes; other times are free."""
     for _ in range(30):
         client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 1000), text="x")
-    code = refused(client, "chat.scheduleMessage", channel=SUPPORT, post_at=in_seconds(sandbox, 1200), text="x")
+    code = refused(
+        client, "chat.scheduleMessage", channel=SUPPORT, post_at=in_seconds(sandbox, 1200), text="x"
+    )
     assert code == "restricted_too_many"
     client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 1400), text="x")
     client.chat_scheduleMessage(channel="C0FINANCE", post_at=in_seconds(sandbox, 1000), text="x")
@@ -97,7 +110,12 @@ def test_an_archived_channel_gets_nothing(sandbox: Sandbox, client: WebClient) -
         client.chat_scheduleMessage(channel=channel, post_at=in_seconds(sandbox, 100), text="x")
     sandbox.archive("support")
     sandbox.clock.advance(200)
-    assert sandbox.wait(lambda: client.conversations_history(channel="C0FINANCE")["messages"])[0]["text"] == "x"
+    assert (
+        sandbox.wait(lambda: client.conversations_history(channel="C0FINANCE")["messages"])[0][
+            "text"
+        ]
+        == "x"
+    )
     texts = [m["text"] for m in client.conversations_history(channel=SUPPORT)["messages"]]
     assert "x" not in texts
 
@@ -115,6 +133,8 @@ def test_attachments_and_broadcast_are_kept(sandbox: Sandbox, client: WebClient)
     )
     sandbox.clock.advance(200)
     shown = sandbox.wait(
-        lambda: [m for m in client.conversations_history(channel=SUPPORT)["messages"] if m["text"] == "x"]
+        lambda: [
+            m for m in client.conversations_history(channel=SUPPORT)["messages"] if m["text"] == "x"
+        ]
     )
     assert (shown[0]["subtype"], shown[0]["attachments"][0]["text"]) == ("thread_broadcast", "more")

@@ -1,4 +1,6 @@
-"""Seed files: what they say is what the local Slack holds, and what is wrong in one is named with its place."""
+"""Seed files: what they say is what the local Slack holds, and what is wrong in one is named with
+its place.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ MANIFEST = "features: {bot_user: {display_name: weather}, slash_commands: [{comm
 
 
 def test_the_example() -> None:
-    """Every row of the documented example is in the workspace that it makes, seen through the Web API."""
+    """Every row of the documented example is in the workspace that it makes, seen through the Web
+    API.
+    """
     seed, apps = read_seed(EXAMPLE)
     with Sandbox(apps[0].manifest, seed=seed) as sandbox:
         populate(sandbox, apps)
@@ -32,7 +36,10 @@ def test_the_example() -> None:
         channels = {c["name"]: c for c in listed}
         assert set(channels) == {"general", "orders", "board", "with-papermill", "old-news"}
         assert channels["board"]["is_private"]
-        assert (channels["with-papermill"]["is_ext_shared"], channels["old-news"]["is_archived"]) == (True, True)
+        assert (
+            channels["with-papermill"]["is_ext_shared"],
+            channels["old-news"]["is_archived"],
+        ) == (True, True)
         assert channels["orders"]["topic"]["value"] == "What came in, what went out"
         members = client.conversations_members(channel=channels["orders"]["id"])["members"]
         assert members == [ids["ida"], ids["jon"], ids["kim"], sandbox.bot_user_id]
@@ -44,7 +51,9 @@ def test_the_example() -> None:
 
 
 def test_apps_at_request_urls(tmp_path: Path) -> None:
-    """A request URL in the seed goes wherever the manifest names none, and switches the app to HTTP."""
+    """A request URL in the seed goes wherever the manifest names none, and switches the app to
+    HTTP.
+    """
     (tmp_path / "app.yml").write_text(MANIFEST + "\nsettings: {socket_mode_enabled: true}")
     (tmp_path / "seed.toml").write_text(
         '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "app.yml"\nrequest_url = "http://127.0.0.1:9/slack"'
@@ -62,21 +71,51 @@ def test_apps_at_request_urls(tmp_path: Path) -> None:
         ("people = []", "people: List should have at least 1 item"),
         ('[[people]]\nname = "Ida"', "people[1].name: String should match pattern"),
         ('[[people]]\nname = "ida"\nage = 7', "people[1].age: Extra inputs are not permitted"),
-        ('[[people]]\nname = "ida"\nadmin = "yes"', "people[1].admin: Input should be a valid boolean"),
-        ('[[people]]\nname = "ida"\ntz = "Mars/Base"', "people[1].tz: Value error, there is no time zone 'Mars/Base'"),
-        ('[[people]]\nname = "ida"\nguest = "maybe"', "people[1].guest: Input should be 'no', 'multi-channel'"),
+        (
+            '[[people]]\nname = "ida"\nadmin = "yes"',
+            "people[1].admin: Input should be a valid boolean",
+        ),
+        (
+            '[[people]]\nname = "ida"\ntz = "Mars/Base"',
+            "people[1].tz: Value error, there is no time zone 'Mars/Base'",
+        ),
+        (
+            '[[people]]\nname = "ida"\nguest = "maybe"',
+            "people[1].guest: Input should be 'no', 'multi-channel'",
+        ),
         ('[[people]]\nname = "ida"\n[[people]]\nname = "ida"', "people: 'ida' is there 2 times"),
-        ('[[people]]\nname = "ida"\nworkspace = "moon"', "people, ida: there is no workspace 'moon'"),
+        (
+            '[[people]]\nname = "ida"\nworkspace = "moon"',
+            "people, ida: there is no workspace 'moon'",
+        ),
         (
             '[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nmembers = ["jo"]',
             "channels, a: there is no person 'jo'",
         ),
-        ('[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nconnect = true', "channels, a: connect takes a second"),
-        ('[[people]]\nname = "ida"\n[[groups]]\nhandle = "a"\nmembers = ["jo"]', "groups, a: there is no person 'jo'"),
-        ('[[people]]\nname = "ida"\n[[channels]]\nname = "a b"', "channels[1].name: String should match pattern"),
-        ('[[people]]\nname = "ida"\n[[apps]]\nmanifest = "gone.yml"', "gone.yml: No such file or directory"),
-        ('[[people]]\nname = "ida"\n[[apps]]\nmanifest = "bad.yml"', "bad.yml: features.slash_commands[1].command: "),
-        ('[[people]]\nname = "ida"\n[[apps]]\nmanifest = "a"\nchannels = ["b"]', "apps, a: there is no channel 'b'"),
+        (
+            '[[people]]\nname = "ida"\n[[channels]]\nname = "a"\nconnect = true',
+            "channels, a: connect takes a second",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[groups]]\nhandle = "a"\nmembers = ["jo"]',
+            "groups, a: there is no person 'jo'",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[channels]]\nname = "a b"',
+            "channels[1].name: String should match pattern",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "gone.yml"',
+            "gone.yml: No such file or directory",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "bad.yml"',
+            "bad.yml: features.slash_commands[1].command: ",
+        ),
+        (
+            '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "a"\nchannels = ["b"]',
+            "apps, a: there is no channel 'b'",
+        ),
         (
             '[[people]]\nname = "ida"\nid = "U12345"\n[[people]]\nname = "jo"\nid = "U12345"',
             "ids: 'U12345' is there 2 times",
@@ -85,7 +124,9 @@ def test_apps_at_request_urls(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
     """One line says which file, which row and what is wrong with it."""
-    (tmp_path / "bad.yml").write_text("features: {slash_commands: [{command: rain, description: Rain.}]}")
+    (tmp_path / "bad.yml").write_text(
+        "features: {slash_commands: [{command: rain, description: Rain.}]}"
+    )
     path = tmp_path / "seed.toml"
     path.write_text(text)
     with pytest.raises(SeedError) as refused:

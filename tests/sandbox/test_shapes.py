@@ -11,7 +11,8 @@ from slack_sdk import WebClient
 from bot.sandbox.server import Sandbox
 from tests.sandbox.support import HandApp, Json, buttons, differences, fixture, modal
 
-# Known from Slack's documentation or measured, while the recordings (made with blanked test data) lack them.
+# Known from Slack's documentation or measured, while the recordings (made with blanked test data)
+# lack them.
 NEWER = {"context_team_id", "context_enterprise_id"}
 FREE = {"blocks", "values", "state"}  # compared by the tests of blocks and inputs
 
@@ -57,8 +58,20 @@ def cause(sandbox: Sandbox, client: WebClient, what: str) -> None:
         ("message", "message", None, "MessagePayload", {"app_id"}),
         ("message_changed", "message", "message_changed", "MessageChangedPayload", {"app_id"}),
         ("message_deleted", "message", "message_deleted", "MessageDeletedPayload", {"app_id"}),
-        ("user_change", "user_change", None, "UserChangePayload", {"status_emoji_display_info", "event_ts"}),
-        ("subteam_members_changed", "subteam_members_changed", None, "SubteamMembersChangedPayload", set()),
+        (
+            "user_change",
+            "user_change",
+            None,
+            "UserChangePayload",
+            {"status_emoji_display_info", "event_ts"},
+        ),
+        (
+            "subteam_members_changed",
+            "subteam_members_changed",
+            None,
+            "SubteamMembersChangedPayload",
+            set(),
+        ),
         ("app_home_opened", "app_home_opened", None, "AppHomeOpenedPayload", set()),
     ],
 )
@@ -90,14 +103,29 @@ def test_events(
     ],
 )
 def test_events_have_all(
-    sandbox: Sandbox, client: WebClient, app: HandApp, what: str, type_: str, subtype: str | None, recording: str
+    sandbox: Sandbox,
+    client: WebClient,
+    app: HandApp,
+    what: str,
+    type_: str,
+    subtype: str | None,
+    recording: str,
 ) -> None:
-    """An event has every key that the recorded one has, apart from those of big organisations and of old apps."""
+    """An event has every key that the recorded one has, apart from those of big organisations and
+    of old apps.
+    """
     cause(sandbox, client, what)
     ours = event(app, type_, subtype)
     theirs = fixture("bolt_payloads.json")[recording]
     missing = differences(pruned(theirs), pruned(ours))
-    optional = ("/enterprise_id", "/authed_users", "/inviter", "/client_msg_id", "/edited", "/message/ts")
+    optional = (
+        "/enterprise_id",
+        "/authed_users",
+        "/inviter",
+        "/client_msg_id",
+        "/edited",
+        "/message/ts",
+    )
     assert [d for d in missing if not d.split(":")[0].endswith(optional)] == []
 
 
@@ -109,9 +137,15 @@ def test_frames(app: HandApp, sandbox: Sandbox) -> None:
     sandbox.person("ana").say("support", "hello")
     envelope, recorded = (
         app.take(),
-        next(f for f in frames if f["type"] == "events_api" and "blocks" not in f["payload"]["event"]),
+        next(
+            f for f in frames if f["type"] == "events_api" and "blocks" not in f["payload"]["event"]
+        ),
     )
-    assert (set(envelope), envelope["retry_attempt"], envelope["retry_reason"]) == (set(recorded), 0, "")
+    assert (set(envelope), envelope["retry_attempt"], envelope["retry_reason"]) == (
+        set(recorded),
+        0,
+        "",
+    )
     sandbox.faults.disconnect("link_disabled")
     bye = app.frame()
     assert differences(bye, next(f for f in frames if f["type"] == "disconnect")) == []
@@ -141,7 +175,9 @@ def test_block_actions(sandbox: Sandbox, client: WebClient, app: HandApp) -> Non
     )
     assert [d for d in extra if not d.split(":")[0].startswith(known)] == []
     assert ours["payload"]["message"]["ts"] == ts
-    psst = client.chat_postEphemeral(channel="C0SUPPORT", user=ana.id, text="x", blocks=[buttons("go")])["message_ts"]
+    psst = client.chat_postEphemeral(
+        channel="C0SUPPORT", user=ana.id, text="x", blocks=[buttons("go")]
+    )["message_ts"]
     ana.click("support", psst, "go")
     ephemeral = app.take()["payload"]
     assert "message" not in ephemeral
@@ -167,8 +203,17 @@ def test_views(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
     worker.join(5)
     assert submission["accepts_response_payload"] is True
     recorded = bodies["view_submission.body"]
-    assert [d for d in differences(pruned(recorded), pruned(submission["payload"])) if "enterprise" not in d] == []
-    assert differences(pruned(submission["payload"]), recorded | fixture("slack/ViewSubmissionPayload.json")) == []
+    assert [
+        d
+        for d in differences(pruned(recorded), pruned(submission["payload"]))
+        if "enterprise" not in d
+    ] == []
+    assert (
+        differences(
+            pruned(submission["payload"]), recorded | fixture("slack/ViewSubmissionPayload.json")
+        )
+        == []
+    )
     assert submission["payload"]["view"]["state"] == recorded_state("v")
     ana.close_view()
     closed = app.take()["payload"]
@@ -200,7 +245,9 @@ def test_answers(client: WebClient, method: str, arguments: Json, unlisted: set[
 
 
 def test_error_codes_are_slacks(sandbox: Sandbox) -> None:
-    """Each refusal in the sandbox's code is one that Slack documents, or a general one measured elsewhere."""
+    """Each refusal in the sandbox's code is one that Slack documents, or a general one measured
+    elsewhere.
+    """
     import re
     from pathlib import Path
 
@@ -221,6 +268,8 @@ def test_error_codes_are_slacks(sandbox: Sandbox) -> None:
         "invalid_presence",
     }
     folder = Path(str(package.__file__)).parent
-    used = {c for f in folder.glob("*.py") for c in re.findall(r'SlackError\("(\w+)"', f.read_text())}
+    used = {
+        c for f in folder.glob("*.py") for c in re.findall(r'SlackError\("(\w+)"', f.read_text())
+    }
     assert len(used) > 40
     assert used - documented - general == set()

@@ -1,6 +1,8 @@
-"""Each kind of payload in both directions: no key that Slack's lacks, none missing that Slack's has, or a reason.
+"""Each kind of payload in both directions: no key that Slack's lacks, none missing that Slack's
+has, or a reason.
 
-`TOO_MANY` and `TOO_FEW` list every difference by its place. Commands, shortcuts and suggestions have own files.
+`TOO_MANY` and `TOO_FEW` list every difference by its place. Commands, shortcuts and suggestions
+have own files.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from tests.sandbox.support import HandApp, Json, buttons, differences, fixture, 
 from tests.sandbox.test_shapes import pruned
 
 SUPPORT = "C0SUPPORT"
-# Keys that the recordings lack. The inventories of the Java SDK were made with its own classes and are incomplete.
+# Keys that the recordings lack. The inventories of the Java SDK were made with its own classes and
+# are incomplete.
 TOO_MANY = {
     r"^/event/(root/|message/|previous_message/)?(app_id|bot_id|bot_profile|team|user|client_msg_id)$": (
         "Slack sends them with messages of people and bots, see bolt_payloads.json; the inventory has none"
@@ -58,7 +61,9 @@ class Scene:
     def open(self) -> None:
         """A modal with an input and a button, open before ana."""
         blocks = [*modal()["blocks"], buttons("inside")]
-        self.client.views_open(trigger_id=self.click()["trigger_id"], view=modal(blocks=blocks, notify_on_close=True))
+        self.client.views_open(
+            trigger_id=self.click()["trigger_id"], view=modal(blocks=blocks, notify_on_close=True)
+        )
 
     def next(self, kind: str, subtype: str | None = None) -> Json:
         """The next payload of that kind."""
@@ -70,7 +75,9 @@ class Scene:
 
 
 def _broadcast(scene: Scene) -> str:
-    return scene.post(thread_ts=scene.sandbox.person("ana").say("support", "hello"), reply_broadcast=True)
+    return scene.post(
+        thread_ts=scene.sandbox.person("ana").say("support", "hello"), reply_broadcast=True
+    )
 
 
 def _in_modal(scene: Scene) -> None:
@@ -98,7 +105,11 @@ KINDS: dict[str, Kind] = {
         None,
         lambda scene: scene.sandbox.person("ana").say("support", "hello"),
         "MessagePayload",
-        ("message.message_body", "message_bot.user_message_event_payload", "events_org_apps.event_payload"),
+        (
+            "message.message_body",
+            "message_bot.user_message_event_payload",
+            "events_org_apps.event_payload",
+        ),
     ),
     "message of a bot": (
         "message",
@@ -142,7 +153,13 @@ KINDS: dict[str, Kind] = {
         "",
         ("events.left_event_body", "events_shared_channels.left_event_body"),
     ),
-    "user_change": ("user_change", None, lambda scene: scene.sandbox.deactivate("dan"), "UserChangePayload", ()),
+    "user_change": (
+        "user_change",
+        None,
+        lambda scene: scene.sandbox.deactivate("dan"),
+        "UserChangePayload",
+        (),
+    ),
     "subteam_members_changed": (
         "subteam_members_changed",
         None,
@@ -186,12 +203,18 @@ KINDS: dict[str, Kind] = {
 def unexplained(found: list[str], reasons: dict[str, str], kind: str) -> list[str]:
     """The differences without a reason, each a place and what is there."""
     places = [(what, what.split(": ")[0]) for what in found]
-    return [what for what, at in places if not any(re.search(r, at) or re.search(r, f"{kind} {at}") for r in reasons)]
+    return [
+        what
+        for what, at in places
+        if not any(re.search(r, at) or re.search(r, f"{kind} {at}") for r in reasons)
+    ]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_shapes(sandbox: Sandbox, client: WebClient, app: HandApp, name: str) -> None:
-    """A payload has the keys and types that Slack's has, in both directions, but for the listed ones."""
+    """A payload has the keys and types that Slack's has, in both directions, but for the listed
+    ones.
+    """
     kind, subtype, cause, inventory, recordings = KINDS[name]
     scene = Scene(sandbox, client, app)
     cause(scene)
@@ -214,18 +237,25 @@ def test_rate_limited(sandbox: Sandbox, app: HandApp) -> None:
 
 
 def test_a_channel_with_another_id(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
-    """After channel_id_changed the old id names nothing, and all that was said is under the new one."""
+    """After channel_id_changed the old id names nothing, and all that was said is under the new
+    one.
+    """
     ts = sandbox.person("ana").say("support", "hello")
     new = sandbox.change_id("support")
     event = Scene(sandbox, client, app).next("channel_id_changed")["event"]
     assert (event["old_channel_id"], event["new_channel_id"]) == (SUPPORT, new)
     assert [m["ts"] for m in client.conversations_history(channel=new)["messages"]] == [ts]
-    assert client.api_call("conversations.info", params={"channel": new})["channel"]["name"] == "support"
+    assert (
+        client.api_call("conversations.info", params={"channel": new})["channel"]["name"]
+        == "support"
+    )
     with pytest.raises(Exception, match="channel_not_found"):
         client.conversations_history(channel=SUPPORT)
 
 
-def test_the_root_of_a_broadcast_counts_it(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_the_root_of_a_broadcast_counts_it(
+    sandbox: Sandbox, client: WebClient, app: HandApp
+) -> None:
     """The thread's root that comes with a broadcast reply has that reply counted."""
     scene = Scene(sandbox, client, app)
     ts = _broadcast(scene)

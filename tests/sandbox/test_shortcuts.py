@@ -10,8 +10,18 @@ from slack_bolt import App, Respond
 from tests.sandbox.support import Json, differences, fixture, modal, section
 from tests.sandbox.workshop import Workshop, workshop
 
-TICKET = {"name": "Make a ticket", "type": "message", "callback_id": "ticket", "description": "From a message."}
-DEAF = {"name": "Nobody home", "type": "global", "callback_id": "deaf", "description": "Never answered."}
+TICKET = {
+    "name": "Make a ticket",
+    "type": "message",
+    "callback_id": "ticket",
+    "description": "From a message.",
+}
+DEAF = {
+    "name": "Nobody home",
+    "type": "global",
+    "callback_id": "deaf",
+    "description": "Never answered.",
+}
 
 
 def listen(bolt: App) -> None:
@@ -43,7 +53,10 @@ def without_grid(found: list[str]) -> list[str]:
 
 
 def test_global(shop: Workshop) -> None:
-    """A global shortcut has the keys of the recorded one, no channel and no response_url; its trigger opens a modal."""
+    """A global shortcut has the keys of the recorded one, no channel and no response_url.
+
+    Its trigger opens a modal.
+    """
     assert shop.ana.shortcut("form").wait() == "acked"
     body = shop.heard("shortcut")
     recorded = fixture("bolt_payloads.json")["shortcut.global_shortcut_body"]
@@ -73,7 +86,9 @@ def test_message(shop: Workshop) -> None:
         "the printer is on fire",
         "support",
     )
-    shop.sandbox.wait(lambda: [m for m in shop.ana.everything("support") if m["text"] == "ticket made"])
+    shop.sandbox.wait(
+        lambda: [m for m in shop.ana.everything("support") if m["text"] == "ticket made"]
+    )
 
 
 def test_in_a_thread_and_on_the_apps_own_messages(shop: Workshop) -> None:
@@ -82,11 +97,18 @@ def test_in_a_thread_and_on_the_apps_own_messages(shop: Workshop) -> None:
     reply = shop.post(section("reply"), thread_ts=root)
     shop.ana.message_shortcut("support", reply, "ticket").wait()
     message = shop.heard("message_action")["message"]
-    assert (message["ts"], message["thread_ts"], message["app_id"]) == (reply, root, shop.sandbox.world.app.id)
+    assert (message["ts"], message["thread_ts"], message["app_id"]) == (
+        reply,
+        root,
+        shop.sandbox.world.app.id,
+    )
 
 
 def test_not_for_everybody(shop: Workshop) -> None:
-    """People of other companies have no shortcuts; unknown names, other kinds and ephemeral messages are refused."""
+    """People of other companies have no shortcuts.
+
+    Unknown names, other kinds and ephemeral messages are refused.
+    """
     eve, ts = shop.sandbox.person("eve"), shop.ana.say("partners", "hello")
     with pytest.raises(ValueError, match="no global shortcut 'form' for this person"):
         eve.shortcut("form")
@@ -94,7 +116,9 @@ def test_not_for_everybody(shop: Workshop) -> None:
         eve.message_shortcut("partners", ts, "ticket")
     with pytest.raises(ValueError, match="no message shortcut 'form'"):
         shop.ana.message_shortcut("partners", ts, "form")
-    psst = shop.client.chat_postEphemeral(channel="C0SUPPORT", user=shop.ana.id, text="x")["message_ts"]
+    psst = shop.client.chat_postEphemeral(channel="C0SUPPORT", user=shop.ana.id, text="x")[
+        "message_ts"
+    ]
     with pytest.raises(ValueError, match="only one person sees"):
         shop.ana.message_shortcut("support", str(psst), "ticket")
     with pytest.raises(ValueError, match="sees no message"):

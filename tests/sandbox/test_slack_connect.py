@@ -13,7 +13,11 @@ SUPPORT, PARTNERS, EVE = "C0SUPPORT", "C0PARTNER", "UEVE00001"
 def test_a_shared_channel(client: WebClient) -> None:
     """A Slack Connect channel says with whom it is shared, and has their people among its members."""
     info = client.conversations_info(channel=PARTNERS)["channel"]
-    assert (info["is_ext_shared"], info["is_shared"], info["connected_team_ids"]) == (True, True, ["T0OTHERCO"])
+    assert (info["is_ext_shared"], info["is_shared"], info["connected_team_ids"]) == (
+        True,
+        True,
+        ["T0OTHERCO"],
+    )
     assert set(info["shared_team_ids"]) == {"T0SANDBOX", "T0OTHERCO"}
     assert EVE in client.conversations_members(channel=PARTNERS)["members"]
     assert "connected_team_ids" not in client.conversations_info(channel=SUPPORT)["channel"]
@@ -21,9 +25,15 @@ def test_a_shared_channel(client: WebClient) -> None:
 
 
 def test_people_of_other_companies(sandbox: Sandbox, client: WebClient) -> None:
-    """A04: of a partner's people a bot learns the team, not the address, and only while a channel is shared."""
+    """A04: of a partner's people a bot learns the team, not the address, and only while a channel
+    is shared.
+    """
     eve = client.users_info(user=EVE)["user"]
-    assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == ("T0OTHERCO", "T0OTHERCO", False)
+    assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == (
+        "T0OTHERCO",
+        "T0OTHERCO",
+        False,
+    )
     assert "email" not in eve["profile"]
     assert EVE not in [m["id"] for m in client.users_list()["members"]]
     assert refused(client, "users.lookupByEmail", email="eve@otherco.example") == "users_not_found"

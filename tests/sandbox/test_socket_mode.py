@@ -38,7 +38,9 @@ def test_events_wait_for_a_socket(sandbox: Sandbox) -> None:
 
 
 def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> None:
-    """X03: without an acknowledgement in time the same event id comes again, counted, in a new envelope."""
+    """X03: without an acknowledgement in time the same event id comes again, counted, in a new
+    envelope.
+    """
     sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
     first, second = app.frame(), app.frame()
@@ -83,7 +85,10 @@ def test_lost_acknowledgement(sandbox: Sandbox, app: HandApp) -> None:
 
 
 def test_interactions_are_not_repeated(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
-    """A click without acknowledgement fails for the person and is not sent again; its trigger has run out."""
+    """A click without acknowledgement fails for the person and is not sent again.
+
+    Its trigger has run out.
+    """
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()
     sandbox.world.ack_seconds = 0.2
@@ -171,7 +176,11 @@ def test_bolt_survives_a_refresh(sandbox: Sandbox, bolt: Callable[[], App]) -> N
     ana.say("support", "two")
     sandbox.wait(lambda: sum(r.method == "apps.connections.open" for r in sandbox.requests) == 2)
     ana.say("support", "three")
-    heard = sandbox.wait(lambda: [m for m in ana.messages("support") if "bot_id" in m][2:] and ana.messages("support"))
+    heard = sandbox.wait(
+        lambda: (
+            [m for m in ana.messages("support") if "bot_id" in m][2:] and ana.messages("support")
+        )
+    )
     assert {m["text"] for m in heard if "bot_id" in m} == {"heard one", "heard two", "heard three"}
 
 

@@ -22,7 +22,9 @@ def thread(sandbox: Sandbox) -> str:
 
 def start(client: WebClient, thread: str, **more: Any) -> str:
     """Start a stream for ben; its ts."""
-    return str(client.chat_startStream(channel="C0SUPPORT", thread_ts=thread, **{**FOR_BEN, **more})["ts"])
+    return str(
+        client.chat_startStream(channel="C0SUPPORT", thread_ts=thread, **{**FOR_BEN, **more})["ts"]
+    )
 
 
 def seen(sandbox: Sandbox, thread: str) -> Json:
@@ -38,7 +40,10 @@ def test_stream(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     assert (growing["text"], growing["streaming_state"]) == ("Hello", "in_progress")
     client.chat_stopStream(channel="C0SUPPORT", ts=ts, markdown_text="!", blocks=[section("below")])
     done = seen(sandbox, thread)
-    assert (done["text"], [b["type"] for b in done["blocks"]]) == ("Hello!", ["markdown", "section"])
+    assert (done["text"], [b["type"] for b in done["blocks"]]) == (
+        "Hello!",
+        ["markdown", "section"],
+    )
     assert sandbox.deliveries[-1].event["subtype"] == "message_changed"
     client.chat_update(channel="C0SUPPORT", ts=ts, text="new")
     assert "streaming_state" not in seen(sandbox, thread)
@@ -77,7 +82,14 @@ def test_streaming_conflict(client: WebClient, thread: str) -> None:
         ({"chunks": [{"type": "plan_update", "title": "t" * 257}]}, "invalid_chunks"),
         ({"chunks": [{"type": "blocks", "blocks": [{"type": "divider"}] * 51}]}, "invalid_blocks"),
         ({"chunks": [{"type": "song"}]}, "invalid_chunks"),
-        ({"chunks": [{"type": "task_update", "id": "1", "title": "t" * 257, "status": "pending"}]}, "invalid_chunks"),
+        (
+            {
+                "chunks": [
+                    {"type": "task_update", "id": "1", "title": "t" * 257, "status": "pending"}
+                ]
+            },
+            "invalid_chunks",
+        ),
         ({"chunks": [{"type": "blocks", "blocks": [{"type": "section"}]}]}, "invalid_blocks"),
     ],
 )
@@ -97,7 +109,9 @@ def test_dm_needs_no_recipient(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_ends_of_a_stream(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """Nothing is appended after the stop, after ten minutes of silence, or to what never was a stream."""
+    """Nothing is appended after the stop, after ten minutes of silence, or to what never was a
+    stream.
+    """
     stopped = start(client, thread, markdown_text="a")
     client.chat_stopStream(channel="C0SUPPORT", ts=stopped)
     silent = start(client, thread, markdown_text="b")
@@ -115,11 +129,16 @@ def test_ends_of_a_stream(sandbox: Sandbox, client: WebClient, thread: str) -> N
 
 def test_stopped_by_a_person(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """Stop ends the streams of the thread, clears its status and tells the app which."""
-    client.assistant_threads_setStatus(channel_id="C0SUPPORT", thread_ts=thread, status="is thinking")
+    client.assistant_threads_setStatus(
+        channel_id="C0SUPPORT", thread_ts=thread, status="is thinking"
+    )
     ts = start(client, thread, markdown_text="a")
     delivery = sandbox.person("ben").stop_agent("support", thread)
     assert delivery is not None
-    assert {k: delivery.event[k] for k in ("type", "channel", "thread_ts", "user", "streaming_message_ts")} == {
+    assert {
+        k: delivery.event[k]
+        for k in ("type", "channel", "thread_ts", "user", "streaming_message_ts")
+    } == {
         "type": "agent_session_stopped",
         "channel": "C0SUPPORT",
         "thread_ts": thread,
@@ -132,17 +151,24 @@ def test_stopped_by_a_person(sandbox: Sandbox, client: WebClient, thread: str) -
 
 
 def test_stop_after_a_persons_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """After a person's Stop the app may still close the stream, with a last word, and nothing more after that."""
+    """After a person's Stop the app may still close the stream, with a last word, and nothing more
+    after that.
+    """
     ts = start(client, thread, markdown_text="a")
     sandbox.person("ben").stop_agent("support", thread)
     client.chat_stopStream(channel="C0SUPPORT", ts=ts, markdown_text=" (stopped)")
-    assert (seen(sandbox, thread)["text"], seen(sandbox, thread)["streaming_state"]) == ("a (stopped)", "completed")
+    assert (seen(sandbox, thread)["text"], seen(sandbox, thread)["streaming_state"]) == (
+        "a (stopped)",
+        "completed",
+    )
     with pytest.raises(SlackApiError) as refused:
         client.chat_stopStream(channel="C0SUPPORT", ts=ts)
     assert code(refused) == "message_not_in_streaming_state"
 
 
-def test_an_abandoned_stream_can_be_updated(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_an_abandoned_stream_can_be_updated(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """Ten minutes without an append free the message for chat.update, and not a moment earlier."""
     ts = start(client, thread, markdown_text="a")
     sandbox.clock.advance(599)
@@ -157,7 +183,13 @@ def test_an_abandoned_stream_can_be_updated(sandbox: Sandbox, client: WebClient,
 
 def task(number: int, status: str = "in_progress", **more: Any) -> Json:
     """A task_update chunk."""
-    return {"type": "task_update", "id": str(number), "title": f"Task {number}", "status": status, **more}
+    return {
+        "type": "task_update",
+        "id": str(number),
+        "title": f"Task {number}",
+        "status": status,
+        **more,
+    }
 
 
 def words(text: str) -> Json:
@@ -184,11 +216,25 @@ MIXED = [words("First. "), task(1), words("Then. "), task(2, "pending"), words("
     ("mode", "expected"),
     [
         ("timeline", ["First. ", "Task 1 complete", "Then. ", "Task 2 pending", "Last. And more."]),
-        ("plan", ["First. ", "plan My plan", "Task 1 complete", "Task 2 pending", "Then. Last. And more."]),
+        (
+            "plan",
+            [
+                "First. ",
+                "plan My plan",
+                "Task 1 complete",
+                "Task 2 pending",
+                "Then. Last. And more.",
+            ],
+        ),
     ],
 )
-def test_tasks(sandbox: Sandbox, client: WebClient, thread: str, mode: str, expected: list[str]) -> None:
-    """In a timeline each task stands where it was first named, in a plan all stand together; updates change them."""
+def test_tasks(
+    sandbox: Sandbox, client: WebClient, thread: str, mode: str, expected: list[str]
+) -> None:
+    """In a timeline each task stands where it was first named, in a plan all stand together.
+
+    Updates change them.
+    """
     ts = start(client, thread, chunks=MIXED, task_display_mode=mode)
     more = [task(1, "complete"), {"type": "plan_update", "title": "My plan"}, words(" And more.")]
     before = [block["block_id"] for block in seen(sandbox, thread)["blocks"]]
@@ -199,15 +245,23 @@ def test_tasks(sandbox: Sandbox, client: WebClient, thread: str, mode: str, expe
 
 
 def test_a_task_grows(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A later update of a task replaces title and status, and adds to its details, output and sources."""
+    """A later update of a task replaces title and status, and adds to its details, output and
+    sources.
+    """
     source = {"type": "url", "url": "https://shop.example/7", "text": "Order 7"}
     ts = start(client, thread, chunks=[task(1, details="look", sources=[source])])
     client.chat_appendStream(
-        channel="C0SUPPORT", ts=ts, chunks=[task(1, "complete", details="ed it up", output="done", sources=[source])]
+        channel="C0SUPPORT",
+        ts=ts,
+        chunks=[task(1, "complete", details="ed it up", output="done", sources=[source])],
     )
     (card,) = seen(sandbox, thread)["blocks"]
     texts = [card[key]["elements"][0]["elements"][0]["text"] for key in ("details", "output")]
-    assert (card["status"], texts, len(card["sources"])) == ("complete", ["looked it up", "done"], 2)
+    assert (card["status"], texts, len(card["sources"])) == (
+        "complete",
+        ["looked it up", "done"],
+        2,
+    )
 
 
 def refused_append(client: WebClient, ts: str, **more: Any) -> str:
@@ -229,11 +283,15 @@ def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str
     assert refused_append(client, ts, chunks=twice) == "invalid_attachments"
     assert refused_append(client, ts) == "no_text"
     assert seen(sandbox, thread) == before
-    client.chat_appendStream(channel="C0SUPPORT", ts=ts, markdown_text="y" * 1000, chunks=[task(n) for n in range(49)])
+    client.chat_appendStream(
+        channel="C0SUPPORT", ts=ts, markdown_text="y" * 1000, chunks=[task(n) for n in range(49)]
+    )
     assert len(seen(sandbox, thread)["blocks"]) == 50
 
 
-def test_nothing_is_posted_by_a_refused_start(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_nothing_is_posted_by_a_refused_start(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """A start whose chunks do not fit one message leaves no message behind."""
     before = len(sandbox.person("ben").messages("support", thread))
     with pytest.raises(SlackApiError) as refused:
@@ -245,38 +303,59 @@ def test_nothing_is_posted_by_a_refused_start(sandbox: Sandbox, client: WebClien
 def test_a_stream_outside_a_thread(sandbox: Sandbox, client: WebClient) -> None:
     """In a channel a stream may be a message of its own; in a DM it answers a message."""
     ts = str(client.api_call("chat.startStream", json={"channel": "C0SUPPORT", **FOR_BEN})["ts"])
-    assert "thread_ts" not in next(m for m in sandbox.person("ben").messages("support") if m["ts"] == ts)
+    assert "thread_ts" not in next(
+        m for m in sandbox.person("ben").messages("support") if m["ts"] == ts
+    )
     with pytest.raises(SlackApiError) as refused:
         client.api_call("chat.startStream", json={"channel": sandbox.person("ben").dm_channel})
     assert code(refused) == "invalid_arguments"
 
 
 def test_feedback_and_metadata_on_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """stopStream puts feedback buttons below the answer and keeps the metadata; they can be clicked."""
+    """stopStream puts feedback buttons below the answer and keeps the metadata.
+
+    They can be clicked.
+    """
     one = {"text": {"type": "plain_text", "text": "Good"}, "value": "good"}
-    buttons = {"type": "feedback_buttons", "action_id": "fb", "positive_button": one, "negative_button": one}
+    buttons = {
+        "type": "feedback_buttons",
+        "action_id": "fb",
+        "positive_button": one,
+        "negative_button": one,
+    }
     metadata = {"event_type": "answer", "event_payload": {"run": "7"}}
     ts = start(client, thread, markdown_text="a")
     below = [{"type": "context_actions", "elements": [buttons]}]
     client.chat_stopStream(channel="C0SUPPORT", ts=ts, blocks=below, metadata=metadata)
-    assert [block["type"] for block in seen(sandbox, thread)["blocks"]] == ["markdown", "context_actions"]
+    assert [block["type"] for block in seen(sandbox, thread)["blocks"]] == [
+        "markdown",
+        "context_actions",
+    ]
     delivery = sandbox.person("ben").click("support", ts, "fb", value="good")
     assert delivery.payload["actions"][0]["value"] == "good"
-    replies = client.conversations_replies(channel="C0SUPPORT", ts=thread, include_all_metadata=True)["messages"]
+    replies = client.conversations_replies(
+        channel="C0SUPPORT", ts=thread, include_all_metadata=True
+    )["messages"]
     assert replies[-1]["metadata"] == metadata
 
 
 def test_a_stream_in_another_name(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     """A stream may carry another name and picture, where the app may customise its messages."""
     start(client, thread, markdown_text="a", username="Otto", icon_emoji=":robot_face:")
-    assert (seen(sandbox, thread)["username"], seen(sandbox, thread)["icons"]) == ("Otto", {"emoji": ":robot_face:"})
+    assert (seen(sandbox, thread)["username"], seen(sandbox, thread)["icons"]) == (
+        "Otto",
+        {"emoji": ":robot_face:"},
+    )
     sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"].remove("chat:write.customize")
     start(client, thread, markdown_text="a", username="Otto")
     assert "username" not in seen(sandbox, thread)
 
 
 def test_a_video_in_a_stream(client: WebClient, thread: str) -> None:
-    """Blocks of a stream need the same leave as those of any message; the answer says twice what is missing."""
+    """Blocks of a stream need the same leave as those of any message.
+
+    The answer says twice what is missing.
+    """
     film = {"type": "video", "alt_text": "a film", "title": {"type": "plain_text", "text": "Film"}}
     film |= {"thumbnail_url": "https://shop.example/a.png", "video_url": "https://shop.example/a"}
     with pytest.raises(SlackApiError) as refused:

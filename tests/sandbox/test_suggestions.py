@@ -1,4 +1,6 @@
-"""External selects: what apps suggest while somebody types, what may then be chosen, and who hears of it."""
+"""External selects: what apps suggest while somebody types, what may then be chosen, and who hears
+of it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,14 @@ def actions(*elements: Json) -> Json:
 def field(element: Json, block_id: str = "menu", **extra: object) -> Json:
     """An optional input block."""
     label = {"type": "plain_text", "text": "Menu"}
-    return {"type": "input", "block_id": block_id, "label": label, "element": element, "optional": True, **extra}
+    return {
+        "type": "input",
+        "block_id": block_id,
+        "label": label,
+        "element": element,
+        "optional": True,
+        **extra,
+    }
 
 
 def listen(bolt: App) -> None:
@@ -46,7 +55,11 @@ def listen(bolt: App) -> None:
         ack(options=[option(name) for name in FRUIT if name.startswith(payload["value"])])
 
     bolt.options("groups")(
-        lambda ack: ack(option_groups=[{"label": {"type": "plain_text", "text": "All"}, "options": [option("fig")]}])
+        lambda ack: ack(
+            option_groups=[
+                {"label": {"type": "plain_text", "text": "All"}, "options": [option("fig")]}
+            ]
+        )
     )
     bolt.options("many")(lambda ack: ack(options=[option(f"n{n}") for n in range(101)]))
     bolt.options("long")(lambda ack: ack(options=[option("x" * 151)]))
@@ -79,10 +92,17 @@ def test_in_a_message(shop: Workshop) -> None:
     with pytest.raises(ValueError, match="no option 'apple'"):
         shop.ana.choose("fruit", "apple", where=where)
     assert values(shop.ana.suggest("fruit", "ap", where=where)) == ["apple", "apricot"]
-    body, recorded = shop.heard("block_suggestion"), fixture("bolt_payloads.json")["block_suggestion.body"]
+    body, recorded = (
+        shop.heard("block_suggestion"),
+        fixture("bolt_payloads.json")["block_suggestion.body"],
+    )
     missing = {d for d in differences(recorded, body) if "/enterprise" not in d}
     assert missing == {"/container/view_id: unknown", "/view: unknown"}
-    assert (body["value"], body["message"]["ts"], body["channel"]["id"]) == ("ap", where[1], "C0SUPPORT")
+    assert (body["value"], body["message"]["ts"], body["channel"]["id"]) == (
+        "ap",
+        where[1],
+        "C0SUPPORT",
+    )
     with pytest.raises(ValueError, match="no option 'banana'"):
         shop.ana.choose("fruit", "banana", where=where)
     sent = shop.ana.choose("fruit", "apple", where=where)
@@ -103,7 +123,10 @@ def test_what_was_offered_to_another(shop: Workshop) -> None:
 
 
 def test_in_a_modal(shop: Workshop) -> None:
-    """In a modal the payload carries the view; many can be chosen, the app hears of them at the submission."""
+    """In a modal the payload carries the view.
+
+    Many can be chosen, the app hears of them at the submission.
+    """
     menu = external("fruit", "multi_external_select", max_selected_items=2)
     shop.form(modal("form", blocks=[field(menu)]))
     shop.ana.suggest("fruit", "a")
@@ -146,7 +169,9 @@ def test_groups(shop: Workshop) -> None:
     ],
 )
 def test_answers_that_slack_would_not_take(shop: Workshop, action_id: str, says: str) -> None:
-    """Too many options, too long ones or none at all: the person sees that they could not be loaded."""
+    """Too many options, too long ones or none at all: the person sees that they could not be
+    loaded.
+    """
     where: Where = ("support", shop.post(actions(external(action_id))))
     with pytest.raises(ValueError, match="could not be loaded") as refused:
         shop.ana.suggest(action_id, "x", where=where)
@@ -181,7 +206,12 @@ def test_min_query_length(shop: Workshop) -> None:
         ("users_select", {}, "b", ["UBEN00001", "UDAN00001"]),
         ("channels_select", {}, "a", ["C0GENERAL", "C0PARTNER", "C0RANDOM"]),
         ("conversations_select", {"filter": {"include": ["private"]}}, "", ["C0FINANCE"]),
-        ("conversations_select", {"filter": {"include": ["im"], "exclude_bot_users": True}}, "", []),
+        (
+            "conversations_select",
+            {"filter": {"include": ["im"], "exclude_bot_users": True}},
+            "",
+            [],
+        ),
         (
             "conversations_select",
             {"filter": {"exclude_external_shared_channels": True}},
@@ -191,14 +221,22 @@ def test_min_query_length(shop: Workshop) -> None:
         ("multi_conversations_select", {"filter": {"include": ["im"]}}, "", ["DANA00001"]),
     ],
 )
-def test_slacks_own_offers(shop: Workshop, kind: str, extra: Json, query: str, offered: list[str]) -> None:
-    """People and conversations are offered by Slack itself, filtered; what is not offered cannot be chosen."""
+def test_slacks_own_offers(
+    shop: Workshop, kind: str, extra: Json, query: str, offered: list[str]
+) -> None:
+    """People and conversations are offered by Slack itself, filtered.
+
+    What is not offered cannot be chosen.
+    """
     assert shop.ana.dm_channel == "DANA00001"
     where: Where = ("support", shop.post(actions({"type": kind, "action_id": "who", **extra})))
     before = len([d for d in shop.sandbox.deliveries if d.payload["type"] == "block_suggestion"])
     found = shop.ana.suggest("who", query, where=where)
     assert values(found) == offered
-    assert len([d for d in shop.sandbox.deliveries if d.payload["type"] == "block_suggestion"]) == before
+    assert (
+        len([d for d in shop.sandbox.deliveries if d.payload["type"] == "block_suggestion"])
+        == before
+    )
     stranger: Any = ["UZOE00001"] if kind.startswith("multi") else "UZOE00001"
     with pytest.raises(ValueError, match="does not offer"):
         shop.ana.choose("who", stranger, where=where)
@@ -206,7 +244,10 @@ def test_slacks_own_offers(shop: Workshop, kind: str, extra: Json, query: str, o
 
 def test_a_guest_is_offered_less(shop: Workshop) -> None:
     """A guest can choose only among the channels they are in."""
-    where: Where = ("support", shop.post(actions({"type": "channels_select", "action_id": "where"})))
+    where: Where = (
+        "support",
+        shop.post(actions({"type": "channels_select", "action_id": "where"})),
+    )
     assert values(shop.sandbox.person("gus").suggest("where", where=where)) == ["C0SUPPORT"]
 
 
@@ -214,7 +255,9 @@ def test_over_http(manifest: Json) -> None:
     """Over HTTP the question goes to the options URL, and the answer's body is the offer."""
     with over_http(listen, manifest) as (sandbox, there):
         client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url)
-        answer = client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[actions(external("fruit"))])
+        answer = client.chat_postMessage(
+            channel="C0SUPPORT", text="x", blocks=[actions(external("fruit"))]
+        )
         where: Where = ("support", str(answer["ts"]))
         assert values(sandbox.person("ana").suggest("fruit", "ban", where=where)) == ["banana"]
         assert "/slack/options" in [got.path for got in there.requests]

@@ -1,4 +1,6 @@
-"""usergroups.* and what is told of people: making and changing groups, addresses, profiles, presence."""
+"""usergroups.* and what is told of people: making and changing groups, addresses, profiles,
+presence.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 
 def test_make_and_fill(sandbox: Sandbox, client: WebClient) -> None:
     """A new group has the people it is given, is told to apps, and its handle notifies its people."""
-    made = client.usergroups_create(name="On duty", handle="duty", description="Who answers", channels=["C0SUPPORT"])
+    made = client.usergroups_create(
+        name="On duty", handle="duty", description="Who answers", channels=["C0SUPPORT"]
+    )
     group = made["usergroup"]
     assert (group["handle"], group["description"], group["users"]) == ("duty", "Who answers", [])
     assert group["prefs"]["channels"] == ["C0SUPPORT"]
-    answer = client.usergroups_users_update(usergroup=group["id"], users=[ANA, BEN], include_count=True)["usergroup"]
+    answer = client.usergroups_users_update(
+        usergroup=group["id"], users=[ANA, BEN], include_count=True
+    )["usergroup"]
     assert (answer["users"], answer["user_count"]) == ([ANA, BEN], 2)
     assert client.usergroups_users_list(usergroup=group["id"])["users"] == [ANA, BEN]
     client.usergroups_users_update(usergroup=group["id"], users=[BEN, CLEO])
@@ -53,7 +59,10 @@ def test_disable_and_enable(sandbox: Sandbox, client: WebClient) -> None:
     listed = {g["id"]: g for g in client.usergroups_list(include_disabled=True)["usergroups"]}
     assert listed["S0LEADS"]["date_delete"] > 0
     assert refused(client, "usergroups.users.list", usergroup="S0LEADS") == "no_such_subteam"
-    assert client.usergroups_users_list(usergroup="S0LEADS", include_disabled=True)["users"] == [ANA, CLEO]
+    assert client.usergroups_users_list(usergroup="S0LEADS", include_disabled=True)["users"] == [
+        ANA,
+        CLEO,
+    ]
     sandbox.person("ben").say("support", "@shop-leads hello")
     assert sandbox.person("ana").notifications() == []
     assert client.usergroups_enable(usergroup="S0LEADS")["usergroup"]["date_delete"] == 0
@@ -77,18 +86,38 @@ def test_disable_and_enable(sandbox: Sandbox, client: WebClient) -> None:
 )
 def test_refusals(client: WebClient, changes: Json, error: str) -> None:
     """A group that Slack would not make is not made, and none is turned into it."""
-    assert refused(client, "usergroups.create", **({"name": "New", "handle": "new"} | changes)) == error
+    assert (
+        refused(client, "usergroups.create", **({"name": "New", "handle": "new"} | changes))
+        == error
+    )
     assert refused(client, "usergroups.update", usergroup="S0LEADS", **changes) == error
 
 
 def test_refused_members(client: WebClient) -> None:
     """A group's members are people who are there, and it is never emptied by mistake."""
-    assert refused(client, "usergroups.users.update", usergroup="S0LEADS", users="UNOBODY") == "invalid_users"
-    assert refused(client, "usergroups.users.update", usergroup="S0LEADS", users="UZOE00001") == "invalid_users"
-    assert refused(client, "usergroups.users.update", usergroup="S0LEADS", users=",") == "no_users_provided"
-    for method in ("usergroups.update", "usergroups.enable", "usergroups.disable", "usergroups.users.list"):
+    assert (
+        refused(client, "usergroups.users.update", usergroup="S0LEADS", users="UNOBODY")
+        == "invalid_users"
+    )
+    assert (
+        refused(client, "usergroups.users.update", usergroup="S0LEADS", users="UZOE00001")
+        == "invalid_users"
+    )
+    assert (
+        refused(client, "usergroups.users.update", usergroup="S0LEADS", users=",")
+        == "no_users_provided"
+    )
+    for method in (
+        "usergroups.update",
+        "usergroups.enable",
+        "usergroups.disable",
+        "usergroups.users.list",
+    ):
         assert refused(client, method, usergroup="S0NONE") == "no_such_subteam"
-    assert refused(client, "usergroups.users.update", usergroup="S0NONE", users=ANA) == "no_such_subteam"
+    assert (
+        refused(client, "usergroups.users.update", usergroup="S0NONE", users=ANA)
+        == "no_such_subteam"
+    )
     assert client.usergroups_users_list(usergroup="S0LEADS")["users"] == [ANA, CLEO]
 
 

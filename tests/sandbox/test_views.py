@@ -47,7 +47,9 @@ def with_button(callback_id: str = "form", **extra: Any) -> Json:
 def submit(app: HandApp, ana: Actor, answer: Json | None, values: Json | None = None) -> Json:
     """Submit the top modal while the app answers so; the outcome."""
     result: Json = {}
-    worker = threading.Thread(target=lambda: result.update(ana.submit(TYPED if values is None else values)))
+    worker = threading.Thread(
+        target=lambda: result.update(ana.submit(TYPED if values is None else values))
+    )
     worker.start()
     app.take(answer)
     worker.join(5)
@@ -74,7 +76,9 @@ def test_trigger_expires(sandbox: Sandbox, client: WebClient, trigger: str) -> N
 def test_bad_view_keeps_the_trigger(client: WebClient, trigger: str, ana: Actor) -> None:
     """A view that Slack would not take is refused with the place, and the trigger is still good."""
     with pytest.raises(SlackApiError) as refused:
-        client.views_open(trigger_id=trigger, view=modal(title={"type": "plain_text", "text": "t" * 25}))
+        client.views_open(
+            trigger_id=trigger, view=modal(title={"type": "plain_text", "text": "t" * 25})
+        )
     assert code(refused) == "invalid_arguments"
     assert "/view/title" in refused.value.response["response_metadata"]["messages"][0]
     client.views_open(trigger_id=trigger, view=modal())
@@ -106,7 +110,9 @@ def test_push_needs_a_modal(client: WebClient, trigger: str) -> None:
 def test_update_and_hash(client: WebClient, trigger: str) -> None:
     """Each update makes a new hash, the old one loses, and a view that is gone is not found."""
     old = client.views_open(trigger_id=trigger, view=modal(external_id="mine"))["view"]
-    new = client.views_update(view_id=old["id"], hash=old["hash"], view=modal("next", external_id="mine"))["view"]
+    new = client.views_update(
+        view_id=old["id"], hash=old["hash"], view=modal("next", external_id="mine")
+    )["view"]
     assert new["hash"] != old["hash"]
     with pytest.raises(SlackApiError) as refused:
         client.views_update(view_id=old["id"], hash=old["hash"], view=modal())
@@ -117,7 +123,9 @@ def test_update_and_hash(client: WebClient, trigger: str) -> None:
     assert code(refused) == "not_found"
 
 
-def test_update_keeps_what_is_typed(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_update_keeps_what_is_typed(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """Typed values stay where block and action keep their ids, and start afresh where they do not."""
     view = client.views_open(trigger_id=trigger, view=modal())["view"]
     errors = {"response_action": "errors", "errors": {"field": "no"}}
@@ -131,10 +139,14 @@ def test_update_keeps_what_is_typed(client: WebClient, app: HandApp, ana: Actor,
     client.views_update(view_id=view["id"], view=renamed)
     shown = ana.view()
     assert shown is not None
-    assert shown["state"]["values"] == {"new": {"text": {"type": "plain_text_input", "value": None}}}
+    assert shown["state"]["values"] == {
+        "new": {"text": {"type": "plain_text_input", "value": None}}
+    }
 
 
-def test_another_kind_of_input_starts_afresh(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_another_kind_of_input_starts_afresh(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """A typed value does not stay in an input that became one of another type."""
     view = client.views_open(trigger_id=trigger, view=modal())["view"]
     submit(app, ana, {"response_action": "errors", "errors": {"field": "no"}})
@@ -161,11 +173,15 @@ def test_response_actions(client: WebClient, app: HandApp, ana: Actor, trigger: 
     view_id = client.views_open(trigger_id=trigger, view=modal())["view"]["id"]
     refused = submit(app, ana, {"response_action": "errors", "errors": {"field": "too odd"}})
     assert refused == {"outcome": "errors", "errors": {"field": "too odd"}}
-    assert submit(app, ana, {"response_action": "update", "view": modal("2")}) == {"outcome": "updated"}
+    assert submit(app, ana, {"response_action": "update", "view": modal("2")}) == {
+        "outcome": "updated"
+    }
     shown = ana.view()
     assert shown is not None
     assert (shown["id"], shown["callback_id"]) == (view_id, "2")
-    assert submit(app, ana, {"response_action": "push", "view": modal("3")}) == {"outcome": "pushed"}
+    assert submit(app, ana, {"response_action": "push", "view": modal("3")}) == {
+        "outcome": "pushed"
+    }
     assert submit(app, ana, {"response_action": "clear"}) == {"outcome": "closed"}
     assert ana.view() is None
 
@@ -180,14 +196,18 @@ def test_response_actions(client: WebClient, app: HandApp, ana: Actor, trigger: 
         {"text": "saved"},
     ],
 )
-def test_bad_response_actions(client: WebClient, app: HandApp, ana: Actor, trigger: str, answer: Json) -> None:
+def test_bad_response_actions(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str, answer: Json
+) -> None:
     """An acknowledgement that Slack would not understand leaves the modal with a warning."""
     client.views_open(trigger_id=trigger, view=modal())
     assert submit(app, ana, answer)["outcome"] == "invalid"
     assert ana.view() is not None
 
 
-def test_unanswered_submission(sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str) -> None:
+def test_unanswered_submission(
+    sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str
+) -> None:
     """A submission that nobody acknowledges leaves the modal open, with a warning."""
     client.views_open(trigger_id=trigger, view=modal())
     sandbox.world.ack_seconds = 0.2
@@ -208,11 +228,25 @@ def test_client_side_checks(sandbox: Sandbox, client: WebClient, ana: Actor, tri
     }
     label = {"type": "plain_text", "text": "N"}
     view = modal()
-    view["blocks"].append({"type": "input", "block_id": "number", "label": label, "element": element, "optional": True})
+    view["blocks"].append(
+        {
+            "type": "input",
+            "block_id": "number",
+            "label": label,
+            "element": element,
+            "optional": True,
+        }
+    )
     client.views_open(trigger_id=trigger, view=view)
     before = len(sandbox.deliveries)
     assert ana.submit()["errors"] == {"field": "Please complete this required field."}
-    for value, word in (("1.5", "whole"), ("10", "at most"), ("0", "at least"), ("x", "a number"), ("NaN", "a number")):
+    for value, word in (
+        ("1.5", "whole"),
+        ("10", "at most"),
+        ("0", "at least"),
+        ("x", "a number"),
+        ("NaN", "a number"),
+    ):
         outcome = ana.submit(TYPED | {"number": {"n": {"value": value}}})
         assert word in outcome["errors"]["number"]
     assert len(sandbox.deliveries) == before
@@ -220,15 +254,23 @@ def test_client_side_checks(sandbox: Sandbox, client: WebClient, ana: Actor, tri
         ana.submit({"field": {"elsewhere": {"value": "x"}}})
 
 
-def test_view_closed(client: WebClient, app: HandApp, ana: Actor, sandbox: Sandbox, trigger: str) -> None:
+def test_view_closed(
+    client: WebClient, app: HandApp, ana: Actor, sandbox: Sandbox, trigger: str
+) -> None:
     """view_closed comes to those who asked, and is_cleared with the root's id for the ×."""
-    root = client.views_open(trigger_id=trigger, view=with_button("1", notify_on_close=True))["view"]
+    root = client.views_open(trigger_id=trigger, view=with_button("1", notify_on_close=True))[
+        "view"
+    ]
     client.views_push(trigger_id=from_view(app, ana), view=modal("2"))
     ana.close_view()
     client.views_push(trigger_id=from_view(app, ana), view=modal("3"))
     ana.close_view(everything=True)
     closed = app.take()["payload"]
-    assert (closed["type"], closed["view"]["id"], closed["is_cleared"]) == ("view_closed", root["id"], True)
+    assert (closed["type"], closed["view"]["id"], closed["is_cleared"]) == (
+        "view_closed",
+        root["id"],
+        True,
+    )
     assert ana.view() is None
 
 

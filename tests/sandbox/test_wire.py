@@ -14,11 +14,15 @@ from bot.sandbox.server import Sandbox
 from tests.sandbox.support import Json, code
 
 
-def call(sandbox: Sandbox, method: str, body: bytes | None, content_type: str, **query: str) -> Json:
+def call(
+    sandbox: Sandbox, method: str, body: bytes | None, content_type: str, **query: str
+) -> Json:
     """A raw call with the bot's token in the header."""
     headers = {"Authorization": f"Bearer {sandbox.bot_token}", "Content-Type": content_type}
     url = f"{sandbox.api_url}{method}" + (f"?{urlencode(query)}" if query else "")
-    with urlopen(Request(url, data=body, headers=headers, method="POST" if body is not None else "GET")) as answer:
+    with urlopen(
+        Request(url, data=body, headers=headers, method="POST" if body is not None else "GET")
+    ) as answer:
         parsed: Json = json.load(answer)
         return parsed
 
@@ -30,13 +34,19 @@ POST = {"channel": "C0SUPPORT", "text": "hi", "blocks": [{"type": "divider"}]}
     ("body", "content_type", "query"),
     [
         (json.dumps(POST).encode(), "application/json; charset=utf-8", {}),
-        (urlencode({**POST, "blocks": json.dumps(POST["blocks"])}).encode(), "application/x-www-form-urlencoded", {}),
+        (
+            urlencode({**POST, "blocks": json.dumps(POST["blocks"])}).encode(),
+            "application/x-www-form-urlencoded",
+            {},
+        ),
         (b"", "application/x-www-form-urlencoded", {**POST, "blocks": json.dumps(POST["blocks"])}),
         (None, "application/x-www-form-urlencoded", {**POST, "blocks": json.dumps(POST["blocks"])}),
     ],
     ids=["json", "form", "query", "get"],
 )
-def test_formats(sandbox: Sandbox, body: bytes | None, content_type: str, query: dict[str, str]) -> None:
+def test_formats(
+    sandbox: Sandbox, body: bytes | None, content_type: str, query: dict[str, str]
+) -> None:
     """The same post is understood in every format that Slack takes."""
     answer = call(sandbox, "chat.postMessage", body, content_type, **query)
     assert answer["ok"] is True
@@ -46,7 +56,10 @@ def test_formats(sandbox: Sandbox, body: bytes | None, content_type: str, query:
 def test_multipart(sandbox: Sandbox) -> None:
     """Multipart forms, which slack_sdk sends with files, are understood as well."""
     body = b'--x\r\nContent-Disposition: form-data; name="user"\r\n\r\nUANA00001\r\n--x--\r\n'
-    assert call(sandbox, "users.info", body, "multipart/form-data; boundary=x")["user"]["name"] == "ana"
+    assert (
+        call(sandbox, "users.info", body, "multipart/form-data; boundary=x")["user"]["name"]
+        == "ana"
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,11 +85,15 @@ def test_values_of_the_wrong_type(sandbox: Sandbox) -> None:
     body = json.dumps({"channel": 5, "text": "hi"}).encode()
     answer = call(sandbox, "chat.postMessage", body, "application/json; charset=utf-8")
     assert answer["error"] == "invalid_arguments"
-    assert answer["response_metadata"]["messages"] == ["[ERROR] must provide a string [json-pointer:/channel]"]
+    assert answer["response_metadata"]["messages"] == [
+        "[ERROR] must provide a string [json-pointer:/channel]"
+    ]
 
 
 def test_tokens(sandbox: Sandbox) -> None:
-    """No token, an unknown one, the app's where the bot's belongs and one in the query are all refused."""
+    """No token, an unknown one, the app's where the bot's belongs and one in the query are all
+    refused.
+    """
     for token, error in (
         (None, "not_authed"),
         ("xoxb-no", "invalid_auth"),
@@ -104,7 +121,9 @@ def test_unknown_method(client: WebClient) -> None:
 
 
 def test_missing_scope(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
-    """A scope that the manifest lacks is refused and named, and the header lists those that are there."""
+    """A scope that the manifest lacks is refused and named, and the header lists those that are
+    there.
+    """
     assert "users:read" in client.auth_test().headers["X-OAuth-Scopes"].split(",")
     manifest["oauth_config"]["scopes"]["bot"].remove("users:read")
     with pytest.raises(SlackApiError) as refused:
@@ -124,9 +143,15 @@ def test_scope_by_kind_of_channel(client: WebClient, manifest: Json) -> None:
 
 
 def test_calls_are_logged(sandbox: Sandbox, client: WebClient) -> None:
-    """Every call is kept with its arguments and its answer, never with the token; Bolt's team_id does not hurt."""
+    """Every call is kept with its arguments and its answer, never with the token; Bolt's team_id
+    does not hurt.
+    """
     client.users_info(user="UANA00001", team_id=sandbox.team_id)
     last = sandbox.requests[-1]
-    assert (last.method, last.args, last.status) == ("users.info", {"user": "UANA00001", "team_id": "T0SANDBOX"}, 200)
+    assert (last.method, last.args, last.status) == (
+        "users.info",
+        {"user": "UANA00001", "team_id": "T0SANDBOX"},
+        200,
+    )
     assert last.response is not None
     assert last.response["user"]["id"] == "UANA00001"

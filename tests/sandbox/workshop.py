@@ -1,4 +1,7 @@
-"""A sandbox with a real Bolt app in it, over Socket Mode, that keeps every body it gets; for the tests of a file."""
+"""A sandbox with a real Bolt app in it, over Socket Mode, that keeps every body it gets.
+
+For the tests of a file.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class Workshop:
         return self
 
     def heard(self, kind: str) -> Json:
-        """The next body of that type (of a payload or an event) or command, within five seconds; others are skipped."""
+        """The next body of that type (of a payload or an event) or command, within five seconds.
+
+        Others are skipped.
+        """
         while True:
             body = self.bodies.get(timeout=5)
             event = body.get("event", {})
@@ -65,7 +71,9 @@ FORM = {"name": "Form", "type": "global", "callback_id": "form", "description": 
 
 
 @contextmanager
-def workshop(listen: Callable[[App], Any], manifest: Json | None = None, **features: Any) -> Iterator[Workshop]:
+def workshop(
+    listen: Callable[[App], Any], manifest: Json | None = None, **features: Any
+) -> Iterator[Workshop]:
     """A workshop whose app has those listeners and, in its manifest, those features."""
     manifest = manifest or load_manifest(Path("none.yml"))
     manifest["features"] |= {"shortcuts": [FORM, *features.pop("shortcuts", [])], **features}

@@ -23,7 +23,14 @@ Json = dict[str, Any]
 
 def event(kind: str = "message", event_id: str = "Ev1", team: str = TEAM, **fields: Any) -> Json:
     """An event as Slack delivers it."""
-    inner = {"type": kind, "user": "UBEN00001", "channel": "C0SUPPORT", "ts": "100.1", "text": "hi", **fields}
+    inner = {
+        "type": kind,
+        "user": "UBEN00001",
+        "channel": "C0SUPPORT",
+        "ts": "100.1",
+        "text": "hi",
+        **fields,
+    }
     return {"type": "event_callback", "team_id": team, "event_id": event_id, "event": inner}
 
 
@@ -31,11 +38,15 @@ def action(**fields: Any) -> Json:
     """A click on a button of a card in a thread."""
     button = {"action_id": "approve", "block_id": "b", "value": "call:1", "action_ts": "200.1"}
     return {
-        "type": "block_actions", "team": {"id": TEAM}, "user": {"id": "UANA00001", "team_id": TEAM},
-        "channel": {"id": "C0SUPPORT"}, "message": {"ts": "100.2", "thread_ts": "100.1"}, "trigger_id": "t1",
+        "type": "block_actions",
+        "team": {"id": TEAM},
+        "user": {"id": "UANA00001", "team_id": TEAM},
+        "channel": {"id": "C0SUPPORT"},
+        "message": {"ts": "100.2", "thread_ts": "100.1"},
+        "trigger_id": "t1",
         "container": {"type": "message", "channel_id": "C0SUPPORT", "message_ts": "100.2"},
         "actions": [button | fields],
-    }  # fmt: skip
+    }
 
 
 def row(body: Json) -> Delivery:
@@ -48,7 +59,12 @@ def row(body: Json) -> Delivery:
 def test_a_message() -> None:
     """X03: a message is one thing by its place and Slack time, whatever number its delivery bears."""
     first, again = row(event()), row(event(event_id="Ev2"))
-    assert (first.kind, first.team, first.user, first.channel) == ("message", TEAM, "UBEN00001", "C0SUPPORT")
+    assert (first.kind, first.team, first.user, first.channel) == (
+        "message",
+        TEAM,
+        "UBEN00001",
+        "C0SUPPORT",
+    )
     assert (first.thread_ts, json.loads(first.body)["event"]["text"]) == ("100.1", "hi")
     assert first.key == again.key
     others = [event(ts="100.2"), event(channel="C0GENERAL"), event(team="T0OTHERCO")]
@@ -56,7 +72,9 @@ def test_a_message() -> None:
 
 
 def test_half_a_surrogate_pair() -> None:
-    """S04: text that is no valid Unicode is stored as it came, and goes on to the model without the broken half."""
+    """S04: text that is no valid Unicode is stored as it came, and goes on to the model without the
+    broken half.
+    """
     found = row(event(text="broken \ud83d heart"))
     assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
     assert said(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
@@ -64,14 +82,21 @@ def test_half_a_surrogate_pair() -> None:
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])
 def test_a_mention_comes_twice(subtype: str | None) -> None:
-    """X03: the mention and the message of one text are one request, also with a file or when sent to the channel."""
+    """X03: the mention and the message of one text are one request, also with a file or when sent
+    to the channel.
+    """
     extra = {"subtype": subtype} if subtype else {}
     assert row(event("app_mention", "Ev1")).key == row(event("message", "Ev2", **extra)).key
 
 
-@pytest.mark.parametrize("subtype", ["message_changed", "message_deleted", "channel_join", "bot_message"])
+@pytest.mark.parametrize(
+    "subtype", ["message_changed", "message_deleted", "channel_join", "bot_message"]
+)
 def test_what_happens_to_a_message_is_another_delivery(subtype: str) -> None:
-    """X03: an edit or a deletion has the key of its event, so that it hides no message; its redelivery is the same."""
+    """X03: an edit or a deletion has the key of its event, so that it hides no message.
+
+    Its redelivery is the same.
+    """
     changed = row(event(subtype=subtype))
     assert changed.key != row(event()).key
     assert changed.key == row(event(subtype=subtype)).key
@@ -85,19 +110,36 @@ def test_a_reply_belongs_to_its_thread() -> None:
 
 
 def test_events_that_are_no_messages() -> None:
-    """X03: other events are kept by the id of their event, and odd shapes of user and channel are understood."""
+    """X03: other events are kept by the id of their event, and odd shapes of user and channel are
+    understood.
+    """
     changed = row(event("user_change", user={"id": "UANA00001", "deleted": True}))
     assert (changed.kind, changed.user, changed.key) == ("event", "UANA00001", "event:Ev1")
     created = row(event("channel_rename", channel={"id": "C1", "name": "new"}))
     assert (created.kind, created.channel) == ("event", "C1")
-    bare = row({"type": "event_callback", "team_id": TEAM, "event_id": "Ev9", "event": {"type": "tokens_revoked"}})
+    bare = row(
+        {
+            "type": "event_callback",
+            "team_id": TEAM,
+            "event_id": "Ev9",
+            "event": {"type": "tokens_revoked"},
+        }
+    )
     assert (bare.key, bare.user, bare.channel, bare.thread_ts) == ("event:Ev9", "", "", "")
 
 
 def test_a_click() -> None:
-    """X03: the same click delivered again, with another trigger, is the same; a second click is another."""
+    """X03: the same click delivered again, with another trigger, is the same.
+
+    A second click is another.
+    """
     first = row(action())
-    assert (first.kind, first.team, first.user, first.channel) == ("action", TEAM, "UANA00001", "C0SUPPORT")
+    assert (first.kind, first.team, first.user, first.channel) == (
+        "action",
+        TEAM,
+        "UANA00001",
+        "C0SUPPORT",
+    )
     assert first.thread_ts == "100.1"
     again = action() | {"trigger_id": "t2", "response_url": "https://hooks.slack.test/2"}
     assert row(again).key == first.key
@@ -115,7 +157,9 @@ CHANGES: dict[str, Callable[[Json], object]] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_other_clicks_are_other_deliveries(what: str) -> None:
-    """X01, X02: a click by somebody else, on another button, value or card, in the same moment, is another one."""
+    """X01, X02: a click by somebody else, on another button, value or card, in the same moment, is
+    another one.
+    """
     changed = action()
     CHANGES[what](changed)
     assert row(changed).key != row(action()).key
@@ -123,7 +167,9 @@ def test_other_clicks_are_other_deliveries(what: str) -> None:
 
 @pytest.mark.parametrize("name", DIALOGS)
 def test_what_opens_a_dialog_is_not_stored(name: str) -> None:
-    """S02: a click that only opens a dialog leaves no row, and neither does a submission before it was checked."""
+    """S02: a click that only opens a dialog leaves no row, and neither does a submission before it
+    was checked.
+    """
     assert read(action(action_id=name), TEAM) is None
     assert read({"type": "view_submission", "view": {}}, TEAM) is None
     assert read({"type": "view_closed", "view": {}}, TEAM) is None
@@ -142,13 +188,19 @@ def test_another_workspace_is_told_apart() -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_no_value_looks_like_another_key(left: str, right: str) -> None:
-    """A05: whatever a button's value holds, two clicks have one key exactly when their values are one."""
+    """A05: whatever a button's value holds, two clicks have one key exactly when their values are
+    one.
+    """
     assert (row(action(value=left)).key == row(action(value=right)).key) == (left == right)
 
 
-@pytest.mark.skipif(not FIXTURES.is_file(), reason="the recorded payloads are not beside the project")
+@pytest.mark.skipif(
+    not FIXTURES.is_file(), reason="the recorded payloads are not beside the project"
+)
 def test_recorded_payloads() -> None:
-    """X03: every payload that Slack is known to send is read without error, to the same key twice, with its words."""
+    """X03: every payload that Slack is known to send is read without error, to the same key twice,
+    with its words.
+    """
     kinds = set()
     for name, body in json.loads(FIXTURES.read_text()).items():
         before = copy.deepcopy(body)
@@ -163,6 +215,8 @@ def test_recorded_payloads() -> None:
         assert again is not None
         assert found.key == again.key, name
         assert json.loads(found.body) == body, name
-        assert found.team == (body["team_id"] if "team_id" in body else body.get("team", {}).get("id", "")), name
+        assert found.team == (
+            body["team_id"] if "team_id" in body else body.get("team", {}).get("id", "")
+        ), name
         kinds.add(found.kind)
     assert kinds == {"message", "event", "action"}

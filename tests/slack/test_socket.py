@@ -24,9 +24,12 @@ class Arriving:
         self.arrived, self.go = threading.Event(), threading.Event()
         self.fails = False
         app = App(
-            client=WebClient(retry_handlers=[]), token_verification_enabled=False,
-            authorize=lambda **_: AuthorizeResult(enterprise_id=None, team_id="T1", bot_token="xoxb-1"),
-        )  # fmt: skip
+            client=WebClient(retry_handlers=[]),
+            token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(
+                enterprise_id=None, team_id="T1", bot_token="xoxb-1"
+            ),
+        )
         app.middleware(self._middleware)
         self.slack = SocketMode(app, "xapp-1")
         body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": {"type": "x"}}
@@ -106,12 +109,17 @@ def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
 
 @pytest.mark.parametrize("held", [0.0, 0.12, 0.25, 0.4])
 def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
-    """However long the socket takes to close, the reader, which begins anew meanwhile, is not waited for for ever."""
+    """However long the socket takes to close, the reader, which begins anew meanwhile, is not
+    waited for for ever.
+    """
     with Sandbox() as sandbox:
         app = App(
-            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]), token_verification_enabled=False,
-            authorize=lambda **_: AuthorizeResult(enterprise_id=None, team_id="T1", bot_token="xoxb-1"),
-        )  # fmt: skip
+            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]),
+            token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(
+                enterprise_id=None, team_id="T1", bot_token="xoxb-1"
+            ),
+        )
         slack = SocketMode(app, sandbox.app_token)
         slack.connect()
         session = slack.client.current_session
@@ -126,12 +134,17 @@ def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
 
 
 def test_nothing_connects_again_once_it_is_closed() -> None:
-    """A reconnection that was asked for while the connection was being closed does not bring it back."""
+    """A reconnection that was asked for while the connection was being closed does not bring it
+    back.
+    """
     with Sandbox() as sandbox:
         app = App(
-            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]), token_verification_enabled=False,
-            authorize=lambda **_: AuthorizeResult(enterprise_id=None, team_id="T1", bot_token="xoxb-1"),
-        )  # fmt: skip
+            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]),
+            token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(
+                enterprise_id=None, team_id="T1", bot_token="xoxb-1"
+            ),
+        )
         slack = SocketMode(app, sandbox.app_token)
         slack.connect()
         slack.close()

@@ -1,1 +1,3 @@
-"""Tests of the record itself: a real SQLite file, real threads and processes, no Slack and no model."""
+"""Tests of the record itself: a real SQLite file, real threads and processes, no Slack and no
+model.
+"""

@@ -1,4 +1,6 @@
-"""People, a policy, tools and a Core around them, without Slack: the directory stands in for the wire."""
+"""People, a policy, tools and a Core around them, without Slack: the directory stands in for the
+wire.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,25 @@ class Cast:
         self.people = {
             each.id: each
             for each in (
-                Person(ANA, TEAM, "Ana Ruiz"), Person(BEN, TEAM, "Ben Okafor"), Person(CLEO, TEAM, "Cleo Martin"),
-                Person(DAN, TEAM, "Dan Weber"), Person(GUS, TEAM, "Gus Hall", is_guest=True),
-                Person(EVE, "T0OTHERCO", "Eve Stone"), Person(ZOE, TEAM, "Zoe Lind", deleted=True),
+                Person(ANA, TEAM, "Ana Ruiz"),
+                Person(BEN, TEAM, "Ben Okafor"),
+                Person(CLEO, TEAM, "Cleo Martin"),
+                Person(DAN, TEAM, "Dan Weber"),
+                Person(GUS, TEAM, "Gus Hall", is_guest=True),
+                Person(EVE, "T0OTHERCO", "Eve Stone"),
+                Person(ZOE, TEAM, "Zoe Lind", deleted=True),
                 Person(BOT, TEAM, "Countersign", is_bot=True),
             )
-        }  # fmt: skip
-        self.groups = {"shop-leads": frozenset({ANA, CLEO}), "finance": frozenset({CLEO}), "nobody": frozenset[str]()}
-        self.channels = {"C0SUPPORT": frozenset({ANA, BEN, CLEO, DAN, GUS, BOT}), "C0FINANCE": frozenset({ANA, CLEO})}
+        }
+        self.groups = {
+            "shop-leads": frozenset({ANA, CLEO}),
+            "finance": frozenset({CLEO}),
+            "nobody": frozenset[str](),
+        }
+        self.channels = {
+            "C0SUPPORT": frozenset({ANA, BEN, CLEO, DAN, GUS, BOT}),
+            "C0FINANCE": frozenset({ANA, CLEO}),
+        }
         self.down = False
         self.asked: Counter[str] = Counter()
 
@@ -93,10 +106,18 @@ class StillClock:
 
 
 def make_tools(do: Any) -> list[Tool[Any]]:
-    """Tools whose every effect is `do(name, args, context)`: two that ask, one idempotent one, two that do not ask."""
+    """Tools whose every effect is `do(name, args, context)`: two that ask, one idempotent one, two
+    that do not ask.
+    """
 
     def make(name: str, does: Effect, *, idempotent: bool | None = None) -> Tool[Any]:
-        @tool(title=f"Do {name}", effect=name + " “{text}”", does=does, name=name, idempotent=idempotent)
+        @tool(
+            title=f"Do {name}",
+            effect=name + " “{text}”",
+            does=does,
+            name=name,
+            idempotent=idempotent,
+        )
         def act(args: Note, context: ToolContext) -> str:
             return str(do(name, args, context))
 
@@ -111,7 +132,9 @@ def make_tools(do: Any) -> list[Tool[Any]]:
     ]
 
 
-def make_core(store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], policy: str = POLICY) -> Core:
+def make_core(
+    store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], policy: str = POLICY
+) -> Core:
     """Everything the loop and the worker share."""
     registry = Registry()
     registry.add(*tools)
@@ -125,29 +148,60 @@ def make_core(store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], po
         max_pending=1000,
         max_asked_per_hour=1000,
         max_turns=1000,
-    )  # fmt: skip
+    )
     return Core(
-        settings=settings, store=store, clock=clock, policy=parse(policy), tools=registry,
-        authority=Authority(cast, TEAM), directory=cast, identity=Identity(TEAM, BOT, "BBOT00001"), key=b"k" * 32,
-    )  # fmt: skip
+        settings=settings,
+        store=store,
+        clock=clock,
+        policy=parse(policy),
+        tools=registry,
+        authority=Authority(cast, TEAM),
+        directory=cast,
+        identity=Identity(TEAM, BOT, "BBOT00001"),
+        key=b"k" * 32,
+    )
 
 
-def click(key: str, action: str, value: str, person: str, *, at: datetime = AT, card: str = "") -> Delivery:
+def click(
+    key: str, action: str, value: str, person: str, *, at: datetime = AT, card: str = ""
+) -> Delivery:
     """A stored click on a button, of the card that stands at the Slack time `card`."""
     place = {"channel_id": "C0SUPPORT", "message_ts": card}
     body = {"actions": [{"action_id": action, "value": value}], "container": place}
     return Delivery(
-        key=key, kind="action", team=TEAM, user=person, channel="C0SUPPORT", thread_ts="1.0", body=json.dumps(body),
+        key=key,
+        kind="action",
+        team=TEAM,
+        user=person,
+        channel="C0SUPPORT",
+        thread_ts="1.0",
+        body=json.dumps(body),
         received_at=at,
-    )  # fmt: skip
+    )
 
 
 def submission(
-    key: str, callback: str, about: dict[str, Any], values: dict[str, Any], person: str, *, at: datetime = AT
+    key: str,
+    callback: str,
+    about: dict[str, Any],
+    values: dict[str, Any],
+    person: str,
+    *,
+    at: datetime = AT,
 ) -> Delivery:
     """A stored dialog."""
-    view = {"callback_id": callback, "private_metadata": json.dumps(about), "state": {"values": values}}
+    view = {
+        "callback_id": callback,
+        "private_metadata": json.dumps(about),
+        "state": {"values": values},
+    }
     return Delivery(
-        key=key, kind="submission", team=TEAM, user=person, channel="C0SUPPORT", thread_ts="1.0",
-        body=json.dumps({"view": view}), received_at=at,
-    )  # fmt: skip
+        key=key,
+        kind="submission",
+        team=TEAM,
+        user=person,
+        channel="C0SUPPORT",
+        thread_ts="1.0",
+        body=json.dumps({"view": view}),
+        received_at=at,
+    )

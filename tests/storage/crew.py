@@ -1,7 +1,8 @@
-"""What the state machine drives: the real loop, worker and executor, a scripted model, tools that can kill the process.
+"""What the state machine drives: the real loop, worker and executor, a scripted model, tools that
+can kill the process.
 
-`Crash` stands for the process dying at that point: nothing in the product catches it, and all that is not committed is
-lost. People come from the cast; there is no Slack.
+`Crash` stands for the process dying at that point: nothing in the product catches it, and all that
+is not committed is lost. People come from the cast; there is no Slack.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class DyingPool(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - as an executor does it
+        except Exception as error:
             future.set_exception(error)
         if die == "after":
             raise Crash
@@ -67,11 +68,15 @@ class Model:
         self.turns = 0
         self.wrong: list[str] = []
 
-    def turn(self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object) -> Reply | Plan:
+    def turn(
+        self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object
+    ) -> Reply | Plan:
         """As bot.agent.planner.Planner's."""
         self.turns += 1
         asked = [item["call_id"] for item in transcript if item.get("type") == "function_call"]
-        told = [item["call_id"] for item in transcript if item.get("type") == "function_call_output"]
+        told = [
+            item["call_id"] for item in transcript if item.get("type") == "function_call_output"
+        ]
         if Counter(asked) != Counter(told) or len(set(asked)) != len(asked):
             self.wrong.append(f"L01: asked {asked}, told {told}")
         step = self.script.pop(0) if self.script else "answer"
@@ -82,11 +87,17 @@ class Model:
         if isinstance(step, str):
             return Reply("Done.", [{"role": "assistant", "content": "Done."}], 1)
         items = [
-            {"type": "function_call", "call_id": f"p{self.turns}_{index}", "name": name,
-             "arguments": json.dumps({"text": text})}
+            {
+                "type": "function_call",
+                "call_id": f"p{self.turns}_{index}",
+                "name": name,
+                "arguments": json.dumps({"text": text}),
+            }
             for index, (name, text) in enumerate(step)
-        ]  # fmt: skip
-        proposed = [Proposed(i["call_id"], i["name"], i["arguments"], n) for n, i in enumerate(items)]
+        ]
+        proposed = [
+            Proposed(i["call_id"], i["name"], i["arguments"], n) for n, i in enumerate(items)
+        ]
         return Plan("", proposed, list(items), 1)
 
 
@@ -101,7 +112,9 @@ class Quiet:
         with self._crew.store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             for each in inbox.held(tx, run.id):
-                runs.append(tx, held, {"role": "user", "content": each.key}, at=self._crew.clock.now())
+                runs.append(
+                    tx, held, {"role": "user", "content": each.key}, at=self._crew.clock.now()
+                )
                 inbox.settle(tx, each, "taken")
 
     def write(self, text: str) -> None:
@@ -172,11 +185,22 @@ class Crew:
 
         def make(key: str) -> Delivery:
             ts = key.rsplit(":", 1)[1]
-            event = {"type": "message", "user": person, "channel": "C0SUPPORT", "ts": ts, "text": f"<@{BOT}> {text}"}
+            event = {
+                "type": "message",
+                "user": person,
+                "channel": "C0SUPPORT",
+                "ts": ts,
+                "text": f"<@{BOT}> {text}",
+            }
             return Delivery(
-                key=key, kind="message", team=TEAM, user=person, channel="C0SUPPORT", thread_ts=thread,
+                key=key,
+                kind="message",
+                team=TEAM,
+                user=person,
+                channel="C0SUPPORT",
+                thread_ts=thread,
                 body=json.dumps({"event": event}),
-            )  # fmt: skip
+            )
 
         self.arrive(make)
 
@@ -222,7 +246,9 @@ class Crew:
         if isinstance(load_gate(call.gate), Allow):
             return
         good = self.cast.groups["shop-leads"] - {run.requester} - editors
-        if not any(v.verb == "approve" and v.digest == call.digest and v.person in good for v in votes):
+        if not any(
+            v.verb == "approve" and v.digest == call.digest and v.person in good for v in votes
+        ):
             self.wrong.append(f"{name} ran on {votes}")
 
     def all(self) -> tuple[list[Run], list[Call], list[Audit], list[Message]]:

@@ -29,7 +29,10 @@ ALLOWED = dump_gate(Allow(rule="default"))
 
 @dataclass
 class Seeded:
-    """One run with one plan, its calls, and a card that shows them; ids only, for rows are read when needed."""
+    """One run with one plan, its calls, and a card that shows them.
+
+    Ids only, for rows are read when needed.
+    """
 
     store: Store
     run_id: str
@@ -65,7 +68,11 @@ class Seeded:
     def audit(self) -> list[Audit]:
         """The run's audit rows, oldest first."""
         with self.store.read() as tx:
-            return rows(tx, Audit, select(Audit).where(col(Audit.run_id) == self.run_id).order_by(col(Audit.seq)))
+            return rows(
+                tx,
+                Audit,
+                select(Audit).where(col(Audit.run_id) == self.run_id).order_by(col(Audit.seq)),
+            )
 
     def events(self) -> list[str]:
         """The names of the run's audit rows."""
@@ -74,7 +81,11 @@ class Seeded:
     def votes(self, index: int = 0) -> list[Vote]:
         """Every vote on the call, of all revisions."""
         with self.store.read() as tx:
-            return rows(tx, Vote, select(Vote).where(col(Vote.call_id) == self.ids[index]).order_by(col(Vote.seq)))
+            return rows(
+                tx,
+                Vote,
+                select(Vote).where(col(Vote.call_id) == self.ids[index]).order_by(col(Vote.seq)),
+            )
 
 
 def seed(
@@ -85,11 +96,19 @@ def seed(
     gate: str = ASKED,
     fence: int = 1,
 ) -> Seeded:
-    """A run in status `run`, and a plan with a call in each of `statuses` (one PENDING when none is given)."""
+    """A run in status `run`, and a plan with a call in each of `statuses` (one PENDING when none is
+    given).
+    """
     row = Run(
-        team=TEAM, channel="C0SUPPORT", thread_ts="1.0", requester="UBEN00001",
-        status=run, fence=fence, created_at=AT, updated_at=AT,
-    )  # fmt: skip
+        team=TEAM,
+        channel="C0SUPPORT",
+        thread_ts="1.0",
+        requester="UBEN00001",
+        status=run,
+        fence=fence,
+        created_at=AT,
+        updated_at=AT,
+    )
     if run is R.RUNNING:
         row.lease_until = AT + HOUR
     plan = Plan(run_id=row.id, turn=1, created_at=AT)
@@ -99,17 +118,31 @@ def seed(
         tx.execute(insert(Plan).values(values(plan)))
         for position, status in enumerate(statuses or (C.PENDING,)):
             call = Call(
-                run_id=row.id, plan_id=plan.id, position=position, provider_id=f"call_{position}", tool="note",
-                does="write", status=status, digest=f"digest-{position}", gate=gate, deadline=deadline,
-                output=f"output {position}", created_at=AT,
-            )  # fmt: skip
+                run_id=row.id,
+                plan_id=plan.id,
+                position=position,
+                provider_id=f"call_{position}",
+                tool="note",
+                does="write",
+                status=status,
+                digest=f"digest-{position}",
+                gate=gate,
+                deadline=deadline,
+                output=f"output {position}",
+                created_at=AT,
+            )
             tx.execute(insert(Call).values(values(call)))
             text = json.dumps({"text": f"note {position}"})
             add_revision(tx, call, text)
             made.append(call.id)
         body = json.dumps({"calls": made})
         card = Message(
-            key=f"card:{plan.id}", kind="card", run_id=row.id, plan_id=plan.id, channel="C0SUPPORT", body=body
+            key=f"card:{plan.id}",
+            kind="card",
+            run_id=row.id,
+            plan_id=plan.id,
+            channel="C0SUPPORT",
+            body=body,
         )
         tx.execute(insert(Message).values(values(card)))
     return Seeded(store, row.id, plan.id, made)
@@ -118,7 +151,12 @@ def seed(
 def add_revision(tx: Connection, call: Call, arguments: str) -> None:
     """Store the revision a call is at."""
     row = Revision(
-        call_id=call.id, number=call.revision, arguments=arguments, digest=call.digest, author="agent", created_at=AT
+        call_id=call.id,
+        number=call.revision,
+        arguments=arguments,
+        digest=call.digest,
+        author="agent",
+        created_at=AT,
     )
     calls.add_revision(tx, row)
 
@@ -127,4 +165,6 @@ def delivery(
     key: str, kind: str = "message", *, at: datetime = AT, user: str = "UANA00001", body: str = "{}"
 ) -> Delivery:
     """Something that Slack delivered."""
-    return Delivery(key=key, kind=kind, team=TEAM, user=user, channel="C0SUPPORT", body=body, received_at=at)
+    return Delivery(
+        key=key, kind=kind, team=TEAM, user=user, channel="C0SUPPORT", body=body, received_at=at
+    )

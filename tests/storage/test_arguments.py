@@ -1,4 +1,6 @@
-"""Arguments on their way to the record and back: what is loaded is what was validated, and dumps the same again."""
+"""Arguments on their way to the record and back: what is loaded is what was validated, and dumps
+the same again.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AliasChoices, BaseModel, Field, SecretBytes, SecretStr, ValidationError, computed_field
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    Field,
+    SecretBytes,
+    SecretStr,
+    ValidationError,
+    computed_field,
+)
 
 from bot.core import dump_arguments, load_arguments
 from bot.tools import Effect, Tool, ToolContext
@@ -54,7 +64,9 @@ class Everything(BaseModel):
     where: Path = Path("x")
     maybe: int | None = None
     city: str = Field("", alias="cityName")
-    zip: str = Field("", validation_alias=AliasChoices("zip-code", "postcode"), serialization_alias="plz")
+    zip: str = Field(
+        "", validation_alias=AliasChoices("zip-code", "postcode"), serialization_alias="plz"
+    )
 
     @computed_field  # type: ignore[prop-decorator] # as Pydantic documents it
     @property
@@ -69,7 +81,9 @@ def tool_of(model: type[BaseModel]) -> Tool[Any]:
     def act(args: Any, context: ToolContext) -> None:
         return None
 
-    return Tool(name="act", title="Act", effect="Act", does=Effect.WRITE, arguments=model, function=act)
+    return Tool(
+        name="act", title="Act", effect="Act", does=Effect.WRITE, arguments=model, function=act
+    )
 
 
 TOOL = tool_of(Everything)
@@ -102,7 +116,9 @@ everything = st.builds(
 
 @given(everything)
 def test_round_trip(args: Everything) -> None:
-    """B01: what was validated is what the tool gets, secrets included, and it dumps to the very same text again."""
+    """B01: what was validated is what the tool gets, secrets included, and it dumps to the very
+    same text again.
+    """
     text = dump_arguments(args)
     loaded = load_arguments(TOOL, text)
     assert loaded == args
@@ -111,7 +127,9 @@ def test_round_trip(args: Everything) -> None:
 
 @given(everything)
 def test_the_record_holds_fields_only(args: Everything) -> None:
-    """S15, B01: the text has every field by its own name, real secrets, and nothing that is derived."""
+    """S15, B01: the text has every field by its own name, real secrets, and nothing that is
+    derived.
+    """
     stored = json.loads(dump_arguments(args))
     assert stored.keys() == Everything.model_fields.keys()
     assert stored["secret"] == args.secret.get_secret_value()
@@ -119,7 +137,9 @@ def test_the_record_holds_fields_only(args: Everything) -> None:
 
 
 def test_equal_arguments_have_one_text() -> None:
-    """B02, L05: equal amounts, sets and moments are one text, so that a repeated call is recognised as one."""
+    """B02, L05: equal amounts, sets and moments are one text, so that a repeated call is recognised
+    as one.
+    """
     for left, right in (
         ({"amount": "40.0"}, {"amount": "40.00"}),
         ({"amount": 40}, {"amount": "4e1"}),
@@ -145,17 +165,29 @@ def test_a_restart_changes_no_text() -> None:
     root = Path(__file__).parents[2]
     ran = [
         subprocess.run(
-            [sys.executable, "-c", SETS], env=os.environ | {"PYTHONHASHSEED": seed}, cwd=root, text=True,
-            capture_output=True, check=True, timeout=30,
+            [sys.executable, "-c", SETS],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            cwd=root,
+            text=True,
+            capture_output=True,
+            check=True,
+            timeout=30,
         )
         for seed in ("1", "2")
-    ]  # fmt: skip
+    ]
     assert ran[0].stdout == ran[1].stdout
     assert json.loads(ran[0].stdout)["tags"] == list("abcdef")
 
 
 @pytest.mark.parametrize(
-    "text", ['{"unknown": 1}', '{"lines": [{"sku": "a", "price": "1", "extra": 1}]}', '{"label": "s-0"}', "{", "[]"]
+    "text",
+    [
+        '{"unknown": 1}',
+        '{"lines": [{"sku": "a", "price": "1", "extra": 1}]}',
+        '{"label": "s-0"}',
+        "{",
+        "[]",
+    ],
 )
 def test_what_does_not_fit_is_not_loaded(text: str) -> None:
     """B07, L09: unknown fields, also in nested models, and anything but an object do not fit."""

@@ -1,4 +1,6 @@
-"""The audit's chain, and the tables that refuse to be rewritten, also by somebody with a plain SQLite shell."""
+"""The audit's chain, and the tables that refuse to be rewritten, also by somebody with a plain
+SQLite shell.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def decided(store: Store) -> Seeded:
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
         decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
-        audit.record(tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"})
+        audit.record(
+            tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"}
+        )
     return seeded
 
 
@@ -43,7 +47,9 @@ def broken_at(store: Store) -> int | None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: str) -> None:
-    """D03: audit, revisions, votes and transcript refuse update, delete and overwriting, row by row and all at once."""
+    """D03: audit, revisions, votes and transcript refuse update, delete and overwriting, row by row
+    and all at once.
+    """
     before = raw.execute(f"SELECT * FROM {table}").fetchall()
     assert before
     for statement in (
@@ -60,14 +66,18 @@ def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: s
 
 
 def test_our_own_connections_cannot_replace_either(decided: Seeded) -> None:
-    """D03: `recursive_triggers` is on for every connection of the store, so REPLACE is refused there too."""
+    """D03: `recursive_triggers` is on for every connection of the store, so REPLACE is refused
+    there too.
+    """
     for table in TABLES:
         with pytest.raises(Exception, match="append-only"), decided.store.write() as tx:
             tx.exec_driver_sql(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
 
 
 def test_the_chain_holds(decided: Seeded) -> None:
-    """D03: each row carries the hash of the one before it, from 64 zeros on, and the whole of it verifies."""
+    """D03: each row carries the hash of the one before it, from 64 zeros on, and the whole of it
+    verifies.
+    """
     assert broken_at(decided.store) is None
     with closing(sqlite3.connect(decided.store.path)) as connection:
         links = connection.execute("SELECT previous, hash FROM audit ORDER BY seq").fetchall()
@@ -94,7 +104,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("column", CHANGES)
 def test_tampering_is_found(decided: Seeded, raw: sqlite3.Connection, column: str) -> None:
-    """B01, D03: whoever drops the triggers and changes any column of a row is found out, at that row."""
+    """B01, D03: whoever drops the triggers and changes any column of a row is found out, at that
+    row.
+    """
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute(f"UPDATE audit SET {CHANGES[column]} WHERE seq = 1")
     assert broken_at(decided.store) == 1

@@ -17,19 +17,31 @@ ANA, CLEO = "UANA00001", "UCLEO0001"
 TICK = timedelta(microseconds=1)
 
 
-def vote(seeded: Seeded, verb: str = "approve", person: str = ANA, *, revision: int = 1, index: int = 0) -> Outcome:
+def vote(
+    seeded: Seeded, verb: str = "approve", person: str = ANA, *, revision: int = 1, index: int = 0
+) -> Outcome:
     """Vote now."""
     with seeded.store.write() as tx:
-        return decisions.vote(tx, seeded.ids[index], revision, verb, person, at=AT, weigh=ONE, reason="too dear")
+        return decisions.vote(
+            tx, seeded.ids[index], revision, verb, person, at=AT, weigh=ONE, reason="too dear"
+        )
 
 
 def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = ANA) -> Outcome:
     """Edit now."""
     with seeded.store.write() as tx:
         return decisions.edit(
-            tx, seeded.ids[0], revision, person, at=AT, arguments=json.dumps({"text": text}), digest=f"digest {text}",
-            gate=ALLOWED, deadline=AT + 2 * HOUR, preview="as new",
-        )  # fmt: skip
+            tx,
+            seeded.ids[0],
+            revision,
+            person,
+            at=AT,
+            arguments=json.dumps({"text": text}),
+            digest=f"digest {text}",
+            gate=ALLOWED,
+            deadline=AT + 2 * HOUR,
+            preview="as new",
+        )
 
 
 def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> Outcome:
@@ -44,12 +56,16 @@ def status_of(outcome: Outcome) -> object:
 
 
 def test_approve(store: Store) -> None:
-    """X01: the first approval counts, with its digest in the vote and in the audit, and frees the run."""
+    """X01: the first approval counts, with its digest in the vote and in the audit, and frees the
+    run.
+    """
     seeded = seed(store)
     won = vote(seeded)
     assert isinstance(won, Applied)
     assert (won.call.status, won.call.decided_at, won.call.note) == (C.APPROVED, AT, "too dear")
-    assert [(v.person, v.verb, v.digest, v.revision) for v in seeded.votes()] == [(ANA, "approve", "digest-0", 1)]
+    assert [(v.person, v.verb, v.digest, v.revision) for v in seeded.votes()] == [
+        (ANA, "approve", "digest-0", 1)
+    ]
     assert seeded.events() == ["call.approved", "run.ready"]
     assert json.loads(seeded.audit()[0].data)["digest"] == "digest-0"
     assert status_of(vote(seeded)) is C.APPROVED  # the double click
@@ -58,7 +74,9 @@ def test_approve(store: Store) -> None:
 
 
 def test_reject(store: Store) -> None:
-    """L03: a rejection ends the call, and its reason reaches the model quoted and at most 500 characters long."""
+    """L03: a rejection ends the call, and its reason reaches the model quoted and at most 500
+    characters long.
+    """
     seeded = seed(store)
     assert status_of(vote(seeded, "reject")) is C.REJECTED
     assert seeded.call().output.startswith(f"REJECTED by <@{ANA}>; it was not run.")
@@ -104,12 +122,19 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
 
 
 def test_an_edit(store: Store) -> None:
-    """B09, B10: an edit is a new revision with no votes; the old one's buttons are stale, the new one's work."""
+    """B09, B10: an edit is a new revision with no votes.
+
+    The old one's buttons are stale, the new one's work.
+    """
     seeded = seed(store)
     done = edit(seeded)
     assert isinstance(done, Applied)
     assert (done.call.revision, done.call.digest, done.call.status) == (2, "digest new", C.PENDING)
-    assert (done.call.gate, done.call.deadline, done.call.preview) == (ALLOWED, AT + 2 * HOUR, "as new")
+    assert (done.call.gate, done.call.deadline, done.call.preview) == (
+        ALLOWED,
+        AT + 2 * HOUR,
+        "as new",
+    )
     assert (seeded.plan().revision, seeded.card().wanted, seeded.run().status) == (2, 2, R.WAITING)
     with store.read() as tx:
         shown = calls.shown(tx, seeded.ids[0])
@@ -119,7 +144,11 @@ def test_an_edit(store: Store) -> None:
         assert first is not None
         assert first.arguments == '{"text": "note 0"}'
         assert calls.editors(tx, seeded.ids[0]) == {ANA}
-    for outcome in (vote(seeded, revision=1), edit(seeded, "other"), vote(seeded, "reject", revision=3)):
+    for outcome in (
+        vote(seeded, revision=1),
+        edit(seeded, "other"),
+        vote(seeded, "reject", revision=3),
+    ):
         assert isinstance(outcome, Stale)
     assert isinstance(vote(seeded, revision=2), Applied)
     assert [(v.revision, v.digest) for v in seeded.votes()] == [(2, "digest new")]
@@ -136,14 +165,19 @@ def test_what_is_not_there(store: Store) -> None:
 
 
 def test_expire(store: Store) -> None:
-    """T04, T06: the deadline denies once, by the clock and not as anybody's rejection, and the run goes on."""
+    """T04, T06: the deadline denies once, by the clock and not as anybody's rejection, and the run
+    goes on.
+    """
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
         assert decisions.expire(tx, first, at=AT)
         assert not decisions.expire(tx, second, at=AT)
     assert (seeded.call().status, seeded.run().status, seeded.votes()) == (C.EXPIRED, R.READY, [])
-    assert [(a.event, a.actor) for a in seeded.audit()] == [("call.expired", "clock"), ("run.ready", "clock")]
+    assert [(a.event, a.actor) for a in seeded.audit()] == [
+        ("call.expired", "clock"),
+        ("run.ready", "clock"),
+    ]
     assert "not a person's rejection" in seeded.call().output
     assert isinstance(vote(seeded), Decided)
 
@@ -159,7 +193,9 @@ def test_no_deadline_never_falls(store: Store) -> None:
 
 
 def test_due_is_ordered(store: Store) -> None:
-    """T02: after a long stop everything due is found, oldest deadline first, and nothing that is decided."""
+    """T02: after a long stop everything due is found, oldest deadline first, and nothing that is
+    decided.
+    """
     deadlines = [AT + 3 * TICK, AT, AT + TICK]
     pending = [seed(store, deadline=each) for each in deadlines]
     seed(store, C.APPROVED, deadline=AT)
@@ -170,19 +206,27 @@ def test_due_is_ordered(store: Store) -> None:
 
 
 def test_an_unknown_call_is_given_up_once(store: Store) -> None:
-    """T06: at its deadline an unknown call stays unknown, nobody is asked any more, and the model is told, once."""
+    """T06: at its deadline an unknown call stays unknown, nobody is asked any more, and the model
+    is told, once.
+    """
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
         assert decisions.expire(tx, first, at=AT)
         assert not decisions.expire(tx, second, at=AT)
-    assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (C.UNKNOWN, None, R.READY)
+    assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
+        C.UNKNOWN,
+        None,
+        R.READY,
+    )
     assert seeded.events() == ["call.given_up", "run.ready"]
     assert isinstance(resolve(seeded, "done"), Decided)
 
 
 def test_a_resolved_call_is_not_given_up(store: Store) -> None:
-    """T01: the sweep read an unknown call before a person said what became of it: the person's word stands."""
+    """T01: the sweep read an unknown call before a person said what became of it: the person's word
+    stands.
+    """
     seeded = seed(store, C.UNKNOWN, deadline=AT + TICK)
     before = seeded.call()
     resolve(seeded, "done")
@@ -191,7 +235,9 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
     assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
 
 
-@pytest.mark.parametrize(("verb", "end"), [("done", C.SUCCEEDED), ("not_done", C.FAILED), ("again", C.APPROVED)])
+@pytest.mark.parametrize(
+    ("verb", "end"), [("done", C.SUCCEEDED), ("not_done", C.FAILED), ("again", C.APPROVED)]
+)
 def test_resolve(store: Store, verb: str, end: object) -> None:
     """X06: a person says how an unknown call ended, or that it should run again, once."""
     seeded = seed(store, C.UNKNOWN)
@@ -200,7 +246,11 @@ def test_resolve(store: Store, verb: str, end: object) -> None:
     assert (seeded.run().status, seeded.call().deadline) == (R.READY, None)
     assert isinstance(resolve(seeded, "done"), Decided)
     assert ("call.vote_again" in seeded.events()) == (verb == "again")
-    told = {"done": "says that it DID happen", "not_done": "says that it did NOT happen", "again": ""}[verb]
+    told = {
+        "done": "says that it DID happen",
+        "not_done": "says that it did NOT happen",
+        "again": "",
+    }[verb]
     assert told in seeded.call().output
 
 
@@ -213,14 +263,23 @@ def test_only_unknown_calls_are_resolved(store: Store) -> None:
 
 
 def test_ask_again(store: Store) -> None:
-    """B06: an approved call that now needs a stricter yes is a new revision of the same arguments, without votes."""
+    """B06: an approved call that now needs a stricter yes is a new revision of the same arguments,
+    without votes.
+    """
     seeded = seed(store)
     vote(seeded)
     stale = seeded.call()
     with store.write() as tx:
         won, lost = (
             decisions.ask_again(
-                tx, stale, at=AT, actor="policy", gate=ASKED, digest="d2", deadline=AT + HOUR, why="stricter"
+                tx,
+                stale,
+                at=AT,
+                actor="policy",
+                gate=ASKED,
+                digest="d2",
+                deadline=AT + HOUR,
+                why="stricter",
             )
             for _ in range(2)
         )
@@ -232,24 +291,38 @@ def test_ask_again(store: Store) -> None:
         assert shown is not None
         assert (shown.arguments, calls.votes(tx, now.id, 2)) == ({"text": "note 0"}, [])
     assert isinstance(vote(seeded, revision=1), Stale)
-    assert isinstance(vote(seeded, revision=2), Applied)  # the same person may say so of the new one
+    # the same person may say so of the new one
+    assert isinstance(vote(seeded, revision=2), Applied)
 
 
 def outputs(seeded: Seeded) -> list[tuple[str, str]]:
     """The transcript's outputs: provider call id, and its first word."""
     with seeded.store.read() as tx:
-        return [(item["call_id"], item["output"].split()[0]) for item in runs.transcript(tx, seeded.run())]
+        return [
+            (item["call_id"], item["output"].split()[0])
+            for item in runs.transcript(tx, seeded.run())
+        ]
 
 
 def test_cancel(store: Store) -> None:
-    """L01: cancelling ends what was not started, keeps what was, and gives each call its one output."""
+    """L01: cancelling ends what was not started, keeps what was, and gives each call its one
+    output.
+    """
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
         assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
-        assert not decisions.cancel(tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA)
+        assert not decisions.cancel(
+            tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA
+        )
     assert seeded.run().status is R.CANCELLED
     found = [seeded.call(i) for i in range(5)]
-    assert [c.status for c in found] == [C.CANCELLED, C.CANCELLED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED]
+    assert [c.status for c in found] == [
+        C.CANCELLED,
+        C.CANCELLED,
+        C.REJECTED,
+        C.UNKNOWN,
+        C.SUCCEEDED,
+    ]
     assert found[3].deadline is None
     told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
     assert outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
@@ -257,11 +330,17 @@ def test_cancel(store: Store) -> None:
 
 
 def test_cancel_while_a_tool_runs(store: Store) -> None:
-    """X11: the result of what runs is awaited and recorded; only then does the transcript get its outputs."""
+    """X11: the result of what runs is awaited and recorded.
+
+    Only then does the transcript get its outputs.
+    """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with store.write() as tx:
         assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
-    assert ([seeded.call(i).status for i in range(2)], outputs(seeded)) == ([C.RUNNING, C.CANCELLED], [])
+    assert ([seeded.call(i).status for i in range(2)], outputs(seeded)) == (
+        [C.RUNNING, C.CANCELLED],
+        [],
+    )
     with store.write() as tx:
         moves.call(tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED.")
         decisions.close_cancelled(tx, seeded.run(), at=AT)
@@ -270,23 +349,34 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
 
 
 def test_cancel_after_a_crash(store: Store) -> None:
-    """X06, X11: a call whose worker died, and whose run is cancelled before another one took it, ends unknown."""
+    """X06, X11: a call whose worker died, and whose run is cancelled before another one took it,
+    ends unknown.
+    """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
         assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
     assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
-        (C.UNKNOWN, True), (C.CANCELLED, False)
-    ]  # fmt: skip
+        (C.UNKNOWN, True),
+        (C.CANCELLED, False),
+    ]
     assert [call for call, _ in outputs(seeded)] == ["call_0", "call_1"]
 
 
 def test_remake(store: Store) -> None:
-    """L02, B04: asking for something else supersedes what was not started; the run goes on, and its card is dead."""
+    """L02, B04: asking for something else supersedes what was not started.
+
+    The run goes on, and its card is dead.
+    """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
         assert decisions.remake(tx, seeded.run(), at=AT) == 2
         assert decisions.remake(tx, seeded.run(), at=AT) == 0
-    assert [seeded.call(i).status for i in range(4)] == [C.SUPERSEDED, C.SUPERSEDED, C.UNKNOWN, C.FAILED]
+    assert [seeded.call(i).status for i in range(4)] == [
+        C.SUPERSEDED,
+        C.SUPERSEDED,
+        C.UNKNOWN,
+        C.FAILED,
+    ]
     assert (seeded.run().status, seeded.call(2).deadline) == (R.READY, None)
     assert isinstance(vote(seeded), Decided)
 
@@ -296,5 +386,8 @@ def test_a_card_decides_its_own_calls(store: Store) -> None:
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED, C.PENDING)
     with store.read() as tx:
         only = [seeded.ids[3], seeded.ids[2], seeded.ids[0]]
-        assert [call.id for call in decisions.plan_calls(tx, seeded.plan(), only)] == [seeded.ids[0], seeded.ids[3]]
+        assert [call.id for call in decisions.plan_calls(tx, seeded.plan(), only)] == [
+            seeded.ids[0],
+            seeded.ids[3],
+        ]
         assert decisions.plan_calls(tx, seeded.plan(), []) == []

@@ -1,4 +1,6 @@
-"""Canonical JSON and the digest: equal exactly when what would run is equal, and refused where that cannot be said."""
+"""Canonical JSON and the digest: equal exactly when what would run is equal, and refused where that
+cannot be said.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import SAFE_INTEGER, OddValueError, canonical, digest, key_id, load_key, parse_object
+from storage.digest import (
+    SAFE_INTEGER,
+    OddValueError,
+    canonical,
+    digest,
+    key_id,
+    load_key,
+    parse_object,
+)
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 safe = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
-# Between 2**53 and 1e21 a float is written as a whole number, which reads back as an integer: see whole numbers below.
-floats = st.floats(-SAFE_INTEGER, SAFE_INTEGER) | st.floats(1e21, 1e300) | st.sampled_from([0.0, -0.0, 1.0, 5e-324])
-ALIKE: list[Any] = [0, 1, 2, True, False, 0.0, 1.0, "0", "1", "1.0", "true", "null", None, "", [], {}]
+# Between 2**53 and 1e21 a float is written as a whole number, which reads back as an integer: see
+# whole numbers below.
+floats = (
+    st.floats(-SAFE_INTEGER, SAFE_INTEGER)
+    | st.floats(1e21, 1e300)
+    | st.sampled_from([0.0, -0.0, 1.0, 5e-324])
+)
+ALIKE: list[Any] = [
+    0,
+    1,
+    2,
+    True,
+    False,
+    0.0,
+    1.0,
+    "0",
+    "1",
+    "1.0",
+    "true",
+    "null",
+    None,
+    "",
+    [],
+    {},
+]
 close = st.sampled_from(ALIKE)
 leaves = close | st.none() | st.booleans() | safe | floats | text
 values = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=8
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
+    max_leaves=8,
 )
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: JSON's one kind of number, no truth that equals one, order of keys aside."""
+    """Whether two JSON values are equal: JSON's one kind of number, no truth that equals one, order
+    of keys aside.
+    """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, int | float) and isinstance(right, int | float):
@@ -54,7 +90,9 @@ def test_equal_text_means_equal_values(left: Any, right: Any) -> None:
 
 @given(values)
 def test_canonical_text_reads_back(value: Any) -> None:
-    """B02: the text is JSON that means the value, is its own canonical text, and does not depend on key order."""
+    """B02: the text is JSON that means the value, is its own canonical text, and does not depend on
+    key order.
+    """
     written = canonical(value)
     assert same(json.loads(written), value)
     assert canonical(json.loads(written)) == written
@@ -64,14 +102,20 @@ def test_canonical_text_reads_back(value: Any) -> None:
 
 @given(st.integers(), st.integers())
 def test_whole_numbers_of_any_size(left: int, right: int) -> None:
-    """B02: no two whole numbers have one text, however big: beyond 2**53 they are written as strings, in full."""
+    """B02: no two whole numbers have one text, however big: beyond 2**53 they are written as
+    strings, in full.
+    """
     for add in (0, SAFE_INTEGER, 2**64, -(2**53)):
         a, b = left + add, right + add
         assert (canonical(a) == canonical(b)) == (a == b)
         assert int(json.loads(canonical(a))) == a
 
 
-amounts = st.decimals(-(10**30), 10**30, allow_nan=False) | st.decimals(0, 10, places=40) | st.integers().map(Decimal)
+amounts = (
+    st.decimals(-(10**30), 10**30, allow_nan=False)
+    | st.decimals(0, 10, places=40)
+    | st.integers().map(Decimal)
+)
 
 
 @given(amounts, amounts)
@@ -99,7 +143,10 @@ def test_long_decimals_are_not_rounded() -> None:
 
 def test_kinds_are_kept_apart() -> None:
     """B02: 1, "1", true and [1] differ, also as keys' values; 1 and 1.0 are JSON's same number."""
-    texts = [canonical({"x": each}) for each in (1, "1", True, None, [1], {"1": 1}, "true", Decimal(1) + 1)]
+    texts = [
+        canonical({"x": each})
+        for each in (1, "1", True, None, [1], {"1": 1}, "true", Decimal(1) + 1)
+    ]
     assert len(set(texts)) == len(texts)
     assert canonical(1) == canonical(1.0) == "1"
     assert canonical(-0.0) == canonical(0) == "0"
@@ -108,7 +155,10 @@ def test_kinds_are_kept_apart() -> None:
 @given(text)
 def test_unicode_forms_differ(word: str) -> None:
     """B02: composed and decomposed letters look alike and are not the same value."""
-    composed, apart = unicodedata.normalize("NFC", word + "é"), unicodedata.normalize("NFD", word + "é")
+    composed, apart = (
+        unicodedata.normalize("NFC", word + "é"),
+        unicodedata.normalize("NFD", word + "é"),
+    )
     assert composed != apart
     assert canonical(composed) != canonical(apart)
     assert canonical({composed: 1}) != canonical({apart: 1})
@@ -132,13 +182,30 @@ def test_values_of_models() -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), Decimal("1e999999"),
-        "\ud800", "a\udfffb", {"\ud800": 1}, {1: "one"}, {None: 1}, {True: 1}, {1, 2}, b"bytes", object(), 1j,
+        math.nan,
+        math.inf,
+        -math.inf,
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("-Infinity"),
+        Decimal("1e999999"),
+        "\ud800",
+        "a\udfffb",
+        {"\ud800": 1},
+        {1: "one"},
+        {None: 1},
+        {True: 1},
+        {1, 2},
+        b"bytes",
+        object(),
+        1j,
     ],
     ids=lambda odd: type(odd).__name__,
-)  # fmt: skip
+)
 def test_odd_values_are_refused(odd: Any) -> None:
-    """B02: what has no canonical form is refused, at the top or deep inside, never written some other way."""
+    """B02: what has no canonical form is refused, at the top or deep inside, never written some
+    other way.
+    """
     for value in (odd, {"deep": [{"er": odd}]}):
         with pytest.raises(OddValueError):
             canonical(value)
@@ -147,14 +214,30 @@ def test_odd_values_are_refused(odd: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": 1, "a": 1}', '{"x": {"a": 1, "b": 2, "a": 3}}', '{"a": 1, "\\u0061": 2}', '{"a": NaN}',
-        '{"a": -Infinity}', '{"a": 1e999}', '{"a": ' + "9" * 5000 + "}", '{"a": ' + "[" * 100_000, "[]", "1",
-        '"text"', "null", "", "{", '{"a": 1} x', "{'a': 1}", "\ufeff{}",
+        '{"a": 1, "a": 1}',
+        '{"x": {"a": 1, "b": 2, "a": 3}}',
+        '{"a": 1, "\\u0061": 2}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1e999}',
+        '{"a": ' + "9" * 5000 + "}",
+        '{"a": ' + "[" * 100_000,
+        "[]",
+        "1",
+        '"text"',
+        "null",
+        "",
+        "{",
+        '{"a": 1} x',
+        "{'a': 1}",
+        "\ufeff{}",
     ],
     ids=lambda text: text[:24],
-)  # fmt: skip
+)
 def test_parse_refuses(text: str) -> None:
-    """L09, B02: malformed, ambiguous, endless and non-object arguments are refused in one way, whatever is wrong."""
+    """L09, B02: malformed, ambiguous, endless and non-object arguments are refused in one way,
+    whatever is wrong.
+    """
     with pytest.raises(OddValueError) as caught:
         canonical(parse_object(text))
     assert len(str(caught.value)) < 200
@@ -168,14 +251,21 @@ def test_parse_reads(value: dict[str, Any]) -> None:
 
 
 PARTS: dict[str, Any] = {
-    "tool": "refund", "schema": "s1", "arguments": '{"a":1}', "requester": "UBEN00001", "team": "T1", "gate": "{}",
+    "tool": "refund",
+    "schema": "s1",
+    "arguments": '{"a":1}',
+    "requester": "UBEN00001",
+    "team": "T1",
+    "gate": "{}",
     "revision": 1,
-}  # fmt: skip
+}
 
 
 @given(st.sampled_from(sorted(PARTS)), text, st.integers(2, 9))
 def test_every_part_counts(part: str, word: str, number: int) -> None:
-    """B01, B07, B09: a change of any one of tool, schema, arguments, requester, team, gate or revision changes it."""
+    """B01, B07, B09: a change of any one of tool, schema, arguments, requester, team, gate or
+    revision changes it.
+    """
     other = number if part == "revision" else str(PARTS[part]) + word + "x"
     key = b"k" * 32
     assert digest(key, **PARTS) == digest(key, **PARTS)
@@ -196,7 +286,9 @@ def _load(path: str) -> bytes:
 
 
 def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
-    """Ten processes that start at once have one key, readable by its owner alone, and leave nothing else behind."""
+    """Ten processes that start at once have one key, readable by its owner alone, and leave nothing
+    else behind.
+    """
     with get_context("fork").Pool(10) as pool:
         for number in range(5):
             path = tmp_path / f"{number}.key"
@@ -208,7 +300,9 @@ def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
 
 
 def test_keys(tmp_path: Path) -> None:
-    """A key that is there is used as it is, each new one is another, and one that is too short is refused."""
+    """A key that is there is used as it is, each new one is another, and one that is too short is
+    refused.
+    """
     assert load_key(tmp_path / "a") != load_key(tmp_path / "b")
     assert load_key(tmp_path / "a") == load_key(tmp_path / "a")
     (tmp_path / "c").write_text(f"  {'k' * 32}\n")

@@ -1,4 +1,6 @@
-"""A database that cannot be written: nothing is acknowledged, nothing runs, and nothing is lost once it can be."""
+"""A database that cannot be written: nothing is acknowledged, nothing runs, and nothing is lost
+once it can be.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Full:
                 number += 1
                 try:
                     with self.store.write() as tx:
-                        inbox.store(tx, delivery(f"filler {number}", "event", body=json.dumps("x" * size)))
+                        inbox.store(
+                            tx, delivery(f"filler {number}", "event", body=json.dumps("x" * size))
+                        )
                 except OperationalError:
                     break
 
@@ -105,7 +109,9 @@ def counts_once(core: Core, many: list[Seeded]) -> None:
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
-    """D07, D03: what the last pages do not hold is not half there, and counts once when there is room again."""
+    """D07, D03: what the last pages do not hold is not half there, and counts once when there is
+    room again.
+    """
     many = clicked(core, 30)
     full.full()
     with pytest.raises(OperationalError, match="full"):
@@ -120,7 +126,9 @@ def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
 
 
 def test_a_read_only_database_at_the_decision(core: Core) -> None:
-    """D07: a click on a database that cannot be written decides nothing while it cannot, and counts afterwards."""
+    """D07: a click on a database that cannot be written decides nothing while it cannot, and counts
+    afterwards.
+    """
     many = clicked(core, 1)
     with read_only(core.store), pytest.raises(OperationalError, match="readonly"):
         ticking(core).tick()
@@ -150,7 +158,11 @@ def bolt(core: Core) -> App:
     app = App(
         client=WebClient(retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(
-            enterprise_id=None, team_id=TEAM, bot_token="xoxb-1", bot_id="BBOT00001", bot_user_id="UBOT00001"
+            enterprise_id=None,
+            team_id=TEAM,
+            bot_token="xoxb-1",
+            bot_id="BBOT00001",
+            bot_user_id="UBOT00001",
         ),
         token_verification_enabled=False,
     )
@@ -159,14 +171,28 @@ def bolt(core: Core) -> App:
 
 
 def press(app: App, ts: str, team: str = TEAM) -> int:
-    """Deliver a click on Approve over Socket Mode; the status that decides whether it is acknowledged."""
+    """Deliver a click on Approve over Socket Mode.
+
+    The status that decides whether it is acknowledged.
+    """
     body = {
-        "type": "block_actions", "team": {"id": team}, "user": {"id": ANA, "team_id": team}, "api_app_id": "A1",
+        "type": "block_actions",
+        "team": {"id": team},
+        "user": {"id": ANA, "team_id": team},
+        "api_app_id": "A1",
         "channel": {"id": "C0SUPPORT"},
         "container": {"type": "message", "channel_id": "C0SUPPORT", "message_ts": "1.1"},
         "message": {"ts": "1.1", "thread_ts": "1.0"},
-        "actions": [{"action_id": "approve", "block_id": "b", "type": "button", "value": "x:1", "action_ts": ts}],
-    }  # fmt: skip
+        "actions": [
+            {
+                "action_id": "approve",
+                "block_id": "b",
+                "type": "button",
+                "value": "x:1",
+                "action_ts": ts,
+            }
+        ],
+    }
     return app.dispatch(BoltRequest(body=body, mode="socket_mode")).status
 
 
@@ -177,7 +203,10 @@ def kept(core: Core) -> list[str]:
 
 
 def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> None:
-    """D07, X03: on a full disk the click is answered with an error, so Slack tells the person; later it is taken."""
+    """D07, X03: on a full disk the click is answered with an error, so Slack tells the person.
+
+    Later it is taken.
+    """
     app = bolt(core)
     full.full()
     assert press(app, "1") == 500

@@ -1,4 +1,6 @@
-"""Between the approval and the effect: whatever is no longer what was shown does not run, and says so."""
+"""Between the approval and the effect: whatever is no longer what was shown does not run, and says
+so.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def worked(crew: Crew) -> Call:
 
 
 def test_what_was_shown_runs(crew: Crew) -> None:
-    """X01: the approved call runs once, with what was shown, and the model hears by whom it was approved."""
+    """X01: the approved call runs once, with what was shown, and the model hears by whom it was
+    approved.
+    """
     call = worked(crew)
     assert (call.status, crew.effects[call.id]) == (C.SUCCEEDED, 1)
     assert f"Approved by <@{ANA}>" in call.output
@@ -79,13 +83,17 @@ TAMPERED = {
     "the vote was for another revision": ("UPDATE vote SET revision = 2",),
     "a field too many": ("""UPDATE revision SET arguments = '{"more":1,"text":"as shown"}'""",),
     "arguments that are no JSON": ("UPDATE revision SET arguments = '{'",),
-    "arguments written differently": ("""UPDATE revision SET arguments = '{"text": "as shown"}'""",),
+    "arguments written differently": (
+        """UPDATE revision SET arguments = '{"text": "as shown"}'""",
+    ),
 }
 
 
 @pytest.mark.parametrize("what", TAMPERED)
 def test_what_was_changed_by_hand_does_not_run(crew: Crew, what: str) -> None:
-    """B01: anything altered in storage after the card was shown is refused, audited, and told to the model."""
+    """B01: anything altered in storage after the card was shown is refused, audited, and told to
+    the model.
+    """
     tamper(crew, *TAMPERED[what])
     call = worked(crew)
     assert (call.status, sum(crew.effects.values())) == (C.INVALIDATED, 0)
@@ -123,21 +131,30 @@ def test_a_tool_with_another_schema(crew: Crew) -> None:
 
 def test_a_tool_that_became_dangerous(crew: Crew) -> None:
     """B07: what was approved as a change that can be put right is not run as one that cannot."""
-    crew.core.tools.tools["note"] = next(each for each in make_tools(lambda *_: "ran") if each.name == "wipe")
+    crew.core.tools.tools["note"] = next(
+        each for each in make_tools(lambda *_: "ran") if each.name == "wipe"
+    )
     assert worked(crew).status is C.INVALIDATED
 
 
 def test_policy_now_denies(crew: Crew) -> None:
     """B05: a yes of a person does not override a rule that forbids it now."""
-    crew.core.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Stocktaking."\n')
+    crew.core.policy = parse(
+        POLICY + '[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Stocktaking."\n'
+    )
     call = worked(crew)
     assert (call.status, crew.effects[call.id]) == (C.INVALIDATED, 0)
     assert "Stocktaking." in call.output
 
 
 def test_policy_now_asks_others(crew: Crew) -> None:
-    """B06, B12: when others must approve now, the old yes is not enough; theirs, on a card of its own, is."""
-    crew.core.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n')
+    """B06, B12: when others must approve now, the old yes is not enough.
+
+    Theirs, on a card of its own, is.
+    """
+    crew.core.policy = parse(
+        POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n'
+    )
     call = worked(crew)
     assert (call.status, call.revision, crew.effects[call.id]) == (C.PENDING, 2, 0)
     for person in (ANA, CLEO):
@@ -157,7 +174,9 @@ def test_policy_now_allows(crew: Crew) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("name", "again"), [("note", 0), ("wipe", 0), ("put", 1)])
 def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: str) -> None:
-    """X06: after a crash between RUNNING and the result nothing runs again, but what is idempotent, under its key."""
+    """X06: after a crash between RUNNING and the result nothing runs again, but what is idempotent,
+    under its key.
+    """
     crew = approved(tmp_path / "db", name)
     crew.pool.die = when
     with pytest.raises(Crash):
@@ -172,7 +191,9 @@ def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: 
 
 
 def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
-    """X07, X08: when the process dies, or the model fails, after the result, the tool is not run again."""
+    """X07, X08: when the process dies, or the model fails, after the result, the tool is not run
+    again.
+    """
     crew = approved(tmp_path / "db")
     crew.model.script = ["crash"]
     with pytest.raises(Crash):
@@ -181,9 +202,17 @@ def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
     crew.start()
     crew.model.script = ["fail"]
     call = worked(crew)
-    assert (call.status, crew.effects[call.id], crew.all()[0][0].status) == (C.SUCCEEDED, 1, "failed")
+    assert (call.status, crew.effects[call.id], crew.all()[0][0].status) == (
+        C.SUCCEEDED,
+        1,
+        "failed",
+    )
     crew.arrive(lambda key: click(key, "retry", call.run_id, BEN))
     crew.loop.tick()
-    assert (worked(crew).status, crew.effects[call.id], crew.all()[0][0].status) == (C.SUCCEEDED, 1, "completed")
+    assert (worked(crew).status, crew.effects[call.id], crew.all()[0][0].status) == (
+        C.SUCCEEDED,
+        1,
+        "completed",
+    )
     assert crew.model.wrong == []
     crew.stop()

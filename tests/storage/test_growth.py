@@ -1,4 +1,6 @@
-"""What must not grow with what is stored: no step of a request looks through a whole table, or through everybody's."""
+"""What must not grow with what is stored: no step of a request looks through a whole table, or
+through everybody's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 
 
 def statements(crew: Crew) -> dict[str, Any]:
-    """What a whole request asks of the database, with values, from its message to the answer in the outbox."""
+    """What a whole request asks of the database, with values, from its message to the answer in the
+    outbox.
+    """
     found: dict[str, Any] = {}
 
     def seen(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
@@ -65,13 +69,21 @@ def test_nothing_looks_through_a_table(crew: Crew) -> None:
     scans = []
     with crew.store.read() as tx:
         for statement, values in found.items():
-            steps = [row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
-            scans += [(statement, step) for step in steps if step.startswith("SCAN") and "INDEX" not in step]
-    assert [scan for scan in scans if "ORDER BY audit.seq DESC" not in scan[0]] == []  # that one begins at the end
+            steps = [
+                row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            ]
+            scans += [
+                (statement, step)
+                for step in steps
+                if step.startswith("SCAN") and "INDEX" not in step
+            ]
+    # that one begins at the end
+    assert [scan for scan in scans if "ORDER BY audit.seq DESC" not in scan[0]] == []
     [counting] = [statement for statement in found if "count(*) FILTER" in statement]
     with crew.store.read() as tx:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]).all())
-    assert "ix_run_requester" in steps  # by the index on status, it would be everybody's pending calls
+    # by the index on status, it would be everybody's pending calls
+    assert "ix_run_requester" in steps
     assert "ix_call_due" not in steps
 
 
@@ -86,7 +98,9 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
 
 
 def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
-    """D06: a status that makes no sense is no pending call, and hinders no other request of its requester."""
+    """D06: a status that makes no sense is no pending call, and hinders no other request of its
+    requester.
+    """
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET status = 'nonsense' WHERE id = ?", (mine.ids[0],))
@@ -96,7 +110,9 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
     """L01: every item in order, whatever characters it has; none for a thread without any."""
     mine = seed(store)
-    items = [{"content": text} for text in ('", "', "]", "line\nline", "\u2028 \U0001f600", "[", "")]
+    items = [
+        {"content": text} for text in ('", "', "]", "line\nline", "\u2028 \U0001f600", "[", "")
+    ]
     with store.write() as tx:
         run = runs.get(tx, mine.run().id)
         assert run is not None

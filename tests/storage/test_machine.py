@@ -1,4 +1,6 @@
-"""The promises of the design as invariants, over any order of clicks, edits, words, deadlines, crashes and restarts."""
+"""The promises of the design as invariants, over any order of clicks, edits, words, deadlines,
+crashes and restarts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from tests.storage.cast import ANA, BEN, CLEO, DAN, click, submission
 from tests.storage.crew import Crash, Crew
 
 C, R = CallStatus, RunStatus
-NEVER_AGAIN = {"call.rejected", "call.expired", "call.cancelled", "call.superseded", "call.invalidated"}
+NEVER_AGAIN = {
+    "call.rejected",
+    "call.expired",
+    "call.cancelled",
+    "call.superseded",
+    "call.invalidated",
+}
 people = st.sampled_from([ANA, CLEO, ANA, CLEO, BEN, DAN])
 which = st.integers(0, 30)
 tools = st.sampled_from(["note", "note", "wipe", "put", "free", "peek", "invented"])
@@ -63,9 +71,16 @@ class Machine(RuleBasedStateMachine):
     # What people do: each is stored only; a tick deals with it.
 
     @precondition(lambda self: self.calls(C.PENDING))
-    @rule(person=people, pick=which, old=st.booleans(), verb=st.sampled_from(["approve", "approve", "reject"]))
+    @rule(
+        person=people,
+        pick=which,
+        old=st.booleans(),
+        verb=st.sampled_from(["approve", "approve", "reject"]),
+    )
     def vote(self, person: str, pick: int, old: bool, verb: str) -> None:
-        """A click on Approve, or a reason for a rejection, sometimes from a card that is out of date."""
+        """A click on Approve, or a reason for a rejection, sometimes from a card that is out of
+        date.
+        """
         pending = self.calls(C.PENDING)
         call = pending[pick % len(pending)]
         revision = max(1, call.revision - old)
@@ -73,10 +88,15 @@ class Machine(RuleBasedStateMachine):
             self.crew.arrive(lambda key: click(key, "approve", f"{call.id}:{revision}", person))
             return
         about = {"target": f"call:{call.id}:{revision}"}
-        state = {"words": {"text": {"value": "no"}}, "reason": {"preset": {"selected_option": {"value": "other"}}}}
+        state = {
+            "words": {"text": {"value": "no"}},
+            "reason": {"preset": {"selected_option": {"value": "other"}}},
+        }
         self.crew.arrive(lambda key: submission(key, "reject", about, state, person))
 
-    @rule(person=people, pick=which, action=st.sampled_from(["approve", "resolve_done", "run_again"]))
+    @rule(
+        person=people, pick=which, action=st.sampled_from(["approve", "resolve_done", "run_again"])
+    )
     def late_click(self, person: str, pick: int, action: str) -> None:
         """A click on any card there ever was."""
         found = self.crew.all()[1]
@@ -99,7 +119,12 @@ class Machine(RuleBasedStateMachine):
         self.crew.arrive(lambda key: click(key, "approve_all", value, person, card=ts))
 
     @precondition(lambda self: self.calls(C.PENDING))
-    @rule(person=people, pick=which, text=st.sampled_from(["a", "edited", "x" * 501]), then=st.booleans())
+    @rule(
+        person=people,
+        pick=which,
+        text=st.sampled_from(["a", "edited", "x" * 501]),
+        then=st.booleans(),
+    )
     def edit(self, person: str, pick: int, text: str, then: bool) -> None:
         """A submitted edit, sometimes approved in the same breath, sometimes invalid."""
         pending = self.calls(C.PENDING)
@@ -109,12 +134,19 @@ class Machine(RuleBasedStateMachine):
         state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
         self.crew.arrive(lambda key: submission(key, "edit_call", about, state, person))
 
-    @rule(text=st.sampled_from(["something else", "again", "cancel"]), thread=st.sampled_from(["1.0", "2.0", "2.0"]))
+    @rule(
+        text=st.sampled_from(["something else", "again", "cancel"]),
+        thread=st.sampled_from(["1.0", "2.0", "2.0"]),
+    )
     def say(self, text: str, thread: str) -> None:
         """The requester writes again: the plan is remade, the run cancelled, or a new one begun."""
         self.crew.say(text, thread)
 
-    @rule(pick=which, action=st.sampled_from(["cancel_run", "retry"]), person=st.sampled_from([BEN, BEN, ANA]))
+    @rule(
+        pick=which,
+        action=st.sampled_from(["cancel_run", "retry"]),
+        person=st.sampled_from([BEN, BEN, ANA]),
+    )
     def button_of_a_run(self, pick: int, action: str, person: str) -> None:
         """Stop or Retry."""
         found = self.crew.all()[0]
@@ -140,7 +172,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(outcome=outcomes, die=deaths)
     def execute(self, outcome: str, die: str) -> None:
-        """The loop looks, the workers do all there is to do; the process may die around the next effect."""
+        """The loop looks, the workers do all there is to do.
+
+        The process may die around the next effect.
+        """
         self.crew.outcome, self.crew.pool.die = outcome, die
         self.tick_and_work()
         self.crew.outcome, self.crew.pool.die = "returns", ""
@@ -148,7 +183,10 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.calls(C.PENDING))
     @rule(outcome=outcomes, die=deaths, everything=st.booleans())
     def approve_and_execute(self, outcome: str, die: str, everything: bool) -> None:
-        """A good approval of one call or of all, and work at once; the process may die around the next effect."""
+        """A good approval of one call or of all, and work at once.
+
+        The process may die around the next effect.
+        """
         for call in self.calls(C.PENDING)[: None if everything else 1]:
             value = f"{call.id}:{call.revision}"
             self.crew.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc] # mypy cannot tell a lambda with a default
@@ -157,7 +195,11 @@ class Machine(RuleBasedStateMachine):
         self.crew.outcome, self.crew.pool.die = "returns", ""
 
     @precondition(lambda self: self.calls(C.UNKNOWN))
-    @rule(person=people, pick=which, action=st.sampled_from(["resolve_done", "resolve_not_done", "run_again"]))
+    @rule(
+        person=people,
+        pick=which,
+        action=st.sampled_from(["resolve_done", "resolve_not_done", "run_again"]),
+    )
     def resolve(self, person: str, pick: int, action: str) -> None:
         """A person says what became of a call that may or may not have happened."""
         found = self.calls(C.UNKNOWN)
@@ -178,8 +220,10 @@ class Machine(RuleBasedStateMachine):
         found, proposed, told, _ = self.crew.all()
         self.nothing_ran_that_was_not_approved(proposed, told)
         self.what_ended_without_running_stays_so(proposed, told)
-        assert self.crew.model.wrong == []  # 7: at each model turn so far, each call had exactly one output
-        for call in proposed:  # D03: each row's status is where its audit rows lead, one step after the other
+        # 7: at each model turn so far, each call had exactly one output
+        assert self.crew.model.wrong == []
+        # D03: each row's status is where its audit rows lead, one step after the other
+        for call in proposed:
             assert walked(call, told) == call.status, call
         for run in found:
             assert walked(run, told) == run.status, run
@@ -188,12 +232,17 @@ class Machine(RuleBasedStateMachine):
             assert audit.verify(tx) is None
 
     def nothing_ran_that_was_not_approved(self, proposed: list[Call], told: list[Audit]) -> None:
-        """1, 2, 5: what ran was RUNNING, with the arguments shown, on a good vote or by policy, once per approval."""
+        """1, 2, 5: what ran was RUNNING, with the arguments shown, on a good vote or by policy,
+        once per approval.
+        """
         assert self.crew.wrong == []
-        approvals = Counter(a.call_id for a in told if a.event in ("call.approved", "call.born.approved"))
+        approvals = Counter(
+            a.call_id for a in told if a.event in ("call.approved", "call.born.approved")
+        )
         for call in proposed:
             ran = self.crew.effects[call.id]
-            if call.tool not in ("put", "peek"):  # idempotent: a crash may repeat these, under the same key
+            # idempotent: a crash may repeat these, under the same key
+            if call.tool not in ("put", "peek"):
                 assert ran <= approvals[call.id], call
             assert not ran or approvals[call.id], call
 
@@ -208,13 +257,18 @@ class Machine(RuleBasedStateMachine):
                 assert not self.crew.effects[call.id], call
 
     def nobody_waits_for_nobody(self, found: list[Run], proposed: list[Call]) -> None:
-        """3: a run waits only while a person has something to decide; decided runs are ready to go on."""
+        """3: a run waits only while a person has something to decide.
+
+        Decided runs are ready to go on.
+        """
         asked = {call.run_id for call in proposed if calls.waits(call)}
         for run in found:
             assert run.status is not R.WAITING or run.id in asked, run
 
     def teardown(self) -> None:
-        """3, 4: left alone for long enough, everything comes to an end, and every call with its one output."""
+        """3, 4: left alone for long enough, everything comes to an end, and every call with its one
+        output.
+        """
         if not hasattr(self, "crew"):
             return
         try:
@@ -235,7 +289,9 @@ class Machine(RuleBasedStateMachine):
         """Each call of a run that ended has its output in the transcript, and is settled."""
         with self.crew.store.read() as tx:
             items = runs.transcript(tx, run)
-        told = Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
+        told = Counter(
+            item["call_id"] for item in items if item.get("type") == "function_call_output"
+        )
         for call in self.crew.all()[1]:
             if call.run_id == run.id:
                 assert told[call.provider_id] == 1, call

@@ -1,4 +1,6 @@
-"""Secrets known by their look: each kind is masked wherever it stands, ordinary words and ids never are."""
+"""Secrets known by their look: each kind is masked wherever it stands, ordinary words and ids never
+are.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +44,36 @@ SECRETS = {  # what must go -> what stays of it
     "Bearer abcdefgh12345678ijkl": f"Bearer {MASK}",
 }
 ORDINARY = [
-    "U0123456789", "C0SUPPORT", "S0123ABCD", "<@UBEN00001> asks", "1700000000.000100", "order 1042", "PO-2026-000123",
-    "40.00 EUR", "2026-11-21T14:02:00Z", "c0ffee00" * 8, "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
-    "The password has to be changed; ask for a new token.", "A bearer of bad news",
+    "U0123456789",
+    "C0SUPPORT",
+    "S0123ABCD",
+    "<@UBEN00001> asks",
+    "1700000000.000100",
+    "order 1042",
+    "PO-2026-000123",
+    "40.00 EUR",
+    "2026-11-21T14:02:00Z",
+    "c0ffee00" * 8,
+    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "The password has to be changed; ask for a new token.",
+    "A bearer of bad news",
     "bearer authentication/authorization",
-    "risk-averse, task-force-of-the-month", "sk-learn-compatible-estimators", "if password == stored:", "passwords=",
-    "max_tokens=500&page_token=abc", "http://localhost:3000/@scope/package", "https://example.com:8443/a?b=c#d",
-    "mailto:ana@example.com at 10:30@home", "Meet me at https://example.com, ana@example.com", "KAKIAMOTO", "SKU-sk-12",
-    "a monkey = an ape", "-----BEGIN CERTIFICATE-----\nMIID", "eyJ is how it begins", "<!date^1700000000^{date}|then>",
-]  # fmt: skip
+    "risk-averse, task-force-of-the-month",
+    "sk-learn-compatible-estimators",
+    "if password == stored:",
+    "passwords=",
+    "max_tokens=500&page_token=abc",
+    "http://localhost:3000/@scope/package",
+    "https://example.com:8443/a?b=c#d",
+    "mailto:ana@example.com at 10:30@home",
+    "Meet me at https://example.com, ana@example.com",
+    "KAKIAMOTO",
+    "SKU-sk-12",
+    "a monkey = an ape",
+    "-----BEGIN CERTIFICATE-----\nMIID",
+    "eyJ is how it begins",
+    "<!date^1700000000^{date}|then>",
+]
 
 
 @pytest.mark.parametrize(("secret", "left"), SECRETS.items(), ids=lambda text: text[:20])
@@ -107,17 +130,42 @@ def test_masked_once_is_enough(text: str) -> None:
 
 
 BEGINNINGS = [
-    "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "xoxb-", "xoxe.", "sk-a", "sk-", "AKIA", "AIza", "ghp_", "eyJ",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN ",
+    "xoxb-",
+    "xoxe.",
+    "sk-a",
+    "sk-",
+    "AKIA",
+    "AIza",
+    "ghp_",
+    "eyJ",
     "eyJa.",
-    "eyJaaaaaaaaa.eyJaaaaaaaaa", "password=", "password = ", "password='", '"password":"', '"password":"\\', "a_", '"a',
-    "://", "://a:", "://:a", "Bearer ", "bearer a", "authorization: a ", "hooks.slack.com/a", "secret_",
+    "eyJaaaaaaaaa.eyJaaaaaaaaa",
+    "password=",
+    "password = ",
+    "password='",
+    '"password":"',
+    '"password":"\\',
+    "a_",
+    '"a',
+    "://",
+    "://a:",
+    "://:a",
+    "Bearer ",
+    "bearer a",
+    "authorization: a ",
+    "hooks.slack.com/a",
+    "secret_",
     "secret_access_",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_time_grows_with_the_text(beginning: str) -> None:
-    """A hundred thousand characters of beginnings that lead nowhere take no longer than as many of prose would."""
+    """A hundred thousand characters of beginnings that lead nowhere take no longer than as many of
+    prose would.
+    """
     text = beginning * (100_000 // len(beginning)) + " xox sk- eyj :// = akia bearer authorization"
     began = time.process_time()
     masked(text)
@@ -127,7 +175,10 @@ def test_time_grows_with_the_text(beginning: str) -> None:
 def test_data() -> None:
     """In JSON data every string is masked, however deep; keys, numbers and the shape stay."""
     data = {"why": "token xoxb-123456789012", "n": [1, None, True, {"deep": ("password=x",)}]}
-    assert masked_data(data) == {"why": f"token xoxb-{MASK}", "n": [1, None, True, {"deep": [f"password={MASK}"]}]}
+    assert masked_data(data) == {
+        "why": f"token xoxb-{MASK}",
+        "n": [1, None, True, {"deep": [f"password={MASK}"]}],
+    }
     assert json.dumps(masked_data(data))
 
 

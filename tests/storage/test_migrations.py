@@ -1,4 +1,6 @@
-"""Schemas: the first one is the models', the next one keeps every row, and one from the future is refused."""
+"""Schemas: the first one is the models', the next one keeps every row, and one from the future is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def scripts(tmp_path: Path) -> Path:
 
 def followed(scripts: Path, more: str = "pass") -> str:
     """Add the next migration, or change it; where the migrations are."""
-    (scripts / "versions" / "v9999.py").write_text(NEXT.format(before=HEAD, tables=REBUILT, more=more))
+    (scripts / "versions" / "v9999.py").write_text(
+        NEXT.format(before=HEAD, tables=REBUILT, more=more)
+    )
     shutil.rmtree(scripts / "versions" / "__pycache__", ignore_errors=True)
     return str(scripts)
 
@@ -57,13 +61,23 @@ def followed(scripts: Path, more: str = "pass") -> str:
 def counts(path: Path) -> dict[str, int]:
     """How many rows each table has, and how many triggers there are."""
     with closing(sqlite3.connect(path)) as raw:
-        names = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        found = {name: raw.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
-        return found | {"triggers": len(raw.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchall())}
+        names = [
+            name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        found = {
+            name: raw.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names
+        }
+        return found | {
+            "triggers": len(
+                raw.execute("SELECT 1 FROM sqlite_master WHERE type = 'trigger'").fetchall()
+            )
+        }
 
 
 def pending(store: Store) -> Seeded:
-    """A database in the middle of its work: some calls wait, some are decided, and there is a transcript."""
+    """A database in the middle of its work: some calls wait, some are decided, and there is a
+    transcript.
+    """
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
@@ -92,7 +106,9 @@ def test_opening_again_changes_nothing(store: Store) -> None:
 
 
 def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
-    """D05: rebuilding tables that others refer to keeps every row, the triggers, and foreign keys, and copies first."""
+    """D05: rebuilding tables that others refer to keeps every row, the triggers, and foreign keys,
+    and copies first.
+    """
     pending(store)
     before = counts(store.path)
     migrate(store, followed(scripts))
@@ -113,15 +129,23 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
     drop = [f"op.execute('ALTER TABLE {table} DROP COLUMN extra')" for table in REBUILT]
     migrate(store, followed(scripts, "; ".join(drop)))
     with store.write() as tx:
-        assert isinstance(decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE), Decided)
-        assert isinstance(decisions.vote(tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE), Applied)
-        assert isinstance(decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT), Applied)
+        assert isinstance(
+            decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE), Decided
+        )
+        assert isinstance(
+            decisions.vote(tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE), Applied
+        )
+        assert isinstance(
+            decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT), Applied
+        )
         assert audit.verify(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)
 
 
 def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> None:
-    """D05: when a migration breaks off, schema and rows are the old ones, the copy is there, and the next try works."""
+    """D05: when a migration breaks off, schema and rows are the old ones, the copy is there, and
+    the next try works.
+    """
     pending(store)
     before = counts(store.path)
     for more in ("raise RuntimeError('half-way')", "op.execute('DELETE FROM run')"):
@@ -135,12 +159,16 @@ def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> 
 
 
 def test_a_newer_schema_is_refused(store: Store) -> None:
-    """D05: a database of a newer version is refused in a sentence that says so, and is not touched or kept locked."""
+    """D05: a database of a newer version is refused in a sentence that says so, and is not touched
+    or kept locked.
+    """
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = '8888'")
     store.close()
     for _ in range(2):
-        with pytest.raises(SchemaError, match=r"newer Countersign \(schema 8888\); upgrade this one"):
+        with pytest.raises(
+            SchemaError, match=r"newer Countersign \(schema 8888\); upgrade this one"
+        ):
             Store(f"sqlite:///{store.path}").open()
     with closing(sqlite3.connect(store.path)) as raw:
         assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("8888",)]

@@ -1,4 +1,6 @@
-"""The one door for status, on a real database: every cell of both tables, who loses, and what comes with a move."""
+"""The one door for status, on a real database: every cell of both tables, who loses, and what comes
+with a move.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.mark.parametrize(("source", "target"), list(product(CallStatus, repeat=2)))
 def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) -> None:
-    """D01: a move of the table changes the row once and leaves one audit row; any other raises and leaves nothing."""
+    """D01: a move of the table changes the row once and leaves one audit row.
+
+    Any other raises and leaves nothing.
+    """
     seeded = seed(shared, source)
     row = seeded.call()
     with shared.write() as tx:
@@ -39,7 +44,9 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
         return
     moved, told = seeded.call(), seeded.audit()
     assert (moved.status, moved.note) == (target, "moved")
-    assert [(a.event, a.actor, a.call_id, a.at) for a in told] == [(f"call.{target}", "UANA00001", row.id, AT)]
+    assert [(a.event, a.actor, a.call_id, a.at) for a in told] == [
+        (f"call.{target}", "UANA00001", row.id, AT)
+    ]
     assert json.loads(told[0].data) == {"from": source, "to": target, "tool": "note", "revision": 1}
     assert (seeded.plan().revision, seeded.card().wanted) == (2, 2)
 
@@ -67,14 +74,22 @@ LEGAL = [(source, target) for source, targets in CALL_MOVES.items() for target i
 
 
 @pytest.mark.parametrize(("source", "target"), LEGAL)
-def test_the_second_swap_of_one_row_loses(shared: Store, source: CallStatus, target: CallStatus) -> None:
-    """D01, X01: who holds the row as it was before somebody else moved it is told so, and writes nothing."""
+def test_the_second_swap_of_one_row_loses(
+    shared: Store, source: CallStatus, target: CallStatus
+) -> None:
+    """D01, X01: who holds the row as it was before somebody else moved it is told so, and writes
+    nothing.
+    """
     seeded = seed(shared, source)
     first, second = seeded.call(), seeded.call()
     with shared.write() as tx:
         assert moves.call(tx, first, target, at=AT, actor="clock")
         assert not moves.call(tx, second, target, at=AT, actor="worker", output="late")
-    assert (len(seeded.events()), seeded.call().output, seeded.plan().revision) == (1, "output 0", 2)
+    assert (len(seeded.events()), seeded.call().output, seeded.plan().revision) == (
+        1,
+        "output 0",
+        2,
+    )
 
 
 @pytest.mark.parametrize("source", [R.READY, R.RUNNING, R.WAITING, R.FAILED])
@@ -95,9 +110,17 @@ def test_a_row_of_an_older_revision_loses(store: Store) -> None:
     before = seeded.call()
     with store.write() as tx:
         decisions.edit(
-            tx, before.id, 1, "UANA00001", at=AT, arguments="{}", digest="d2", gate=before.gate,
-            deadline=before.deadline, preview="",
-        )  # fmt: skip
+            tx,
+            before.id,
+            1,
+            "UANA00001",
+            at=AT,
+            arguments="{}",
+            digest="d2",
+            gate=before.gate,
+            deadline=before.deadline,
+            preview="",
+        )
         assert not moves.call(tx, before, C.APPROVED, at=AT, actor="UANA00001")
     assert seeded.call().status is C.PENDING
 
@@ -107,9 +130,15 @@ def test_births(store: Store) -> None:
     seeded = seed(store)
     for status in CallStatus:
         row = Call(
-            run_id=seeded.run_id, plan_id=seeded.plan_id, position=9, provider_id="p", tool="t", status=status,
-            digest="d", created_at=AT,
-        )  # fmt: skip
+            run_id=seeded.run_id,
+            plan_id=seeded.plan_id,
+            position=9,
+            provider_id="p",
+            tool="t",
+            status=status,
+            digest="d",
+            created_at=AT,
+        )
         with store.write() as tx:
             if status in (C.PENDING, C.APPROVED, C.REFUSED):
                 moves.born(tx, row, at=AT, actor="agent", data={"approved_by": "policy"})
@@ -118,7 +147,15 @@ def test_births(store: Store) -> None:
                     moves.born(tx, row, at=AT, actor="agent")
     assert seeded.events() == ["call.born.pending", "call.born.approved", "call.born.refused"]
     for state in RunStatus:
-        run = Run(team=TEAM, channel="C", thread_ts="2", requester="U", status=state, created_at=AT, updated_at=AT)
+        run = Run(
+            team=TEAM,
+            channel="C",
+            thread_ts="2",
+            requester="U",
+            status=state,
+            created_at=AT,
+            updated_at=AT,
+        )
         with store.write() as tx:
             if state is R.READY:
                 moves.started(tx, run, at=AT)
@@ -157,15 +194,24 @@ def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
 def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
     """D03: when any one of vote, status, audit or outbox cannot be written, none of them is."""
     seeded = seed(store)
-    event = {"audit": "INSERT ON audit", "message": "UPDATE ON message", "plan": "UPDATE ON plan"}.get(
-        broken, "INSERT ON vote"
-    )
+    event = {
+        "audit": "INSERT ON audit",
+        "message": "UPDATE ON message",
+        "plan": "UPDATE ON plan",
+    }.get(broken, "INSERT ON vote")
     with store.write() as tx:
-        tx.exec_driver_sql(f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END")
+        tx.exec_driver_sql(
+            f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END"
+        )
     with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
         decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
     assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
-    assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == ([], [], 1, 1)
+    assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == (
+        [],
+        [],
+        1,
+        1,
+    )
     with store.write() as tx:
         tx.exec_driver_sql("DROP TRIGGER broken")
         decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
@@ -174,7 +220,9 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
 
 
 def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
-    """D03, X03: a crash before the commit leaves the database as if the click had not been dealt with."""
+    """D03, X03: a crash before the commit leaves the database as if the click had not been dealt
+    with.
+    """
     seeded = seed(store)
 
     def decide_and_die() -> None:

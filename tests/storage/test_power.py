@@ -1,4 +1,6 @@
-"""What is on the disk when: a power failure takes nothing along that was acknowledged, done or told."""
+"""What is on the disk when: a power failure takes nothing along that was acknowledged, done or
+told.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:
 
 
 def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) -> None:
-    """D02: what another process tells its readers is not known here, so everything is on the disk first."""
+    """D02: what another process tells its readers is not known here, so everything is on the disk
+    first.
+    """
     shared = Store(f"sqlite:///{tmp_path}/shared.db").open(exclusive=False)
     watch(shared, log)
     keep(shared, "1", durable=False)
@@ -76,7 +80,9 @@ def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) 
 
 
 def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str]) -> None:
-    """D02: a commit that did not wait is on the disk after `harden`, also when a durable one changed nothing since."""
+    """D02: a commit that did not wait is on the disk after `harden`, also when a durable one
+    changed nothing since.
+    """
     store.harden()
     keep(store, "1")
     store.harden()
@@ -99,7 +105,9 @@ def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
     assert log == ["disk"]
 
 
-def test_a_disk_that_fails_is_asked_again(store: Store, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_asked_again(
+    store: Store, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """D07: when the disk does not answer, nothing passes for hardened."""
     keep(store, "1", durable=False)
 
@@ -143,9 +151,11 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 
 
 def test_what_a_whole_story_waits_for(crew: Crew, log: list[str]) -> None:
-    """X05, X06, D02: arrival and decision, the intent before the effect and its result are on the disk at once.
+    """X05, X06, D02: arrival and decision, the intent before the effect and its result are on the
+    disk at once.
 
-    A claim and a model's turn are not, until the outbox tells of them: lost, they would be taken again.
+    A claim and a model's turn are not, until the outbox tells of them: lost, they would be taken
+    again.
     """
     watch(crew.store, log)
     crew.effects = Effects(log)
@@ -155,7 +165,8 @@ def test_what_a_whole_story_waits_for(crew: Crew, log: list[str]) -> None:
     assert set(log) == {"durable"}
     log.clear()
     crew.work()
-    assert log == ["soft", "durable", "soft"]  # claimed, what was said taken in, proposed and suspended
+    # claimed, what was said taken in, proposed and suspended
+    assert log == ["soft", "durable", "soft"]
     log.clear()
     [call] = crew.all()[1]
     crew.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
@@ -183,11 +194,20 @@ class Slack(WebClient):
 
 
 ROWS = {
-    "chat.update": Message(key="k", kind="notice", channel="C1", body='{"text": "x"}', ts="1.0", status="stale"),
+    "chat.update": Message(
+        key="k", kind="notice", channel="C1", body='{"text": "x"}', ts="1.0", status="stale"
+    ),
     "chat.postMessage": Message(key="k", kind="notice", channel="C1", body='{"text": "x"}'),
-    "chat.postEphemeral": Message(key="k", kind="private", channel="C1", body='{"text": "x"}', recipient=ANA),
+    "chat.postEphemeral": Message(
+        key="k", kind="private", channel="C1", body='{"text": "x"}', recipient=ANA
+    ),
     "chat.stopStream": Message(
-        key="k", kind="answer", channel="C1", body='{"text": "x", "streamed": true}', ts="1.0", status="closing"
+        key="k",
+        kind="answer",
+        channel="C1",
+        body='{"text": "x", "streamed": true}',
+        ts="1.0",
+        status="closing",
     ),
 }
 

@@ -1,4 +1,6 @@
-"""The inbox's and the outbox's rows: once is once, in order, and what cannot go on does not hold up the rest."""
+"""The inbox's and the outbox's rows: once is once, in order, and what cannot go on does not hold up
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def new(store: Store) -> list[Delivery]:
 
 
 def test_a_redelivery_is_ignored(store: Store) -> None:
-    """X03: the same key again is not stored again, whatever it carries, also long after it was dealt with."""
+    """X03: the same key again is not stored again, whatever it carries, also long after it was
+    dealt with.
+    """
     with store.write() as tx:
         assert inbox.store(tx, delivery("a", body='{"n": 1}'))
         assert not inbox.store(tx, delivery("a", body='{"n": 2}', at=AT + SECOND))
@@ -51,7 +55,9 @@ def test_a_redelivery_is_ignored(store: Store) -> None:
 
 
 def test_the_inbox_keeps_its_order(store: Store) -> None:
-    """X03: what arrived is taken in as it was stored, and what was settled, held or broken not again."""
+    """X03: what arrived is taken in as it was stored, and what was settled, held or broken not
+    again.
+    """
     with store.write() as tx:
         for key in "cabd":
             inbox.store(tx, delivery(key))
@@ -66,7 +72,9 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
 
 
 def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
-    """D06: a delivery that fails is tried as often as allowed, keeps what went wrong, and then holds up nothing."""
+    """D06: a delivery that fails is tried as often as allowed, keeps what went wrong, and then
+    holds up nothing.
+    """
     with store.write() as tx:
         inbox.store(tx, delivery("bad", "action"))
         for attempt in (1, 2):
@@ -78,7 +86,10 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
 
 
 def test_only_clicks_hold_back_deadlines(store: Store) -> None:
-    """T01: no deadline after the oldest undecided click falls; messages and events hold back none."""
+    """T01: no deadline after the oldest undecided click falls.
+
+    Messages and events hold back none.
+    """
     with store.write() as tx:
         for number, kind in enumerate(("message", "event", "submission", "action")):
             inbox.store(tx, delivery(kind, kind, at=AT + number * SECOND))
@@ -109,19 +120,35 @@ def test_said_once_is_said(store: Store) -> None:
         outbox.put(tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}'))
         again = outbox.by_key(tx, "k")
         assert again is not None
-        assert (again.seq, again.channel, outbox.body(again)) == (first.seq, "C1", {"text": "first"})
+        assert (again.seq, again.channel, outbox.body(again)) == (
+            first.seq,
+            "C1",
+            {"text": "first"},
+        )
 
 
 def test_due_in_order(store: Store) -> None:
-    """The outbox goes out in the order of its rows; what is sent, failed or streaming does not go again."""
-    for key, status in (("a", "pending"), ("b", "sending"), ("c", "sent"), ("d", "failed"), ("e", "streaming")):
+    """The outbox goes out in the order of its rows.
+
+    What is sent, failed or streaming does not go again.
+    """
+    for key, status in (
+        ("a", "pending"),
+        ("b", "sending"),
+        ("c", "sent"),
+        ("d", "failed"),
+        ("e", "streaming"),
+    ):
         put(store, key, status=status)
     put(store, "f")
     assert due(store) == ["a", "b", "f"]
 
 
 def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
-    """S07: nothing overtakes a message that waits for another try in its channel; other channels go on."""
+    """S07: nothing overtakes a message that waits for another try in its channel.
+
+    Other channels go on.
+    """
     put(store, "0", "C1")
     put(store, "1", "C1", due_at=AT + SECOND)
     put(store, "2", "C2")
@@ -142,7 +169,9 @@ def test_nothing_is_next_without_work(store: Store) -> None:
 
 
 def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
-    """S07, S12: a change makes every copy of a card due, one made while it is being drawn makes it due again."""
+    """S07, S12: a change makes every copy of a card due, one made while it is being drawn makes it
+    due again.
+    """
     seeded = seed(store)
     with store.write() as tx:
         outbox.sent(tx, seeded.card(), ts="1.1", shown=1)
@@ -167,7 +196,10 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
 
 @pytest.mark.parametrize("status", ["pending", "sending", "failed"])
 def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> None:
-    """S05: a change of a card that does not stand in Slack leaves its state alone; it is posted as of then."""
+    """S05: a change of a card that does not stand in Slack leaves its state alone.
+
+    It is posted as of then.
+    """
     seeded = seed(store)
     with store.write() as tx:
         outbox.change(tx, seeded.card(), status=status)
@@ -176,7 +208,10 @@ def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> N
 
 
 def test_streams_are_closed(store: Store) -> None:
-    """L11: streams that a crash left open are closed with their words withdrawn; other messages are left alone."""
+    """L11: streams that a crash left open are closed with their words withdrawn.
+
+    Other messages are left alone.
+    """
     seeded = seed(store)
     for key, status in (("open", "streaming"), ("over", "sent")):
         put(store, key, status=status, run_id=seeded.run_id)
@@ -197,4 +232,8 @@ def test_streams_are_closed(store: Store) -> None:
 def test_a_greeting_is_given_once(store: Store) -> None:
     """Nobody is greeted twice; the same id in another workspace is another person."""
     with store.write() as tx:
-        assert [contacts.met(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")] == [True, False, True]
+        assert [contacts.met(tx, team, "U1", at=AT) for team in ("T1", "T1", "T2")] == [
+            True,
+            False,
+            True,
+        ]

@@ -1,4 +1,6 @@
-"""Threads and processes that want the same row: exactly one wins, and the rows agree with what each was told."""
+"""Threads and processes that want the same row: exactly one wins, and the rows agree with what each
+was told.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
 
     def click() -> bool:
         with seeded.store.write() as tx:
-            return isinstance(decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE), Applied)
+            return isinstance(
+                decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE), Applied
+            )
 
     return click
 
@@ -48,9 +52,17 @@ def editor(seeded: Seeded) -> Callable[[], bool]:
     def submit() -> bool:
         with seeded.store.write() as tx:
             outcome = decisions.edit(
-                tx, seeded.ids[0], 1, "UCLEO0001", at=AT, arguments="{}", digest="d2", gate=ALLOWED,
-                deadline=AT + HOUR, preview="",
-            )  # fmt: skip
+                tx,
+                seeded.ids[0],
+                1,
+                "UCLEO0001",
+                at=AT,
+                arguments="{}",
+                digest="d2",
+                gate=ALLOWED,
+                deadline=AT + HOUR,
+                preview="",
+            )
             return isinstance(outcome, Applied)
 
     return submit
@@ -87,7 +99,9 @@ def test_approve_and_reject_at_once(store: Store) -> None:
 
 
 def test_click_against_edit(store: Store) -> None:
-    """B10: an approval never counts for arguments that an edit has just replaced, nor an edit for what is decided."""
+    """B10: an approval never counts for arguments that an edit has just replaced, nor an edit for
+    what is decided.
+    """
     for _ in range(ROUNDS):
         seeded = seed(store)
         approved, edited = together(voter(seeded, "UANA00001"), editor(seeded))
@@ -99,7 +113,9 @@ def test_click_against_edit(store: Store) -> None:
 
 @pytest.mark.parametrize("deadline", [AT, AT + TICK], ids=["at the deadline", "just before it"])
 def test_click_against_the_clock(store: Store, deadline: object) -> None:
-    """T01: click and sweep at once, at the deadline and before it: exactly one of the two, as the times say."""
+    """T01: click and sweep at once, at the deadline and before it: exactly one of the two, as the
+    times say.
+    """
     for _ in range(ROUNDS):
         seeded = seed(store, deadline=AT if deadline == AT else AT + TICK)
         approved, expired = together(voter(seeded, "UANA00001"), sweeper(seeded))
@@ -112,7 +128,10 @@ def test_two_sweepers(store: Store) -> None:
     for status in [C.PENDING, C.UNKNOWN] * (ROUNDS // 2):
         seeded = seed(store, status, deadline=AT)
         assert sorted(together(sweeper(seeded), sweeper(seeded))) == [False, True]
-        assert seeded.events() == ["call.expired" if status is C.PENDING else "call.given_up", "run.ready"]
+        assert seeded.events() == [
+            "call.expired" if status is C.PENDING else "call.given_up",
+            "run.ready",
+        ]
 
 
 def test_two_decide_the_last_two_calls(store: Store) -> None:
@@ -121,7 +140,11 @@ def test_two_decide_the_last_two_calls(store: Store) -> None:
         seeded = seed(store, C.PENDING, C.PENDING)
         other = Seeded(store, seeded.run_id, seeded.plan_id, seeded.ids[::-1])
         assert together(voter(seeded, "UANA00001"), voter(other, "UCLEO0001")) == [True, True]
-        assert (seeded.run().status, seeded.events().count("run.ready"), seeded.plan().revision) == (R.READY, 1, 3)
+        assert (
+            seeded.run().status,
+            seeded.events().count("run.ready"),
+            seeded.plan().revision,
+        ) == (R.READY, 1, 3)
 
 
 def test_two_workers_claim(store: Store) -> None:
@@ -147,11 +170,21 @@ def test_many_writers_keep_one_chain(store: Store) -> None:
 
 
 def test_one_vote_per_person_and_revision(store: Store) -> None:
-    """A08: the database itself refuses a person's second vote on a revision; on the next one they may vote again."""
+    """A08: the database itself refuses a person's second vote on a revision.
+
+    On the next one they may vote again.
+    """
     seeded = seed(store)
 
     def add(revision: int, verb: str) -> None:
-        row = Vote(call_id=seeded.ids[0], revision=revision, person="U1", verb=verb, digest="d", created_at=AT)
+        row = Vote(
+            call_id=seeded.ids[0],
+            revision=revision,
+            person="U1",
+            verb=verb,
+            digest="d",
+            created_at=AT,
+        )
         with store.write() as tx:
             calls.add_vote(tx, row)
 

@@ -63,16 +63,32 @@ class Ledger:
         team: str = TEAM,
         **columns: Any,
     ) -> Call:
-        """Store one call; `amount` as it stands in its arguments, None for arguments without one."""
+        """Store one call.
+
+        `amount` as it stands in its arguments, None for arguments without one.
+        """
         run = Run(
-            team=team, channel="C0SUPPORT", thread_ts="1.0", requester=requester, status=RunStatus.WAITING,
-            created_at=at, updated_at=at,
-        )  # fmt: skip
+            team=team,
+            channel="C0SUPPORT",
+            thread_ts="1.0",
+            requester=requester,
+            status=RunStatus.WAITING,
+            created_at=at,
+            updated_at=at,
+        )
         plan = Plan(run_id=run.id, turn=1, created_at=at)
         row = Call(
-            run_id=run.id, plan_id=plan.id, position=0, provider_id="p", tool=tool, does="write", status=status,
-            digest="d", created_at=at, **columns,
-        )  # fmt: skip
+            run_id=run.id,
+            plan_id=plan.id,
+            position=0,
+            provider_id="p",
+            tool=tool,
+            does="write",
+            status=status,
+            digest="d",
+            created_at=at,
+            **columns,
+        )
         with self.store.write() as tx:
             for model, each in ((Run, run), (Plan, plan), (Call, row)):
                 tx.execute(insert(model).values(values(each)))
@@ -81,7 +97,14 @@ class Ledger:
 
     def facts(self, beside: Call | None = None, siblings: Any = ()) -> Facts:
         """The facts of a note that Ben is about to have written."""
-        run = Run(team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT)
+        run = Run(
+            team=TEAM,
+            channel="C0SUPPORT",
+            thread_ts="2.0",
+            requester=BEN,
+            created_at=AT,
+            updated_at=AT,
+        )
         note = self.tools[0]
         facts = facts_of(self.core, run, note, Note(text="x"))
         with self.store.read() as tx:
@@ -125,8 +148,17 @@ def test_what_is_open_counts_however_old_it_is(ledger: Ledger, status: CallStatu
 
 @pytest.mark.parametrize("status", [C.SUCCEEDED, C.UNKNOWN])
 def test_the_window(ledger: Ledger, status: CallStatus) -> None:
-    """It counts from when it ended, or was decided where no end is known; exactly a day later it counts no more."""
-    ledger.call("1.00", status, at=AT - 5 * DAY, decided_at=AT - 5 * DAY, finished_at=AT - DAY + timedelta(seconds=1))
+    """It counts from when it ended, or was decided where no end is known.
+
+    Exactly a day later it counts no more.
+    """
+    ledger.call(
+        "1.00",
+        status,
+        at=AT - 5 * DAY,
+        decided_at=AT - 5 * DAY,
+        finished_at=AT - DAY + timedelta(seconds=1),
+    )
     ledger.call("10.00", status, at=AT - 5 * DAY, decided_at=AT - timedelta(hours=1))
     ledger.call("100.00", status, at=AT - DAY)
     assert ledger.sum() == 11
@@ -136,7 +168,10 @@ def test_the_window(ledger: Ledger, status: CallStatus) -> None:
 
 @pytest.mark.parametrize("amount", [None, True, "", "ten", "NaN", "Infinity", [1], {"a": 1}])
 def test_what_is_no_number(ledger: Ledger, amount: object) -> None:
-    """One call without a number in that field leaves the sum unknown, which asks; calls are counted all the same."""
+    """One call without a number in that field leaves the sum unknown, which asks.
+
+    Calls are counted all the same.
+    """
     ledger.call("1.00")
     ledger.call(amount)
     assert (ledger.sum(), ledger.sum(COUNT)) == (None, 2)
@@ -162,9 +197,16 @@ def test_sums_are_exact(shared: Ledger, amounts: list[Decimal]) -> None:
 
 
 def test_siblings_count(ledger: Ledger) -> None:
-    """Calls proposed together count one after the other before any of them is stored; other tools' do not."""
+    """Calls proposed together count one after the other before any of them is stored.
+
+    Other tools' do not.
+    """
     ledger.call("1.00")
-    siblings = [("note", '{"amount":"2.00"}'), ("put", '{"amount":"4.00"}'), ("note", '{"amount":"8.00"}')]
+    siblings = [
+        ("note", '{"amount":"2.00"}'),
+        ("put", '{"amount":"4.00"}'),
+        ("note", '{"amount":"8.00"}'),
+    ]
     assert (ledger.sum(siblings=siblings), ledger.sum(COUNT, siblings=siblings)) == (11, 3)
     assert ledger.sum(Spent("put", "amount", 86_400), siblings=iter(siblings)) == 4
 
@@ -172,12 +214,20 @@ def test_siblings_count(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("status", "earlier", "later"),
     [
-        (C.PENDING, 1, 0), (C.APPROVED, 1, 0), (C.RUNNING, 1, 1), (C.SUCCEEDED, 1, 1), (C.UNKNOWN, 1, 1),
+        (C.PENDING, 1, 0),
+        (C.APPROVED, 1, 0),
+        (C.RUNNING, 1, 1),
+        (C.SUCCEEDED, 1, 1),
+        (C.UNKNOWN, 1, 1),
         (C.FAILED, 0, 0),
     ],
-)  # fmt: skip
-def test_of_two_that_are_open_the_later_gives_way(ledger: Ledger, status: CallStatus, earlier: int, later: int) -> None:
-    """Beside a call about to run counts what was there before it, and of what came after only what has begun."""
+)
+def test_of_two_that_are_open_the_later_gives_way(
+    ledger: Ledger, status: CallStatus, earlier: int, later: int
+) -> None:
+    """Beside a call about to run counts what was there before it, and of what came after only what
+    has begun.
+    """
     ledger.call("1.00", status, at=AT - timedelta(minutes=1))
     call = ledger.call("10.00", C.APPROVED)
     ledger.call("100.00", status, at=AT + timedelta(minutes=1))
@@ -197,13 +247,17 @@ def test_an_edit_counts_with_its_new_amount(ledger: Ledger) -> None:
         tx.exec_driver_sql("UPDATE call SET revision = 2 WHERE id = ?", (row.id,))
         row.revision = 2
         add_revision(tx, row, '{"amount":"400.00"}')
-        assert [each.arguments for each in spending.counted(tx, TEAM, BEN, "note")] == ['{"amount":"400.00"}']
+        assert [each.arguments for each in spending.counted(tx, TEAM, BEN, "note")] == [
+            '{"amount":"400.00"}'
+        ]
     assert ledger.sum() == 400
 
 
 def test_nothing_is_added_up_that_no_rule_asks_for(ledger: Ledger) -> None:
     """Facts for a tool without limits stay without sums."""
-    run = Run(team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT)
+    run = Run(
+        team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT
+    )
     facts = facts_of(ledger.core, run, ledger.tools[1], Note(text="x"))
     with ledger.store.read() as tx:
         assert with_sums(tx, ledger.core, run, ledger.tools[1], facts).spent is None
@@ -225,7 +279,8 @@ approvers = ["UANA00001"]
 def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
     """Another call succeeds after policy was asked and before this one starts: it does not start."""
     crew = approved(tmp_path / "db")
-    crew.core.policy = parse(ONE_A_DAY)  # other terms than the ones shown, which Ana's vote meets: she is looked up
+    # other terms than the ones shown, which Ana's vote meets: she is looked up
+    crew.core.policy = parse(ONE_A_DAY)
     ledger = Ledger(crew.store)
     look_up, meanwhile = crew.cast.person, []
 

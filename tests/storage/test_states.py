@@ -1,4 +1,6 @@
-"""Every cell of the two transition tables against a second table, written out from the design by hand."""
+"""Every cell of the two transition tables against a second table, written out from the design by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,7 @@ from storage import states
 from storage.states import CallStatus, IllegalMoveError, RunStatus
 
 # One row per status, in the order of the columns: x where the move exists.
-CALL_COLUMNS = (
-    "PENDING APPROVED REFUSED REJECTED EXPIRED CANCELLED SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
-)
+CALL_COLUMNS = "PENDING APPROVED REFUSED REJECTED EXPIRED CANCELLED SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
 CALL_TABLE = """
     PENDING      . x . x x x x x . . . .
     APPROVED     x . . . . x x x x . . .
@@ -41,7 +41,11 @@ RUN_TABLE = """
 def cells(columns: str, table: str) -> dict[tuple[str, str], bool]:
     """Each (from, to) of a drawn table, and whether it is marked."""
     rows = [line.split() for line in table.strip().splitlines()]
-    return {(name, to): mark == "x" for name, *marks in rows for to, mark in zip(columns.split(), marks, strict=True)}
+    return {
+        (name, to): mark == "x"
+        for name, *marks in rows
+        for to, mark in zip(columns.split(), marks, strict=True)
+    }
 
 
 CALL_CELLS = cells(CALL_COLUMNS, CALL_TABLE)
@@ -83,8 +87,15 @@ def test_births() -> None:
 
 
 def test_final_and_open() -> None:
-    """Final are the statuses without a way on; open are the runs somebody still works on or waits for."""
-    dead = {source for source, _ in CALL_CELLS if not any(CALL_CELLS[source, to] for to in CALL_COLUMNS.split())}
+    """Final are the statuses without a way on.
+
+    Open are the runs somebody still works on or waits for.
+    """
+    dead = {
+        source
+        for source, _ in CALL_CELLS
+        if not any(CALL_CELLS[source, to] for to in CALL_COLUMNS.split())
+    }
     assert {status.name for status in states.CALL_FINAL} == dead
     assert {status.name for status in states.RUN_OPEN} == {"READY", "RUNNING", "WAITING"}
 
@@ -94,23 +105,37 @@ def reachable(table: dict[tuple[str, str], bool], births: set[str]) -> set[str]:
     found, before = set(births), set[str]()
     while found != before:
         before = set(found)
-        found |= {target for (source, target), marked in table.items() if marked and source in before}
+        found |= {
+            target for (source, target), marked in table.items() if marked and source in before
+        }
     return found
 
 
 def test_every_status_can_be_reached() -> None:
     """No status is there that nothing leads to."""
-    assert reachable(CALL_CELLS, {status.name for status in states.CALL_BIRTHS}) == set(CallStatus.__members__)
-    assert reachable(RUN_CELLS, {status.name for status in states.RUN_BIRTHS}) == set(RunStatus.__members__)
+    assert reachable(CALL_CELLS, {status.name for status in states.CALL_BIRTHS}) == set(
+        CallStatus.__members__
+    )
+    assert reachable(RUN_CELLS, {status.name for status in states.RUN_BIRTHS}) == set(
+        RunStatus.__members__
+    )
 
 
 def test_nothing_runs_unless_approved() -> None:
-    """X06, X12 RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads anywhere."""
-    assert {source for source in CallStatus if CallStatus.RUNNING in states.CALL_MOVES[source]} == {CallStatus.APPROVED}
+    """X06, X12 RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads
+    anywhere.
+    """
+    assert {source for source in CallStatus if CallStatus.RUNNING in states.CALL_MOVES[source]} == {
+        CallStatus.APPROVED
+    }
     for status in (CallStatus.REFUSED, CallStatus.REJECTED, CallStatus.EXPIRED):
         assert status in states.CALL_FINAL
 
 
 def test_every_status_is_explained() -> None:
     """Each member's value, as stored, is its name in lower case, so that rows read like the design."""
-    assert all(status.value == status.name.lower() for machine in (CallStatus, RunStatus) for status in machine)
+    assert all(
+        status.value == status.name.lower()
+        for machine in (CallStatus, RunStatus)
+        for status in machine
+    )

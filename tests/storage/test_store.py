@@ -36,9 +36,13 @@ def keep(store: Store, key: str) -> None:
         inbox.store(tx, delivery(key))
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://u@h/d", "mysql://u@h/d"])
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "postgresql://u@h/d", "mysql://u@h/d"]
+)
 def test_only_a_file_will_do(url: str) -> None:
-    """Nothing lost: a database that would not outlive the process, or that is not SQLite, is refused."""
+    """Nothing lost: a database that would not outlive the process, or that is not SQLite, is
+    refused.
+    """
     with pytest.raises(ValueError, match="SQLite file"):
         Store(url)
 
@@ -46,12 +50,17 @@ def test_only_a_file_will_do(url: str) -> None:
 @pytest.mark.parametrize(
     ("pragma", "value"),
     [
-        ("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1), ("recursive_triggers", 1),
+        ("journal_mode", "wal"),
+        ("synchronous", 2),
+        ("foreign_keys", 1),
+        ("recursive_triggers", 1),
         ("busy_timeout", 10_000),
     ],
-)  # fmt: skip
+)
 def test_pragmas(store: Store, pragma: str, value: object) -> None:
-    """D02, D03: every connection, the first and the tenth at once, has the pragmas that the promises rest on."""
+    """D02, D03: every connection, the first and the tenth at once, has the pragmas that the
+    promises rest on.
+    """
     open_now = [store.engine.connect() for _ in range(10)]
     try:
         assert {each.exec_driver_sql(f"PRAGMA {pragma}").scalar() for each in open_now} == {value}
@@ -61,7 +70,9 @@ def test_pragmas(store: Store, pragma: str, value: object) -> None:
 
 
 def test_children_need_their_parents(store: Store) -> None:
-    """D05: foreign keys are enforced: a call of no run is refused, and a run with calls cannot be deleted."""
+    """D05: foreign keys are enforced: a call of no run is refused, and a run with calls cannot be
+    deleted.
+    """
     seeded = seed(store)
     row = seeded.call()
     row.id, row.run_id = new_id(), "nobody"
@@ -72,7 +83,9 @@ def test_children_need_their_parents(store: Store) -> None:
 
 
 def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
-    """D02: readers begin deferred: one that is never closed sees its snapshot, and writers go on at once."""
+    """D02: readers begin deferred: one that is never closed sees its snapshot, and writers go on at
+    once.
+    """
     keep(store, "before")
     with store.read() as leaked:
         assert len(inbox.new(leaked)) == 1
@@ -92,7 +105,10 @@ def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
     """D02: a writer begins immediate, so reading first and writing then never fails half-way."""
     with store.write() as tx:
         tx.execute(select(Run))
-        with closing(sqlite3.connect(store.path, timeout=0)) as other, pytest.raises(sqlite3.OperationalError):
+        with (
+            closing(sqlite3.connect(store.path, timeout=0)) as other,
+            pytest.raises(sqlite3.OperationalError),
+        ):
             other.execute("BEGIN IMMEDIATE")
         inbox.store(tx, delivery("mine"))
     assert stored(store) == ["mine"]
@@ -127,7 +143,10 @@ def _hold(path: str, pipe: Pipe) -> None:
 
 
 def test_a_busy_database_is_waited_for(store: Store) -> None:
-    """D02, S01: while another process writes, ours waits; it says "stored" only when it is, and loses nothing."""
+    """D02, S01: while another process writes, ours waits.
+
+    It says "stored" only when it is, and loses nothing.
+    """
     ours, theirs = SPAWN.Pipe()
     process = SPAWN.Process(target=_hold, args=(str(store.path), theirs))
     process.start()
@@ -173,7 +192,9 @@ def _open(path: str, pipe: Pipe) -> None:
 
 
 def test_a_second_process_is_refused(store: Store) -> None:
-    """X09: one process at a time: a second one is told what is going on, and may come once the first has ended."""
+    """X09: one process at a time: a second one is told what is going on, and may come once the
+    first has ended.
+    """
     for expected in ("another Countersign is running on", "opened"):
         ours, theirs = SPAWN.Pipe()
         process = SPAWN.Process(target=_open, args=(str(store.path), theirs))
@@ -218,7 +239,9 @@ def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
 
 
 def test_odd_values_are_not_stored(store: Store) -> None:
-    """Fail closed: a time without a zone and a status nobody knows are refused on the way in, and on the way out."""
+    """Fail closed: a time without a zone and a status nobody knows are refused on the way in, and
+    on the way out.
+    """
     with pytest.raises(StatementError, match="without a zone"):
         keep_at(store, AT.replace(tzinfo=None))
     seeded = seed(store)

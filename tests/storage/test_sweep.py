@@ -1,4 +1,6 @@
-"""The loop's tick over real rows: clicks before deadlines, deadlines without clicks, and rows that are broken."""
+"""The loop's tick over real rows: clicks before deadlines, deadlines without clicks, and rows that
+are broken.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Desk:
     def begin(self, advance: Callable[[str], None] = lambda _: None) -> Loop:
         """A loop as a new process has it, which hands its runs to `advance`."""
         nothing: Any = None  # no messages arrive here
-        return Loop(self.core, nothing, Deciding(self.core, Judge(self.core)), advance, lambda _: None)
+        return Loop(
+            self.core, nothing, Deciding(self.core, Judge(self.core)), advance, lambda _: None
+        )
 
     def tick(self, at: Any = AT) -> None:
         """One pass at that time."""
@@ -63,24 +67,35 @@ def desk(store: Store) -> Iterator[Desk]:
 
 def approve(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) -> Delivery:
     """A stored click on Approve."""
-    return click(f"{person} {at} {seeded.ids[0]}", "approve", f"{seeded.ids[0]}:{revision}", person, at=at)
+    return click(
+        f"{person} {at} {seeded.ids[0]}", "approve", f"{seeded.ids[0]}:{revision}", person, at=at
+    )
 
 
 def test_a_stored_click_beats_the_deadline(desk: Desk) -> None:
-    """T01, T02: clicks stored before the deadline are decided first, also when everything is looked at much later."""
+    """T01, T02: clicks stored before the deadline are decided first, also when everything is looked
+    at much later.
+    """
     intime, late, silent = (seed(desk.store, deadline=AT + TICK) for _ in range(3))
     desk.arrive(approve(late, at=AT + TICK), approve(intime))
     desk.loop.stop(5)
     desk.loop = desk.begin()  # the process was down meanwhile
     desk.tick(AT + HOUR)
-    assert [each.call().status for each in (intime, late, silent)] == [C.APPROVED, C.EXPIRED, C.EXPIRED]
+    assert [each.call().status for each in (intime, late, silent)] == [
+        C.APPROVED,
+        C.EXPIRED,
+        C.EXPIRED,
+    ]
     assert [each.run().status for each in (intime, late, silent)] == [R.READY] * 3
     assert len(desk.told("expired:")) == 2
     assert len(desk.told("private:")) == 1  # who came late is told so
 
 
 def test_a_click_that_cannot_be_looked_up(desk: Desk) -> None:
-    """A03, T09: while Slack cannot be asked who clicked, the click is refused and audited; deadlines fall as ever."""
+    """A03, T09: while Slack cannot be asked who clicked, the click is refused and audited.
+
+    Deadlines fall as ever.
+    """
     clicked, silent = seed(desk.store, deadline=AT + TICK), seed(desk.store, deadline=AT)
     desk.arrive(approve(clicked))
     desk.cast.down = True
@@ -90,7 +105,9 @@ def test_a_click_that_cannot_be_looked_up(desk: Desk) -> None:
 
 
 def test_a_click_that_never_works_does_not_hold_up_for_ever(desk: Desk) -> None:
-    """D06, T02: a delivery that fails every time is set aside after five tries, its person is told, deadlines fall."""
+    """D06, T02: a delivery that fails every time is set aside after five tries, its person is told,
+    deadlines fall.
+    """
     seeded = seed(desk.store, deadline=AT + TICK)
     broken = approve(seeded)
     broken.body = "no JSON"
@@ -113,11 +130,15 @@ BREAKS = {
 
 @pytest.mark.parametrize("what", BREAKS)
 def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
-    """T07, D06: when one row is broken, what fell due before and after it expires all the same, and work goes on."""
+    """T07, D06: when one row is broken, what fell due before and after it expires all the same, and
+    work goes on.
+    """
     before, broken, after = (seed(desk.store, deadline=AT + number * TICK) for number in range(3))
     other, ready = seed(desk.store), seed(desk.store, run=R.READY)
     with desk.store.write() as tx:
-        statement = BREAKS[what].replace(":id", f"'{broken.ids[0]}'").replace(":run", f"'{broken.run_id}'")
+        statement = (
+            BREAKS[what].replace(":id", f"'{broken.ids[0]}'").replace(":run", f"'{broken.run_id}'")
+        )
         tx.exec_driver_sql(statement)
     desk.arrive(approve(other))
     handed: Queue[str] = Queue()
@@ -126,12 +147,18 @@ def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
     wanted = {before.run_id, after.run_id, other.run_id, ready.run_id}
     while wanted:
         wanted.discard(handed.get(timeout=5))
-    assert [each.call().status for each in (before, after, other)] == [C.EXPIRED, C.EXPIRED, C.APPROVED]
+    assert [each.call().status for each in (before, after, other)] == [
+        C.EXPIRED,
+        C.EXPIRED,
+        C.APPROVED,
+    ]
     assert len(desk.told("expired:")) >= 2
 
 
 def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
-    """T07: a deadline that has passed and cannot fall is looked at again once a second, not as fast as possible."""
+    """T07: a deadline that has passed and cannot fall is looked at again once a second, not as fast
+    as possible.
+    """
     seed(desk.store, deadline=AT)
     with desk.store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET status = 'asleep'")
@@ -153,7 +180,10 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
 
 
 def test_stopping_waits_only_for_what_runs(desk: Desk) -> None:
-    """X05: at a stop the run that is being worked on may end; runs that no worker had begun are not waited for."""
+    """X05: at a stop the run that is being worked on may end.
+
+    Runs that no worker had begun are not waited for.
+    """
     entered, go_on = threading.Event(), threading.Event()
 
     def advance(_: str) -> None:
@@ -186,7 +216,9 @@ def test_clicks_count_in_the_order_they_were_stored(desk: Desk) -> None:
     assert CLEO in told[0].body
 
 
-@pytest.mark.parametrize(("person", "why"), [(BEN, "not_approver"), (DAN, "not_approver"), ("UEVE00001", "stranger")])
+@pytest.mark.parametrize(
+    ("person", "why"), [(BEN, "not_approver"), (DAN, "not_approver"), ("UEVE00001", "stranger")]
+)
 def test_a_click_of_somebody_else(desk: Desk, person: str, why: str) -> None:
     """A01, A04: whoever is no approver is refused in private, audited, and nothing moves."""
     seeded = seed(desk.store)
@@ -215,7 +247,9 @@ def test_two_loops_over_one_deadline(desk: Desk) -> None:
 
 
 def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
-    """X06, X11: a call that ran when its run was cancelled and the process died ends unknown, in the transcript too."""
+    """X06, X11: a call that ran when its run was cancelled and the process died ends unknown, in
+    the transcript too.
+    """
     seeded = seed(desk.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with desk.store.write() as tx:
         decisions.cancel(tx, seeded.run(), at=AT, actor=BEN)
@@ -227,12 +261,15 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
         items = runs.transcript(tx, seeded.run())
         assert audit.verify(tx) is None
     assert [(item["call_id"], item["output"].split()[0]) for item in items] == [
-        ("call_0", "UNKNOWN:"), ("call_1", "CANCELLED")
-    ]  # fmt: skip
+        ("call_0", "UNKNOWN:"),
+        ("call_1", "CANCELLED"),
+    ]
 
 
 def test_a_restart_takes_up_what_ran(desk: Desk) -> None:
-    """X05: what was RUNNING when the process died is READY at once at the next start, whatever its lease says."""
+    """X05: what was RUNNING when the process died is READY at once at the next start, whatever its
+    lease says.
+    """
     running, waiting = seed(desk.store, C.APPROVED, run=R.RUNNING), seed(desk.store)
     desk.loop.adopt()
     assert (running.run().status, waiting.run().status) == (R.READY, R.WAITING)

@@ -41,7 +41,10 @@ def kit(shared: tuple[World, Kit]) -> Kit:
 
 @pytest.fixture
 def own_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
-    """Makes a world of the story's own (another policy, other limits, other tools); closed afterwards."""
+    """Makes a world of the story's own (another policy, other limits, other tools).
+
+    Closed afterwards.
+    """
     made: list[World] = []
 
     def make(tools: Any = (), policy: str = "", **settings: str) -> World:

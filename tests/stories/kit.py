@@ -21,7 +21,9 @@ class Secret(BaseModel):
 
 
 class Kit:
-    """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds their call ids."""
+    """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds their
+    call ids.
+    """
 
     def __init__(self) -> None:
         self.ran: Counter[tuple[str, str]] = Counter()
@@ -67,7 +69,12 @@ class Kit:
             self._effect("peek", args.text, context)
             return f"saw {args.text}"
 
-        @tool(title="Log in", effect="Log in to {account} with {password}", does=write, secret={"password"})
+        @tool(
+            title="Log in",
+            effect="Log in to {account} with {password}",
+            does=write,
+            secret={"password"},
+        )
         def login(args: Secret, context: ToolContext) -> str:
             self._effect("login", args.password, context)
             return "logged in"
@@ -91,7 +98,12 @@ class Kit:
             self._effect("lose", args.text, context)
             raise ConnectionResetError("the line went dead")
 
-        @tool(title="Set a value and lose the answer", effect="Set “{text}”", does=write, idempotent=True)
+        @tool(
+            title="Set a value and lose the answer",
+            effect="Set “{text}”",
+            does=write,
+            idempotent=True,
+        )
         def lose_put(args: Note, context: ToolContext) -> str:
             self._effect("lose_put", args.text, context)
             raise ConnectionResetError("the line went dead")
@@ -108,7 +120,12 @@ class Kit:
     def _careful(self) -> list[Tool[Any]]:
         """Tools that look before they act: what they saw is shown, and must still hold."""
 
-        @tool(title="Empty a shelf", effect="Empty “{text}”", does=Effect.WRITE, preview=self._on_shelf)
+        @tool(
+            title="Empty a shelf",
+            effect="Empty “{text}”",
+            does=Effect.WRITE,
+            preview=self._on_shelf,
+        )
         def empty(args: Note, context: ToolContext) -> str:
             if args.text == "slowly":
                 self.entered.set()
@@ -121,7 +138,9 @@ class Kit:
         @tool(title="List books", effect="List the books on “{text}”", does=Effect.READ)
         def books(args: Note, context: ToolContext) -> Table:
             rows = tuple((number, f"=Book {number}", None) for number in range(1, self.shelf + 1))
-            return Table(f"Books on {args.text}", ("no", "title", "lent to"), rows, more=self.shelf > 40)
+            return Table(
+                f"Books on {args.text}", ("no", "title", "lent to"), rows, more=self.shelf > 40
+            )
 
         return [empty, books]
 

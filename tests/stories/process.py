@@ -1,4 +1,6 @@
-"""The bot as a process of its own, that can be killed without a word and started again on the same database."""
+"""The bot as a process of its own, that can be killed without a word and started again on the same
+database.
+"""
 
 from __future__ import annotations
 

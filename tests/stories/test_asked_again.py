@@ -10,14 +10,18 @@ C = CallStatus
 
 
 def test_what_changed_is_asked_again(world: World, kit: Kit) -> None:
-    """It did nothing, its card gives way to one that shows what is there now, and that runs once approved (B01)."""
+    """It did nothing, its card gives way to one that shows what is there now, and that runs once
+    approved (B01).
+    """
     thread = ask(world, ("empty", {"text": "history"}))
     old = world.card(SUPPORT, thread)
     assert "3 books stand on history" in words(old)
     kit.shelf = 5
     world.person("ana").click(SUPPORT, old["ts"], "approve")
     new = world.slack.wait(
-        lambda: next((m for m in world.thread(SUPPORT, thread) if "5 books stand" in words(m)), None)
+        lambda: next(
+            (m for m in world.thread(SUPPORT, thread) if "5 books stand" in words(m)), None
+        )
     )
     assert kit.did("empty", "history") == 0
     [call] = world.calls_in(thread)
@@ -26,7 +30,8 @@ def test_what_changed_is_asked_again(world: World, kit: Kit) -> None:
     assert "approve" not in action_ids(now_at(world, SUPPORT, old["ts"]))
     assert "asked again in another message" in words(now_at(world, SUPPORT, old["ts"]))
     assert "There are 5 books now, not 3." in words(now_at(world, SUPPORT, new["ts"]))
-    world.person("ana").click(SUPPORT, old["ts"], "approve", seen=old)  # an old copy of the card decides nothing
+    # an old copy of the card decides nothing
+    world.person("ana").click(SUPPORT, old["ts"], "approve", seen=old)
     world.settle()
     assert world.calls_in(thread)[0].status is C.PENDING
     world.person("ana").click(SUPPORT, new["ts"], "approve")
@@ -39,7 +44,9 @@ def test_what_changed_is_asked_again(world: World, kit: Kit) -> None:
 
 
 def test_what_was_expected_is_part_of_the_digest(world: World, kit: Kit) -> None:
-    """The same arguments under another expectation are another call: altered in storage, it does not run."""
+    """The same arguments under another expectation are another call: altered in storage, it does
+    not run.
+    """
     thread = ask(world, ("empty", {"text": "poetry"}))
     card = world.card(SUPPORT, thread)
     world.settle()

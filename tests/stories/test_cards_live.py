@@ -1,4 +1,7 @@
-"""Cards where people see them: long, secret, hostile, elsewhere, failing, deleted; they end up telling the truth."""
+"""Cards where people see them: long, secret, hostile, elsewhere, failing, deleted.
+
+They end up telling the truth.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,11 @@ def leaves(value: Any) -> list[dict[str, Any]]:
     if isinstance(value, list):
         return [leaf for each in value for leaf in leaves(each)]
     if isinstance(value, dict):
-        return [value, *leaves(list(value.values()))] if "type" in value else leaves(list(value.values()))
+        return (
+            [value, *leaves(list(value.values()))]
+            if "type" in value
+            else leaves(list(value.values()))
+        )
     return []
 
 
@@ -42,7 +49,9 @@ def status(world: World, thread: str) -> list[str]:
 
 
 def test_a_long_argument_is_reviewed_whole_and_approved_there(world: World, kit: Kit) -> None:
-    """What does not fit the card is never cut: Review shows every character and approves (promise 1)."""
+    """What does not fit the card is never cut: Review shows every character and approves (promise
+    1).
+    """
     text = "".join(f"{n:05d}" for n in range(3000))
     thread = ask(world, ("note", {"text": text}))
     card = world.card(SUPPORT, thread, having="review")
@@ -57,8 +66,13 @@ def test_a_long_argument_is_reviewed_whole_and_approved_there(world: World, kit:
     assert kit.did("note", text) == 1
 
 
-def test_secrets_are_masked_everywhere_but_covered(world: World, kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither card, notification, thread, audit nor log has the secret; the digest tells two secrets apart (S15)."""
+def test_secrets_are_masked_everywhere_but_covered(
+    world: World, kit: Kit, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither card, notification, thread, audit nor log has the secret.
+
+    The digest tells two secrets apart (S15).
+    """
     caplog.set_level(logging.INFO)
     secret, other = "hunter2-correct-horse", "hunter3-correct-horse"
     thread = ask(
@@ -77,12 +91,17 @@ def test_secrets_are_masked_everywhere_but_covered(world: World, kit: Kit, caplo
     assert first.digest != second.digest
     assert (kit.did("login", secret), kit.did("login", other)) == (1, 1)
     places = {
-        "card": words(card), "modal": json.dumps(modal), "thread": "".join(map(words, world.thread(SUPPORT, thread))),
-        "notifications": json.dumps([n for who in ("ana", "cleo") for n in world.person(who).notifications()]),
-        "audit": "".join(row.data for row in world.all(Audit)), "log": caplog.text,
+        "card": words(card),
+        "modal": json.dumps(modal),
+        "thread": "".join(map(words, world.thread(SUPPORT, thread))),
+        "notifications": json.dumps(
+            [n for who in ("ana", "cleo") for n in world.person(who).notifications()]
+        ),
+        "audit": "".join(row.data for row in world.all(Audit)),
+        "log": caplog.text,
         "outbox": "".join(row.body + row.error for row in world.all(Message)),
         "calls": first.note + first.preview + first.reason + second.note,
-    }  # fmt: skip
+    }
     assert [place for place, text in places.items() if "correct-horse" in text] == []
     assert "••••••••" in places["card"]
 
@@ -110,7 +129,9 @@ def test_hostile_characters_are_shown_and_harmless(world: World, kit: Kit) -> No
     assert kit.did("note", text) == 1
     said = world.thread(SUPPORT, thread)[1:]
     active = "".join(m["text"] for m in said)
-    active += "".join(leaf["text"] for leaf in leaves([m["blocks"] for m in said]) if leaf["type"] == "mrkdwn")
+    active += "".join(
+        leaf["text"] for leaf in leaves([m["blocks"] for m in said]) if leaf["type"] == "mrkdwn"
+    )
     assert "\u202e" not in "".join(map(words, said))
     assert "<!channel>" not in active
     assert "<@UDAN" not in active
@@ -118,7 +139,9 @@ def test_hostile_characters_are_shown_and_harmless(world: World, kit: Kit) -> No
 
 
 def test_a_destructive_call_asks_twice(world: World) -> None:
-    """The Approve button of a destructive call carries a confirmation that says what, a write does not."""
+    """The Approve button of a destructive call carries a confirmation that says what, a write does
+    not.
+    """
     thread = ask(world, ("wipe", {"text": "the disk"}), ("note", {"text": "mild"}))
     card = world.card(SUPPORT, thread)
     destructive, mild = [e for e in elements(card) if e.get("action_id") == "approve"]
@@ -129,11 +152,15 @@ def test_a_destructive_call_asks_twice(world: World) -> None:
 
 
 def test_a_card_in_another_channel(world: World) -> None:
-    """post_to: the thread says where, the card links back, is decided there, and the answer comes in the thread."""
+    """post_to: the thread says where, the card links back, is decided there, and the answer comes
+    in the thread.
+    """
     thread = ask(world, CANCEL)
     card = world.card(FINANCE, None, "cleo")
     world.said(SUPPORT, thread, "I have asked in <#C0FINANCE>")
-    permalink = next(c.response for c in reversed(world.slack.requests) if c.method == "chat.getPermalink")
+    permalink = next(
+        c.response for c in reversed(world.slack.requests) if c.method == "chat.getPermalink"
+    )
     assert permalink is not None
     assert permalink["permalink"] in words(card)
     assert "S0FINANCE" in words(card)
@@ -147,7 +174,10 @@ def test_a_card_in_another_channel(world: World) -> None:
 
 
 def test_copies_in_the_approvers_messages_die_together(world: World, kit: Kit) -> None:
-    """Who cannot see the place is asked in DMs and the thread says so; one decision redraws all copies (S12)."""
+    """Who cannot see the place is asked in DMs and the thread says so.
+
+    One decision redraws all copies (S12).
+    """
     ben = world.person("ben")
     thread = ask(world, ("note", {"text": "private"}), channel=ben.dm_channel)
     copies = {}
@@ -170,7 +200,9 @@ def test_copies_in_the_approvers_messages_die_together(world: World, kit: Kit) -
 
 
 def test_the_update_after_a_decision_is_retried(world: World, kit: Kit) -> None:
-    """Slack refuses the redrawing for a while: the click counted, a stale button says so, the card follows (S07)."""
+    """Slack refuses the redrawing for a while: the click counted, a stale button says so, the card
+    follows (S07).
+    """
     thread = ask(world, ("note", {"text": "redraw"}))
     card = world.card(SUPPORT, thread)
     world.settle()
@@ -218,7 +250,9 @@ def test_a_click_on_a_card_deleted_under_the_finger_counts(world: World, kit: Ki
 @pytest.mark.parametrize("way", ["expired", "cut"])
 @pytest.mark.parametrize("action", ["edit", "reject"])
 def test_a_dialog_that_slack_will_not_open(world: World, kit: Kit, way: str, action: str) -> None:
-    """The trigger expired or the line was cut: the person is told, nothing is stuck, the next click works (S02)."""
+    """The trigger expired or the line was cut: the person is told, nothing is stuck, the next click
+    works (S02).
+    """
     thread = ask(world, ("note", {"text": f"{way} {action}"}))
     card = world.card(SUPPORT, thread)
     if way == "expired":
@@ -251,13 +285,19 @@ def test_a_review_submitted_after_the_decision_tells_who_was_first(world: World,
 
 
 def test_a_card_that_cannot_be_posted_fails_closed(world: World, kit: Kit) -> None:
-    """Slack will never take it: the call is cancelled, requester and model hear why, the run goes on (S05)."""
-    world.slack.faults.fail("chat.postMessage", "restricted_action", match=lambda a: "card:" in json.dumps(a))
+    """Slack will never take it: the call is cancelled, requester and model hear why, the run goes
+    on (S05).
+    """
+    world.slack.faults.fail(
+        "chat.postMessage", "restricted_action", match=lambda a: "card:" in json.dumps(a)
+    )
     thread = ask(world, ("note", {"text": "unseen"}))
     ben = world.person("ben")
 
     def told_ben() -> bool:
-        return any("could not show" in words(m) for m in ben.messages(ben.dm_channel) if m["ts"] > thread)
+        return any(
+            "could not show" in words(m) for m in ben.messages(ben.dm_channel) if m["ts"] > thread
+        )
 
     world.slack.wait(told_ben)
     world.said(SUPPORT, thread, "That is all.")
@@ -270,7 +310,9 @@ def test_a_card_that_cannot_be_posted_fails_closed(world: World, kit: Kit) -> No
 def test_one_copy_that_cannot_be_posted_does_not_cancel(world: World, kit: Kit) -> None:
     """As long as one approver can see a copy the call stays open and is decided there (S05, S12)."""
     ana, ben = world.person("ana"), world.person("ben")
-    world.slack.faults.fail("conversations.open", "user_disabled", match=lambda a: "UCLEO0001" in str(a.get("users")))
+    world.slack.faults.fail(
+        "conversations.open", "user_disabled", match=lambda a: "UCLEO0001" in str(a.get("users"))
+    )
     thread = ask(world, ("note", {"text": "one copy"}), channel=ben.dm_channel)
     card = world.card(ana.dm_channel, None)
     arrived(world)

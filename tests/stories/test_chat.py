@@ -1,4 +1,6 @@
-"""Talking with the bot: first contact, status, streamed answers that stand there once, and who continues a thread."""
+"""Talking with the bot: first contact, status, streamed answers that stand there once, and who
+continues a thread.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def slowly(world: World) -> Iterator[None]:
 
 
 def called(world: World, thread: str, method: str) -> int:
-    """How often the bot called a method of the thread with success, by its argument thread_ts or by its message."""
+    """How often the bot called a method of the thread with success, by its argument thread_ts or by
+    its message.
+    """
     mine = {m["ts"] for m in world.thread(SUPPORT, thread)} | {thread}
     found = [r for r in world.slack.requests if r.method == method and (r.response or {}).get("ok")]
     return sum(bool({r.args.get("thread_ts"), r.args.get("ts")} & mine) for r in found)
@@ -50,12 +54,21 @@ def answer_of(message: dict[str, Any]) -> str:
     return "".join(b["text"] for b in message["blocks"] if b["type"] == "markdown")
 
 
-def bot_messages(world: World, thread: str, who: str = "ben", channel: str = SUPPORT) -> list[dict[str, Any]]:
-    return [m for m in world.thread(channel, thread, who) if m.get("bot_id") and not m.get("is_ephemeral")]
+def bot_messages(
+    world: World, thread: str, who: str = "ben", channel: str = SUPPORT
+) -> list[dict[str, Any]]:
+    return [
+        m
+        for m in world.thread(channel, thread, who)
+        if m.get("bot_id") and not m.get("is_ephemeral")
+    ]
 
 
 def stands_once(world: World, thread: str, text: str) -> dict[str, Any]:
-    """The one message that shows this answer, whole; no other message of the thread shows any part of it."""
+    """The one message that shows this answer, whole.
+
+    No other message of the thread shows any part of it.
+    """
     all_sent(world)
     [found] = [m for m in bot_messages(world, thread) if answer_of(m)]
     assert answer_of(found) == text
@@ -64,7 +77,10 @@ def stands_once(world: World, thread: str, text: str) -> dict[str, Any]:
 
 
 def test_first_contact(own_world: Callable[..., World]) -> None:
-    """One greeting for each person, in the DM or privately in the channel, that says it is an AI; prompts in the DM."""
+    """One greeting for each person, in the DM or privately in the channel, that says it is an AI.
+
+    Prompts in the DM.
+    """
     world = own_world()
     ben, ana = world.person("ben"), world.person("ana")
     for _ in range(2):
@@ -86,7 +102,9 @@ def test_first_contact(own_world: Callable[..., World]) -> None:
 
 
 def test_help_asks_no_model(world: World) -> None:
-    """`help` in a DM, in a channel, and a bare mention, list what the bot can do, without the model."""
+    """`help` in a DM, in a channel, and a bare mention, list what the bot can do, without the
+    model.
+    """
     ben, asked = world.person("ben"), len(world.planner.requests)
     here, there, bare = ben.dm("help"), ben.say(SUPPORT, "@bot Help!"), ben.say(SUPPORT, "@bot")
     for channel, thread in ((ben.dm_channel, here), (SUPPORT, there), (SUPPORT, bare)):
@@ -110,7 +128,9 @@ def test_feedback_is_recorded(world: World) -> None:
 
 
 def test_status_and_session(world: World) -> None:
-    """Processing with a status while it thinks, suspended while people decide, active when it is done."""
+    """Processing with a status while it thinks, suspended while people decide, active when it is
+    done.
+    """
     hold = world.planner.hold()
     thread = ask(world, ("note", {"text": "status"}))
     assert hold.arrived.wait(20)
@@ -124,21 +144,29 @@ def test_status_and_session(world: World) -> None:
     assert place not in slack.statuses
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
-    world.slack.wait(lambda: slack.sessions[session]["status"] == "active" and place not in slack.statuses)
+    world.slack.wait(
+        lambda: slack.sessions[session]["status"] == "active" and place not in slack.statuses
+    )
 
 
 def test_a_long_answer_is_streamed(world: World, slowly: None) -> None:
-    """A long answer begins to show before it is complete, and stands there once, whole, with feedback buttons."""
+    """A long answer begins to show before it is complete, and stands there once, whole, with
+    feedback buttons.
+    """
     thread = chat(world, LONG)
     found = world.said(SUPPORT, thread, "word119")
     assert stands_once(world, thread, LONG)["ts"] == found["ts"]
     assert "feedback_buttons" in words(now_at(world, SUPPORT, found["ts"]))
-    assert called(world, thread, "chat.startStream") == called(world, thread, "chat.stopStream") == 1
+    assert (
+        called(world, thread, "chat.startStream") == called(world, thread, "chat.stopStream") == 1
+    )
     assert called(world, thread, "chat.appendStream") >= 1
     assert called(world, thread, "chat.postMessage") == 0
 
 
-@pytest.mark.parametrize("error", ["feature_disabled", "channel_type_not_supported", "unknown_method", "ratelimited"])
+@pytest.mark.parametrize(
+    "error", ["feature_disabled", "channel_type_not_supported", "unknown_method", "ratelimited"]
+)
 def test_streaming_is_refused(world: World, slowly: None, error: str) -> None:
     """Where Slack does not stream, the answer is posted whole."""
     world.slack.faults.fail("chat.startStream", error)
@@ -149,10 +177,16 @@ def test_streaming_is_refused(world: World, slowly: None, error: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "when"),
-    [("chat.startStream", "before"), ("chat.startStream", "after"), ("chat.appendStream", "after"),
-     ("chat.stopStream", "after")],
-)  # fmt: skip
-def test_the_line_breaks_while_it_streams(world: World, slowly: None, method: str, when: Any) -> None:
+    [
+        ("chat.startStream", "before"),
+        ("chat.startStream", "after"),
+        ("chat.appendStream", "after"),
+        ("chat.stopStream", "after"),
+    ],
+)
+def test_the_line_breaks_while_it_streams(
+    world: World, slowly: None, method: str, when: Any
+) -> None:
     """A request of the stream whose answer is lost: in the end the answer stands there once (L11)."""
     world.slack.faults.drop(method, when)
     thread = chat(world, LONG)
@@ -181,12 +215,16 @@ def test_stop_while_it_streams(world: World, slowly: None) -> None:
     assert not showing(world, SUPPORT, thread, "word119")
     assert not showing(world, SUPPORT, thread, "word1 ")
     assert not [m for m in bot_messages(world, thread) if m.get("streaming_state") == "in_progress"]
-    world.slack.wait(lambda: world.planner._turns)  # the model has noticed; what it had not said is not for others
+    # the model has noticed; what it had not said is not for others
+    world.slack.wait(lambda: world.planner._turns)
     world.planner.clear()
 
 
 def test_an_answer_too_long_for_a_message(world: World) -> None:
-    """Markdown beyond 12,000 characters goes on in further messages, whole; feedback stands under the last."""
+    """Markdown beyond 12,000 characters goes on in further messages, whole.
+
+    Feedback stands under the last.
+    """
     text = "\n\n".join(f"Paragraph {number}: " + "x" * 600 for number in range(45))
     thread = chat(world, text)
     world.said(SUPPORT, thread, "Paragraph 44")
@@ -204,9 +242,14 @@ def test_the_model_notifies_nobody(world: World, slowly: None, streamed: bool) -
         world.slack.faults.fail("chat.startStream", "feature_disabled")
     start = len(world.slack.requests)
     before = {who: len(world.person(who).notifications()) for who in ("ana", "cleo", "dan")}
-    text = "Look <!channel> <!here> <@UANA00001> <!subteam^S0LEADS|@shop-leads> <@UDAN00001|dan>. " + "More. " * 40
+    text = (
+        "Look <!channel> <!here> <@UANA00001> <!subteam^S0LEADS|@shop-leads> <@UDAN00001|dan>. "
+        + "More. " * 40
+    )
     thread = chat(world, text)
-    world.slack.wait(lambda: [m for m in bot_messages(world, thread) if "feedback_buttons" in words(m)])
+    world.slack.wait(
+        lambda: [m for m in bot_messages(world, thread) if "feedback_buttons" in words(m)]
+    )
     all_sent(world)
     assert {who: len(world.person(who).notifications()) for who in before} == before
     sent = [json.dumps(r.args) for r in world.slack.requests[start:]]
@@ -242,7 +285,10 @@ def test_a_conversation_in_a_dm(world: World) -> None:
 
 
 def test_who_continues_a_finished_thread(world: World) -> None:
-    """The requester goes on without a mention; somebody else, or words to another person, start nothing."""
+    """The requester goes on without a mention.
+
+    Somebody else, or words to another person, start nothing.
+    """
     thread = chat(world, "Finished.")
     world.said(SUPPORT, thread, "Finished.")
     world.settle()
@@ -262,17 +308,29 @@ def test_what_is_no_message_of_a_person(world: World) -> None:
     asked, slack = len(world.planner.requests), world.slack.world
     with slack.lock:
         place = slack.channel(GENERAL)
-        base = {"type": "message", "channel": GENERAL, "channel_type": "channel", "text": "<@UBOT00001> do it"}
+        base = {
+            "type": "message",
+            "channel": GENERAL,
+            "channel_type": "channel",
+            "text": "<@UBOT00001> do it",
+        }
         odd: list[dict[str, Any]] = [
-            {"bot_id": "B0OTHER", "user": "U0OTHER"}, {"bot_id": "B0OTHER", "subtype": "bot_message"},
+            {"bot_id": "B0OTHER", "user": "U0OTHER"},
+            {"bot_id": "B0OTHER", "subtype": "bot_message"},
             {"subtype": "channel_topic", "user": "UBEN00001"},
-        ]  # fmt: skip
+        ]
         for each in odd:
             events.emit(
-                slack, slack.app, {**base, **each, "ts": slack.next_ts()}, place, subscription="message.channels"
+                slack,
+                slack.app,
+                {**base, **each, "ts": slack.next_ts()},
+                place,
+                subscription="message.channels",
             )
         mine = messages.add(slack, Draft(place, "UBEN00001", "no mention"))
-        messages.edit(slack, mine, text="<@UBOT00001> now with one", blocks=[], by="UBEN00001", marked=True)
+        messages.edit(
+            slack, mine, text="<@UBOT00001> now with one", blocks=[], by="UBEN00001", marked=True
+        )
         messages.remove(slack, mine)
     arrived(world)
     assert len(world.planner.requests) == asked

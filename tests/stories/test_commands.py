@@ -1,4 +1,6 @@
-"""`/approvals` as people use it: answered to whoever asks, in this channel, with the words of the command line."""
+"""`/approvals` as people use it: answered to whoever asks, in this channel, with the words of the
+command line.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def asked(world: World, line: str, who: str = "ben", channel: str = SUPPORT) -> 
 
 
 def test_explain(world: World) -> None:
-    """The rule, its reason and the people are those for who asks, here and now; names are mentions, the rest words."""
+    """The rule, its reason and the people are those for who asks, here and now.
+
+    Names are mentions, the rest words.
+    """
     text = asked(world, '/approvals explain note text="two words"')
     assert "Write “two words”" in text
     assert '"user_id": "UBEN00001"' in text
@@ -90,7 +95,9 @@ def test_what_the_rows_say_first(own_world: Callable[..., World]) -> None:
     assert "⚠" not in other
     world.settle()
     ask_note(world)
-    assert "⚠ Just now nobody would be asked: 1 of your requests wait" in asked(world, "/approvals explain note text=y")
+    assert "⚠ Just now nobody would be asked: 1 of your requests wait" in asked(
+        world, "/approvals explain note text=y"
+    )
     assert "★ Yet it runs without asking" in asked(world, "/approvals explain put text=x")
 
 
@@ -108,7 +115,9 @@ def test_what_the_rows_say_first(own_world: Callable[..., World]) -> None:
     ],
 )
 def test_help_and_mistakes(shared: tuple[World, Kit], line: str, told: str) -> None:
-    """Whatever is typed is answered: with the list of questions, or with what is wrong and where the list is."""
+    """Whatever is typed is answered: with the list of questions, or with what is wrong and where
+    the list is.
+    """
     assert told in asked(shared[0], line)
 
 
@@ -135,23 +144,33 @@ def test_slack_does_not_say_who_asks(own_world: Callable[..., World]) -> None:
     """Where the person cannot be looked up, nothing is explained, and they are told to try again."""
     world = own_world(Kit().tools)
     world.slack.faults.fail("users.info", "internal_error", times=99)
-    assert "I could not ask Slack about this just now" in asked(world, "/approvals explain note text=x")
+    assert "I could not ask Slack about this just now" in asked(
+        world, "/approvals explain note text=x"
+    )
 
 
-def test_another_workspace_is_dropped(shared: tuple[World, Kit], caplog: pytest.LogCaptureFixture) -> None:
+def test_another_workspace_is_dropped(
+    shared: tuple[World, Kit], caplog: pytest.LogCaptureFixture
+) -> None:
     """A command that bears another team's id is acknowledged with nothing, and nobody is answered."""
     world = shared[0]
     body = {
-        "command": "/approvals", "text": "help", "team_id": "T0OTHERCO", "user_id": "UBEN00001",
-        "channel_id": SUPPORT, "response_url": f"{world.slack.url}/nowhere",
-    }  # fmt: skip
+        "command": "/approvals",
+        "text": "help",
+        "team_id": "T0OTHERCO",
+        "user_id": "UBEN00001",
+        "channel_id": SUPPORT,
+        "response_url": f"{world.slack.url}/nowhere",
+    }
     answer = world.app.bolt.dispatch(BoltRequest(body=body, mode="socket_mode"))
     assert (answer.status, answer.body) == (200, "")
     assert "dropped a delivery of another workspace" in caplog.text
 
 
 def test_acknowledged_before_anything_is_looked_up(world: World) -> None:
-    """Slack has its acknowledgement while the look-ups still wait, the answer follows, and nothing of it is stored."""
+    """Slack has its acknowledgement while the look-ups still wait, the answer follows, and nothing
+    of it is stored.
+    """
     held = world.slack.faults.hold("users.info")
     person = world.person("ben")
     delivery = person.command(SUPPORT, "/approvals help")

@@ -38,7 +38,9 @@ def cook(world: World, title: str) -> None:
 
 def refund(world: World, amount: str, order: int = 1042, who: str = "ben") -> str:
     """Someone asks for a refund; returns the thread."""
-    return ask(world, ("refund_order", {"order_id": order, "amount": amount, "reason": "late"}), who=who)
+    return ask(
+        world, ("refund_order", {"order_id": order, "amount": amount, "reason": "late"}), who=who
+    )
 
 
 def ended(world: World, thread: str, who: str = "ben") -> list[CallStatus]:
@@ -50,7 +52,11 @@ def ended(world: World, thread: str, who: str = "ben") -> list[CallStatus]:
 
 def in_dm(world: World, who: str) -> list[dict[str, Any]]:
     """The cards that this person has among their direct messages."""
-    return [m for m in world.person(who).messages(world.person(who).dm_channel) if "approve" in action_ids(m)]
+    return [
+        m
+        for m in world.person(who).messages(world.person(who).dm_channel)
+        if "approve" in action_ids(m)
+    ]
 
 
 def click(world: World, who: str, channel: str, card: dict[str, Any]) -> None:
@@ -60,7 +66,9 @@ def click(world: World, who: str, channel: str, card: dict[str, Any]) -> None:
 
 
 def test_refunds_with_a_daily_limit(world: World) -> None:
-    """A small one runs, a larger one asks the leads, and when the day is full finance is asked about a small one."""
+    """A small one runs, a larger one asks the leads, and when the day is full finance is asked
+    about a small one.
+    """
     cook(world, "Refunds with a daily limit")
     left = world.shop.order(1042).left
     assert ended(world, refund(world, "10.00")) == [C.SUCCEEDED]
@@ -81,7 +89,9 @@ def test_refunds_with_a_daily_limit(world: World) -> None:
 
 
 def test_two_stages(world: World) -> None:
-    """Both leads get a card, finance gets one when a lead has approved, and then the order is cancelled."""
+    """Both leads get a card, finance gets one when a lead has approved, and then the order is
+    cancelled.
+    """
     cook(world, "Two stages")
     thread = ask(world, ("cancel_order", {"order_id": 1044, "reason": "changed their mind"}))
     [card] = world.slack.wait(lambda: in_dm(world, "ana"))
@@ -121,7 +131,9 @@ def test_a_team_of_one(world: World) -> None:
 
 
 def test_a_paused_tool(world: World) -> None:
-    """Paused while a refund waits for a lead: neither that one nor a small one runs, and all hear why (B05)."""
+    """Paused while a refund waits for a lead: neither that one nor a small one runs, and all hear
+    why (B05).
+    """
     cook(world, "Refunds with a daily limit")
     left = world.shop.order(1042).left
     thread = refund(world, "60.00")

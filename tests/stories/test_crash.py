@@ -1,4 +1,6 @@
-"""Killed at every stage of the path, and started again: nothing twice, nothing lost, and every card tells the truth."""
+"""Killed at every stage of the path, and started again: nothing twice, nothing lost, and every card
+tells the truth.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def bot(tmp_path: Path) -> Iterator[Bot]:
 
 
 def having(bot: Bot, thread: str, found: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-    return [m for m in bot.slack.person("ana").messages(SUPPORT, thread) if m.get("bot_id") and found(m)]
+    return [
+        m for m in bot.slack.person("ana").messages(SUPPORT, thread) if m.get("bot_id") and found(m)
+    ]
 
 
 def card(bot: Bot, thread: str, button: str = "approve") -> dict[str, Any]:
@@ -37,9 +41,9 @@ def card(bot: Bot, thread: str, button: str = "approve") -> dict[str, Any]:
 
 
 def is_card(message: dict[str, Any]) -> bool:
-    return (message.get("metadata") or {}).get("event_payload", {}).get("key", "").startswith("card:") or any(
-        b["block_id"].startswith(("h:", "o:", "v:")) for b in message.get("blocks") or []
-    )
+    return (message.get("metadata") or {}).get("event_payload", {}).get("key", "").startswith(
+        "card:"
+    ) or any(b["block_id"].startswith(("h:", "o:", "v:")) for b in message.get("blocks") or [])
 
 
 ANSWER = "It is done now, exactly once."
@@ -49,8 +53,8 @@ POSTS_A_CARD = "Do “it” once"
 def holds(bot: Bot, stage: str) -> Any:
     """Arrange that the bot stops at `stage`, so that it can be killed there."""
     faults = bot.slack.faults
-    is_a_card = lambda args: "approve" in str(args.get("blocks"))  # noqa: E731 - short and used three times
-    is_answer = lambda args: ANSWER in str(args)  # noqa: E731 - the same
+    is_a_card = lambda args: "approve" in str(args.get("blocks"))
+    is_answer = lambda args: ANSWER in str(args)
     match stage:
         case "first model turn":
             return bot.planner.hold()
@@ -68,12 +72,19 @@ def holds(bot: Bot, stage: str) -> Any:
 @pytest.mark.parametrize(
     "stage",
     [
-        "first model turn", "card posted, answer lost", "card about to be posted", "answer posted, answer lost",
-        "answer about to be posted", "click being decided", "second model turn",
+        "first model turn",
+        "card posted, answer lost",
+        "card about to be posted",
+        "answer posted, answer lost",
+        "answer about to be posted",
+        "click being decided",
+        "second model turn",
     ],
-)  # fmt: skip
+)
 def test_killed_at_a_stage(bot: Bot, stage: str) -> None:
-    """Whatever the moment, after the restart there is one card, one effect, one answer (X03, X05, X07, S09)."""
+    """Whatever the moment, after the restart there is one card, one effect, one answer (X03, X05,
+    X07, S09).
+    """
     bot.planner.script(Turn(calls=[("once", {"text": "it"})]), Turn(text=ANSWER))
     late = stage in ("click being decided", "second model turn")
     held = None if late else holds(bot, stage)
@@ -104,7 +115,10 @@ def test_killed_at_a_stage(bot: Bot, stage: str) -> None:
 
 @pytest.mark.parametrize("tool", ["once", "again"])
 def test_killed_between_the_effect_and_its_result(bot: Bot, tool: str) -> None:
-    """UNKNOWN and never run again by itself; a tool that says idempotent runs again with the same key (X06)."""
+    """UNKNOWN and never run again by itself.
+
+    A tool that says idempotent runs again with the same key (X06).
+    """
     os.mkfifo(bot.folder / "hang")
     bot.planner.script(Turn(calls=[(tool, {"text": "it"})]), Turn(text=ANSWER))
     thread = bot.slack.person("ben").say(SUPPORT, "@bot do it")
@@ -126,7 +140,9 @@ def test_killed_between_the_effect_and_its_result(bot: Bot, tool: str) -> None:
 
 
 def test_a_stream_left_open_is_closed_first(bot: Bot) -> None:
-    """Killed in the middle of a streamed answer: the open stream is closed, and the answer stands there once (L11)."""
+    """Killed in the middle of a streamed answer: the open stream is closed, and the answer stands
+    there once (L11).
+    """
     text = "A long answer that is worth streaming. " * 20 + ANSWER
     bot.planner.chunk_delay = 0.02
     held = bot.planner.hold(after_events=60)
@@ -139,7 +155,9 @@ def test_a_stream_left_open_is_closed_first(bot: Bot) -> None:
     bot.planner.chunk_delay = 0.0
     bot.start()
     bot.slack.wait(lambda: having(bot, thread, lambda m: ANSWER in words(m)))
-    bot.slack.wait(lambda: not having(bot, thread, lambda m: bool(m.get("streaming_state") == "in_progress")))
+    bot.slack.wait(
+        lambda: not having(bot, thread, lambda m: bool(m.get("streaming_state") == "in_progress"))
+    )
     with_text = having(bot, thread, lambda m: "worth streaming" in words(m))
     assert len(with_text) == 1
     stops = [r for r in bot.slack.requests if r.method == "chat.stopStream"]

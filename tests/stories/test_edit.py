@@ -1,4 +1,6 @@
-"""Editing a call before it is approved: errors at the fields, a new revision, dead buttons, new rules."""
+"""Editing a call before it is approved: errors at the fields, a new revision, dead buttons, new
+rules.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def revisions(world: World, thread: str) -> list[dict[str, Any]]:
 
 
 def test_edit_with_errors_then_save_then_a_stale_button_then_approve(world: World) -> None:
-    """Errors stand at their fields and store nothing; saving makes a revision that kills older buttons (L04, B13)."""
+    """Errors stand at their fields and store nothing.
+
+    Saving makes a revision that kills older buttons (L04, B13).
+    """
     before = world.shop.order(1031).refunded
     thread = ask(world, REFUND)
     card = world.card(SUPPORT, thread)
@@ -93,13 +98,17 @@ def test_the_model_never_hears_of_an_invalid_edit(world: World) -> None:
     assert "f:note" in person.submit(typed(amount="40.00", note="n" * 600))["errors"]
     person.close_view()
     world.settle()
-    assert revisions(world, thread) == [{"amount": "40", "note": None, "order_id": 1031, "reason": "damaged"}]
+    assert revisions(world, thread) == [
+        {"amount": "40", "note": None, "order_id": 1031, "reason": "damaged"}
+    ]
     assert len(world.planner.requests) == asked
     assert now_at(world, SUPPORT, card["ts"])["blocks"] == card["blocks"]
 
 
 def test_an_edit_that_changes_nothing_is_no_edit(world: World, kit: Kit) -> None:
-    """Saving the dialog untouched leaves the revision, the buttons and the editor's right to approve (B14)."""
+    """Saving the dialog untouched leaves the revision, the buttons and the editor's right to
+    approve (B14).
+    """
     thread = ask(world, ("note", {"text": "as it is"}))
     card = world.card(SUPPORT, thread)
     open_modal(world, "ana", SUPPORT, card, "edit")
@@ -131,7 +140,10 @@ def test_nobody_approves_their_own_edit(world: World, kit: Kit) -> None:
 
 
 def test_the_requester_may_edit_but_not_approve(world: World, kit: Kit) -> None:
-    """By default the requester corrects their own request and an approver decides; others may not edit (A01, A10)."""
+    """By default the requester corrects their own request and an approver decides.
+
+    Others may not edit (A01, A10).
+    """
     thread = ask(world, ("note", {"text": "tpyo"}))
     card = world.card(SUPPORT, thread)
     open_modal(world, "dan", SUPPORT, card, "edit")
@@ -150,7 +162,9 @@ def test_the_requester_may_edit_but_not_approve(world: World, kit: Kit) -> None:
 
 
 def test_editing_while_another_approves(world: World, kit: Kit) -> None:
-    """The edit of a call that was approved meanwhile is refused in the modal and changes nothing (B10, S10)."""
+    """The edit of a call that was approved meanwhile is refused in the modal and changes nothing
+    (B10, S10).
+    """
     thread = ask(world, ("note", {"text": "first"}))
     card = world.card(SUPPORT, thread)
     open_modal(world, "ana", SUPPORT, card, "edit")
@@ -165,7 +179,10 @@ def test_editing_while_another_approves(world: World, kit: Kit) -> None:
 
 
 def test_two_editors_at_once(world: World, kit: Kit) -> None:
-    """The second of two edits of the same revision is told that the request has changed; nothing is merged (B10)."""
+    """The second of two edits of the same revision is told that the request has changed.
+
+    Nothing is merged (B10).
+    """
     thread = ask(world, ("note", {"text": "both edit"}))
     card = world.card(SUPPORT, thread)
     for name in ("ana", "cleo"):
@@ -179,14 +196,18 @@ def test_two_editors_at_once(world: World, kit: Kit) -> None:
 
 
 def test_save_and_approve_where_the_editor_counts(own_world: Callable[..., World]) -> None:
-    """With editor_counts the dialog offers to approve what is saved: one revision, one vote on it, one effect."""
+    """With editor_counts the dialog offers to approve what is saved: one revision, one vote on it,
+    one effect.
+    """
     kit = Kit()
     world = own_world(kit.tools, COUNTS)
     thread = ask(world, ("note", {"text": "draft"}))
     card = world.card(SUPPORT, thread)
     view = open_modal(world, "ana", SUPPORT, card, "edit")
     [box] = [b["element"] for b in view["blocks"] if b.get("block_id") == "then"]
-    world.person("ana").submit(typed(text="final") | {"then": {"v": {"selected_options": box["options"]}}})
+    world.person("ana").submit(
+        typed(text="final") | {"then": {"v": {"selected_options": box["options"]}}}
+    )
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
     [call] = world.calls_in(thread)
@@ -196,13 +217,19 @@ def test_save_and_approve_where_the_editor_counts(own_world: Callable[..., World
 
     thread = ask(world, ("note", {"text": "of ben"}))
     open_modal(world, "ben", SUPPORT, world.card(SUPPORT, thread), "edit")
-    outcome = world.person("ben").submit(typed(text="x") | {"then": {"v": {"selected_options": box["options"]}}})
+    outcome = world.person("ben").submit(
+        typed(text="x") | {"then": {"v": {"selected_options": box["options"]}}}
+    )
     assert "You cannot decide this one" in outcome["errors"]["then"]
     assert len(revisions(world, thread)) == 1
 
 
-def test_an_edit_under_another_rule_needs_both_rules_people(own_world: Callable[..., World]) -> None:
-    """Policy is asked anew for the edited call: its place, and its approvers after those of before (B09, B12)."""
+def test_an_edit_under_another_rule_needs_both_rules_people(
+    own_world: Callable[..., World],
+) -> None:
+    """Policy is asked anew for the edited call: its place, and its approvers after those of before
+    (B09, B12).
+    """
     kit = Kit()
     world = own_world(kit.tools)
     thread = ask(world, ("note", {"text": "small"}))

@@ -1,4 +1,6 @@
-"""While nobody answers: who is reminded, who may decide besides after a time, and what is never said twice."""
+"""While nobody answers: who is reminded, who may decide besides after a time, and what is never
+said twice.
+"""
 
 from __future__ import annotations
 
@@ -110,11 +112,16 @@ def said(world: World, thread: str, what: str) -> int:
 def cards_of(world: World, who: str, text: str) -> list[dict[str, Any]]:
     """The cards about `text` among this person's direct messages."""
     mine = world.person(who)
-    return [m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)]
+    return [
+        m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)
+    ]
 
 
 def test_more_people_after_a_time(world: World, kit: Kit) -> None:
-    """Before, Dan is no approver; after half an hour he is told, and decides on the very card that was there."""
+    """Before, Dan is no approver.
+
+    After half an hour he is told, and decides on the very card that was there.
+    """
     thread = ask(world, ("note", {"text": "escalated"}))
     card = world.card(SUPPORT, thread)
     later(world, 1700)
@@ -122,7 +129,9 @@ def test_more_people_after_a_time(world: World, kit: Kit) -> None:
     told(world, "dan", SUPPORT, thread, "You cannot decide this one")
     assert (statuses(world, thread), said(world, thread, ESCALATED)) == ([C.PENDING], 0)
     later(world, 120)
-    assert "⏫ <@UDAN00001>: nobody has decided this yet" in words(world.said(SUPPORT, thread, ESCALATED))
+    assert "⏫ <@UDAN00001>: nobody has decided this yet" in words(
+        world.said(SUPPORT, thread, ESCALATED)
+    )
     assert "<@UDAN00001>" in words(now_at(world, SUPPORT, card["ts"]))
     vote(world, "dan", card, seen=card)
     world.said(SUPPORT, thread, "That is all.")
@@ -141,7 +150,9 @@ def test_the_first_people_keep_their_say(world: World, kit: Kit) -> None:
 
 
 def test_a_click_just_before_the_escalation(world: World, kit: Kit) -> None:
-    """A click counts at the time it was stored: decided after the escalation, it was still too early (T01)."""
+    """A click counts at the time it was stored: decided after the escalation, it was still too
+    early (T01).
+    """
     thread = ask(world, ("note", {"text": "too early"}))
     card = world.card(SUPPORT, thread)
     world.settle()
@@ -160,7 +171,10 @@ def test_a_click_just_before_the_escalation(world: World, kit: Kit) -> None:
 
 
 def test_in_direct_messages(world: World, kit: Kit) -> None:
-    """Who comes in gets a card of their own; the copy that was there goes on being valid, and both die together."""
+    """Who comes in gets a card of their own.
+
+    The copy that was there goes on being valid, and both die together.
+    """
     thread = ask(world, ("put", {"text": "in private"}))
     [first] = world.slack.wait(lambda: cards_of(world, "ana", "in private"))
     world.settle()
@@ -175,7 +189,9 @@ def test_in_direct_messages(world: World, kit: Kit) -> None:
 
 
 def test_a_quorum_that_takes_the_escalation(world: World, kit: Kit) -> None:
-    """It needs two people and has one until Dan comes in: asked all the same, and run with both (A08)."""
+    """It needs two people and has one until Dan comes in: asked all the same, and run with both
+    (A08).
+    """
     kit.go_on.set()
     thread = ask(world, ("slow", {"text": "both"}))
     card = world.card(SUPPORT, thread)
@@ -189,7 +205,9 @@ def test_a_quorum_that_takes_the_escalation(world: World, kit: Kit) -> None:
 
 
 def test_nobody_until_the_escalation(world: World, kit: Kit) -> None:
-    """The list is empty at first: nobody sees a card until somebody can decide, and then they do (S05)."""
+    """The list is empty at first: nobody sees a card until somebody can decide, and then they do
+    (S05).
+    """
     thread = ask(world, ("lose", {"text": "empty"}))
     world.slack.wait(lambda: statuses(world, thread) == [C.PENDING])
     world.settle()
@@ -217,7 +235,9 @@ def test_down_over_the_escalation(world: World, kit: Kit) -> None:
 
 
 def test_a_reminder_goes_to_who_has_not_voted(world: World, kit: Kit) -> None:
-    """Each reminder once, to those who are still needed, not repeated by a restart, never after the end (T08)."""
+    """Each reminder once, to those who are still needed, not repeated by a restart, never after the
+    end (T08).
+    """
     thread = ask(world, ("async_note", {"text": "remind"}))
     card = world.card(SUPPORT, thread)
     vote(world, "ana", card)
@@ -239,7 +259,10 @@ def test_a_reminder_goes_to_who_has_not_voted(world: World, kit: Kit) -> None:
 
 
 def test_a_reminder_does_not_call_a_whole_group(world: World, kit: Kit) -> None:
-    """While nobody of the group has voted it is called by its name; then only those who have not (T08)."""
+    """While nobody of the group has voted it is called by its name.
+
+    Then only those who have not (T08).
+    """
     thread = ask(world, ("wipe", {"text": "nobody yet"}))
     world.card(SUPPORT, thread)
     later(world, 660)
@@ -269,7 +292,10 @@ def test_nothing_is_said_after_the_decision(world: World, kit: Kit) -> None:
 
 
 def test_an_edit_repeats_nothing(world: World, kit: Kit) -> None:
-    """What was said before an edit is not said again after it; what is due later is, about what it has become (T08)."""
+    """What was said before an edit is not said again after it.
+
+    What is due later is, about what it has become (T08).
+    """
     thread = ask(world, ("async_note", {"text": "plain"}))
     card = world.card(SUPPORT, thread)
     later(world, 660)

@@ -1,4 +1,6 @@
-"""The key behind the fingerprints is another one at the start: what waits under the old one stops it."""
+"""The key behind the fingerprints is another one at the start: what waits under the old one stops
+it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def stopped(own_world: Callable[..., World]) -> tuple[World, Kit, str, dict[str,
 
 
 def test_another_key(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
-    """The start stops with both ids and what to do, and changes nothing; with the old key all goes on."""
+    """The start stops with both ids and what to do, and changes nothing.
+
+    With the old key all goes on.
+    """
     world, kit, thread, card = stopped
     old = key_id(world.app.core.key)
     [call] = world.all(Call)
@@ -42,7 +47,10 @@ def test_another_key(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
         world.start()
     text = str(refused.value)
     new = key_id(NEW.encode())
-    assert f"1 call still waits that was shown under the key {old}, and the key now in use is {new}." in text
+    assert (
+        f"1 call still waits that was shown under the key {old}, and the key now in use is {new}."
+        in text
+    )
     assert f"COUNTERSIGN_LOST_KEY={old}" in text
     assert NEW not in text
     assert world.app.core.key.decode() not in text
@@ -68,7 +76,9 @@ def test_another_key(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
 
 
 def test_a_lost_key(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
-    """Where the key is said to be lost, what it made is closed undone: the card says so, and the model is told."""
+    """Where the key is said to be lost, what it made is closed undone: the card says so, and the
+    model is told.
+    """
     world, kit, thread, card = stopped
     world.extra |= {"COUNTERSIGN_KEY": NEW, "COUNTERSIGN_LOST_KEY": key_id(world.app.core.key)}
     world.start()
@@ -76,7 +86,9 @@ def test_a_lost_key(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
     world.settle()
     [call] = world.calls_in(thread)
     assert call.status is CallStatus.INVALIDATED
-    assert world.outputs()[-1]["output"].startswith("INVALIDATED: it was not run, because it was shown under a key")
+    assert world.outputs()[-1]["output"].startswith(
+        "INVALIDATED: it was not run, because it was shown under a key"
+    )
     drawn = now_at(world, SUPPORT, card["ts"])
     assert "it was shown under a key that is lost" in words(drawn)
     assert "approve" not in action_ids(drawn)
@@ -84,12 +96,16 @@ def test_a_lost_key(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
 
 
 def test_a_key_file_cut_short(stopped: tuple[World, Kit, str, dict[str, Any]]) -> None:
-    """A key file that holds no key stops the start in its own words, and not as if a tool were wrong."""
+    """A key file that holds no key stops the start in its own words, and not as if a tool were
+    wrong.
+    """
     world = stopped[0]
     path = world.folder / "countersign.db.key"
     whole = path.read_text()
     path.write_text("short")
-    with pytest.raises(StartupError, match=r"countersign\.db\.key does not hold a key.*COUNTERSIGN_KEY"):
+    with pytest.raises(
+        StartupError, match=r"countersign\.db\.key does not hold a key.*COUNTERSIGN_KEY"
+    ):
         world.start()
     path.write_text(whole)
     world.start()

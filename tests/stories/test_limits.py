@@ -1,4 +1,6 @@
-"""Where it ends: turns, calls, cards, tokens and pending calls are bounded, and strangers get a private sentence."""
+"""Where it ends: turns, calls, cards, tokens and pending calls are bounded, and strangers get a
+private sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,17 @@ from storage.models import Delivery, Run
 from storage.states import CallStatus, RunStatus
 from tests.stories.kit import Kit
 from tests.stories.test_time import ask as ask_one
-from tests.stories.world import PARTNERS, SUPPORT, Turn, World, action_ids, arrived, reject, told, words
+from tests.stories.world import (
+    PARTNERS,
+    SUPPORT,
+    Turn,
+    World,
+    action_ids,
+    arrived,
+    reject,
+    told,
+    words,
+)
 
 C = CallStatus
 
@@ -47,7 +59,10 @@ def test_turns(world: World, kit: Kit, limits: Callable[..., None]) -> None:
 
 
 def test_tokens(world: World, limits: Callable[..., None]) -> None:
-    """A run that has used up its tokens asks the model no more; the next request in the thread may."""
+    """A run that has used up its tokens asks the model no more.
+
+    The next request in the thread may.
+    """
     limits(max_tokens=1)
     world.planner.script(peeks("dear"), Turn(text="Begun anew."))
     thread = world.person("ben").say(SUPPORT, "@bot spend")
@@ -59,7 +74,10 @@ def test_tokens(world: World, limits: Callable[..., None]) -> None:
 
 
 def test_calls(world: World, kit: Kit, limits: Callable[..., None]) -> None:
-    """Calls beyond the limit are refused with a reason, in the same turn and in later ones; the others count."""
+    """Calls beyond the limit are refused with a reason, in the same turn and in later ones.
+
+    The others count.
+    """
     limits(max_calls=3)
     world.planner.script(peeks("1", "2"), peeks("3", "4"), Turn(text="Enough calls."))
     thread = world.person("ben").say(SUPPORT, "@bot call and call")
@@ -69,7 +87,9 @@ def test_calls(world: World, kit: Kit, limits: Callable[..., None]) -> None:
 
 
 def test_cards(world: World, limits: Callable[..., None]) -> None:
-    """After so many cards nobody is asked any more in this request: refused, and the thread is told (L05)."""
+    """After so many cards nobody is asked any more in this request: refused, and the thread is told
+    (L05).
+    """
     limits(max_cards=1)
     thread, card = ask_one(world, "the first card")
     world.planner.script(Turn(calls=[("note", {"text": "another card"})]), Turn(text="I give up."))
@@ -81,11 +101,18 @@ def test_cards(world: World, limits: Callable[..., None]) -> None:
     assert not [m for m in world.thread(SUPPORT, thread) if "approve" in action_ids(m)]
 
 
-def test_pending_calls_of_one_requester(world: World, kit: Kit, limits: Callable[..., None]) -> None:
-    """Nobody can have more undecided calls than allowed, over all threads; others still can ask (A11)."""
+def test_pending_calls_of_one_requester(
+    world: World, kit: Kit, limits: Callable[..., None]
+) -> None:
+    """Nobody can have more undecided calls than allowed, over all threads.
+
+    Others still can ask (A11).
+    """
     limits(max_pending=2)
     first, card = ask_one(world, "pending one")
-    world.planner.script(Turn(calls=[("note", {"text": "pending two"}), ("note", {"text": "one too many"})]))
+    world.planner.script(
+        Turn(calls=[("note", {"text": "pending two"}), ("note", {"text": "one too many"})])
+    )
     second = world.person("ben").say(SUPPORT, "@bot two more")
     world.card(SUPPORT, second)
     world.said(SUPPORT, second, "wait for a decision already")
@@ -93,7 +120,9 @@ def test_pending_calls_of_one_requester(world: World, kit: Kit, limits: Callable
     assert [c.status for c in world.calls_in(second)] == [C.PENDING, C.REFUSED]
     world.planner.script(Turn(calls=[("note", {"text": "of somebody else"})]))
     world.card(SUPPORT, world.person("dan").say(SUPPORT, "@bot mine"))
-    world.planner.script(Turn(text="There is room again."), Turn(calls=[("note", {"text": "pending three"})]))
+    world.planner.script(
+        Turn(text="There is room again."), Turn(calls=[("note", {"text": "pending three"})])
+    )
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.said(SUPPORT, first, "There is room again.")
     world.settle()
@@ -102,12 +131,19 @@ def test_pending_calls_of_one_requester(world: World, kit: Kit, limits: Callable
 
 
 def test_calls_asked_within_an_hour(world: World, limits: Callable[..., None]) -> None:
-    """People are asked about so many calls of one requester in an hour, decided or not; then there is room again."""
+    """People are asked about so many calls of one requester in an hour, decided or not.
+
+    Then there is room again.
+    """
     world.clock.advance(3601)
     limits(max_asked_per_hour=2)
     world.planner.script(Turn(calls=[("note", {"text": f"of the hour {n}"}) for n in range(3)]))
     first = world.person("ben").say(SUPPORT, "@bot three, please")
-    world.said(SUPPORT, first, "2 calls of yours within the last hour, which is the limit; ask me again in 60 minutes")
+    world.said(
+        SUPPORT,
+        first,
+        "2 calls of yours within the last hour, which is the limit; ask me again in 60 minutes",
+    )
     world.settle()
     assert [c.status for c in world.calls_in(first)] == [C.PENDING, C.PENDING, C.REFUSED]
     world.planner.script(Turn(calls=[("note", {"text": "of somebody else"})]))
@@ -128,7 +164,10 @@ def test_calls_asked_within_an_hour(world: World, limits: Callable[..., None]) -
 
 
 def test_tokens_within_a_day(world: World, limits: Callable[..., None]) -> None:
-    """Who has used up a day's tokens is told so in every thread, and the model is not asked; others are served."""
+    """Who has used up a day's tokens is told so in every thread, and the model is not asked.
+
+    Others are served.
+    """
     world.clock.advance(25 * 3600)
     limits(max_tokens_per_day=1)
     world.planner.script(peeks("the last words of the day"))
@@ -151,7 +190,10 @@ def test_tokens_within_a_day(world: World, limits: Callable[..., None]) -> None:
 
 @pytest.mark.parametrize(("who", "channel"), [("gus", SUPPORT), ("eve", PARTNERS)])
 def test_strangers_are_told_privately(world: World, who: str, channel: str) -> None:
-    """A guest and somebody of another company are told so, and nobody else sees it; there is no run (A04)."""
+    """A guest and somebody of another company are told so, and nobody else sees it.
+
+    There is no run (A04).
+    """
     asked = len(world.planner.requests)
     thread = world.person(who).say(channel, "@bot refund everything")
     told(world, who, channel, thread, "full members of this workspace only")
@@ -175,7 +217,9 @@ def test_a_stranger_in_a_dm(world: World) -> None:
 
 
 def test_a_stranger_in_somebody_elses_thread(world: World) -> None:
-    """While people decide, a guest's words in the thread neither change nor cancel anything (L07, A04)."""
+    """While people decide, a guest's words in the thread neither change nor cancel anything (L07,
+    A04).
+    """
     thread, _ = ask_one(world, "not for guests")
     asked = len(world.planner.requests)
     world.person("gus").say(SUPPORT, "@bot cancel", thread)

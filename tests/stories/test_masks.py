@@ -1,4 +1,7 @@
-"""What looks like a secret is shown to nobody, though no field was declared secret; the tool gets the real thing."""
+"""What looks like a secret is shown to nobody, though no field was declared secret.
+
+The tool gets the real thing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ def seen(world: World, thread: str) -> str:
 
 
 def test_cards_dialogs_notices_and_the_audit(world: World, kit: Kit) -> None:
-    """S15: masked on the card and in its notification, in Reject, after an edit, in the thread and in the audit."""
+    """S15: masked on the card and in its notification, in Reject, after an edit, in the thread and
+    in the audit.
+    """
     reason = "the key is sk-proj-abcdefghij0123456789ABCD"
     thread = ask(world, ("note", {"text": TEXT, "reason_for_approver": reason}))
     card = world.card(SUPPORT, thread)
@@ -53,7 +58,9 @@ def test_cards_dialogs_notices_and_the_audit(world: World, kit: Kit) -> None:
 
 
 def test_review(world: World, kit: Kit) -> None:
-    """S15: the dialog that shows all of a call masks as its card does, and what is approved there is the real thing."""
+    """S15: the dialog that shows all of a call masks as its card does, and what is approved there
+    is the real thing.
+    """
     long = f"{TEXT} {'and more ' * 500}"
     thread = ask(world, ("note", {"text": long}))
     view = open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread, having="review"), "review")
@@ -65,9 +72,14 @@ def test_review(world: World, kit: Kit) -> None:
 
 
 def test_words_of_people_and_logs(world: World, kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
-    """S15: what somebody writes when rejecting, and what a tool raises, are masked for people and in the log."""
+    """S15: what somebody writes when rejecting, and what a tool raises, are masked for people and
+    in the log.
+    """
     thread = ask(world, ("note", {"text": "not with a token"}))
-    assert reject(world, "ana", SUPPORT, world.card(SUPPORT, thread), f"use {TOKEN}")["outcome"] == "closed"
+    assert (
+        reject(world, "ana", SUPPORT, world.card(SUPPORT, thread), f"use {TOKEN}")["outcome"]
+        == "closed"
+    )
     world.said(SUPPORT, thread, "That is all.")
     all_sent(world)
     assert f"use xoxb-{MASK}" in seen(world, thread)

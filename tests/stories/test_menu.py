@@ -16,23 +16,35 @@ def test_withdraw(world: World, kit: Kit) -> None:
     """Who asked takes one call back; nobody else can; the rest of the plan goes on."""
     thread = ask(world, ("note", {"text": "keep"}), ("note", {"text": "drop"}))
     card = world.card(SUPPORT, thread)
-    [_, block] = [b for b in card["blocks"] if "more" in [e.get("action_id") for e in b.get("elements", [])]]
+    [_, block] = [
+        b for b in card["blocks"] if "more" in [e.get("action_id") for e in b.get("elements", [])]
+    ]
     drop = block["elements"][-1]["options"][-1]
-    world.person("ana").click(SUPPORT, card["ts"], "more", block["block_id"], selected=drop, seen=card)
+    world.person("ana").click(
+        SUPPORT, card["ts"], "more", block["block_id"], selected=drop, seen=card
+    )
     told(world, "ana", SUPPORT, thread, "can withdraw it")
-    world.person("ben").click(SUPPORT, card["ts"], "more", block["block_id"], selected=drop, seen=card)
+    world.person("ben").click(
+        SUPPORT, card["ts"], "more", block["block_id"], selected=drop, seen=card
+    )
     world.said(SUPPORT, thread, "withdrew")
-    world.person("ana").click(SUPPORT, card["ts"], "approve", seen=now_at(world, SUPPORT, card["ts"]))
+    world.person("ana").click(
+        SUPPORT, card["ts"], "approve", seen=now_at(world, SUPPORT, card["ts"])
+    )
     world.said(SUPPORT, thread, "That is all.")
     assert [call.status for call in world.calls_in(thread)] == [C.SUCCEEDED, C.CANCELLED]
     assert (kit.did("note", "keep"), kit.did("note", "drop")) == (1, 0)
 
 
 def test_sent_back(world: World, kit: Kit) -> None:
-    """The whole plan dies, the model hears the words, one new plan stands in its place; within a cap (P09)."""
+    """The whole plan dies, the model hears the words, one new plan stands in its place.
+
+    Within a cap (P09).
+    """
     rounds = world.app.core.settings.max_rounds
     world.planner.script(
-        *(Turn(calls=(("note", {"text": f"try {n}"}),)) for n in range(rounds + 1)), Turn(text="Well.")
+        *(Turn(calls=(("note", {"text": f"try {n}"}),)) for n in range(rounds + 1)),
+        Turn(text="Well."),
     )
     thread = world.person("ben").say(SUPPORT, "@bot try")
     for number in range(rounds + 1):
@@ -65,7 +77,8 @@ def test_an_unasked_call_of_which_nobody_knows(own_world: Callable[..., World]) 
     """Policy let it run, and its end is lost: who asked gets a card, and says what became of it."""
     kit = Kit()
     world = own_world(
-        kit.tools, '[defaults]\napprovers = ["@shop-leads"]\n[[rule]]\ntool = "lose"\nverdict = "allow"\n'
+        kit.tools,
+        '[defaults]\napprovers = ["@shop-leads"]\n[[rule]]\ntool = "lose"\nverdict = "allow"\n',
     )
     thread = ask(world, ("lose", {"text": "unasked"}))
     card = world.card(SUPPORT, thread, "ben", having="resolve_done")

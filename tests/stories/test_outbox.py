@@ -1,4 +1,6 @@
-"""What the bot says reaches Slack once, in order and truthfully, whatever becomes of the requests that carry it."""
+"""What the bot says reaches Slack once, in order and truthfully, whatever becomes of the requests
+that carry it.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,16 @@ def having(part: str) -> Match:
 def counted(world: World) -> Counted:
     """How many requests of a method were answered with a status since the story began."""
     before = len(world.slack.requests)
-    return lambda method, status: [r.status for r in world.slack.requests[before:] if r.method == method].count(status)
+    return lambda method, status: [
+        r.status for r in world.slack.requests[before:] if r.method == method
+    ].count(status)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_post_whose_answer_was_lost(world: World, kit: Kit, counted: Counted, when: When) -> None:
-    """The connection is cut before or after the card was posted: there is exactly one card, and it can be clicked."""
+    """The connection is cut before or after the card was posted: there is exactly one card, and it
+    can be clicked.
+    """
     text = f"answer lost {when}"
     world.slack.faults.drop("chat.postMessage", when, match=with_card)
     thread = ask(world, ("note", {"text": text}))
@@ -79,7 +85,9 @@ def test_an_answer_whose_receipt_was_lost(world: World, counted: Counted, when: 
 
 
 def test_slack_has_faults(world: World, kit: Kit, counted: Counted) -> None:
-    """After 500 and 503 on post and update each is tried again: one card, and in the end it tells the truth (S07)."""
+    """After 500 and 503 on post and update each is tried again: one card, and in the end it tells
+    the truth (S07).
+    """
     for status in (500, 503):
         world.slack.faults.status("chat.postMessage", status, match=with_card)
         world.slack.faults.status("chat.update", status)
@@ -96,8 +104,12 @@ def test_slack_has_faults(world: World, kit: Kit, counted: Counted) -> None:
 
 
 def test_rate_limited_posts_keep_their_order(world: World, counted: Counted) -> None:
-    """429 with Retry-After on a post: nothing overtakes within the channel, and another channel is not held up."""
-    world.slack.faults.rate_limit("chat.postMessage", retry_after=40, match=having("The earlier words."))
+    """429 with Retry-After on a post: nothing overtakes within the channel, and another channel is
+    not held up.
+    """
+    world.slack.faults.rate_limit(
+        "chat.postMessage", retry_after=40, match=having("The earlier words.")
+    )
     first = chat(world, "The earlier words.")
     world.slack.wait(lambda: counted("chat.postMessage", 429) == 1)
     second = chat(world, "The later words.")
@@ -123,7 +135,8 @@ def test_rate_limited_updates_keep_their_order(world: World, counted: Counted) -
     world.said(GENERAL, chat(world, "Not held up.", GENERAL), "Not held up.")
     world.settle()
     assert "approve" in action_ids(now_at(world, SUPPORT, card["ts"]))
-    assert len(showing(world, SUPPORT, thread, "")) == 1  # neither the line about the decision nor the answer
+    # neither the line about the decision nor the answer
+    assert len(showing(world, SUPPORT, thread, "")) == 1
     world.clock.advance(41)
     world.said(SUPPORT, thread, "All noted down.")
     assert "approve" not in action_ids(now_at(world, SUPPORT, card["ts"]))
@@ -141,10 +154,16 @@ def test_a_slow_post_blocks_its_own_channel_only(world: World) -> None:
 
 
 def test_a_card_for_an_archived_channel_fails_closed(world: World) -> None:
-    """Its channel is archived: what nobody could see is not done, and the thread and the model hear so (S05)."""
+    """Its channel is archived: what nobody could see is not done, and the thread and the model hear
+    so (S05).
+    """
     world.slack.archive(FINANCE)
     try:
-        thread = ask(world, ("cancel_order", {"order_id": 1043, "reason": "S05"}), answer="It was not cancelled.")
+        thread = ask(
+            world,
+            ("cancel_order", {"order_id": 1043, "reason": "S05"}),
+            answer="It was not cancelled.",
+        )
         world.said(SUPPORT, thread, "could not show this to its approvers")
         world.said(SUPPORT, thread, "It was not cancelled.")
     finally:
@@ -157,7 +176,9 @@ def test_a_card_for_an_archived_channel_fails_closed(world: World) -> None:
 
 
 def test_the_bot_is_taken_out_of_the_channel(world: World, kit: Kit) -> None:
-    """The card can no longer be posted where it was asked for: fails closed, the requester hears in a DM (S05, S13)."""
+    """The card can no longer be posted where it was asked for: fails closed, the requester hears in
+    a DM (S05, S13).
+    """
     hold = world.slack.faults.hold("chat.postMessage", match=with_card)
     thread = ask(world, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
     assert hold.arrived.wait(20)
@@ -176,11 +197,15 @@ def test_the_bot_is_taken_out_of_the_channel(world: World, kit: Kit) -> None:
 
 
 def test_a_deleted_card_comes_back(world: World, kit: Kit) -> None:
-    """Someone deletes the card: a click still on its way counts, and the rest is asked in a new card (S08)."""
+    """Someone deletes the card: a click still on its way counts, and the rest is asked in a new
+    card (S08).
+    """
     thread = ask(world, ("note", {"text": "kept"}), ("note", {"text": "also kept"}))
     card = world.card(SUPPORT, thread)
     world.slack.delete_message(SUPPORT, card["ts"])
-    world.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve"), seen=card)
+    world.person("ana").click(
+        SUPPORT, card["ts"], "approve", value=value_of(card, "approve"), seen=card
+    )
     again = world.card(SUPPORT, thread)
     assert again["ts"] != card["ts"]
     world.person("cleo").click(SUPPORT, again["ts"], "approve")
@@ -196,7 +221,9 @@ def test_a_message_that_cannot_be_drawn_is_set_aside(world: World) -> None:
     with world.app.core.store.write() as tx:
         outbox.put(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
     thread = chat(world, "After the corrupt one.")
-    world.slack.wait(lambda: world.all(Message, col(Message.body).contains("After the corrupt one.")))
+    world.slack.wait(
+        lambda: world.all(Message, col(Message.body).contains("After the corrupt one."))
+    )
     all_sent(world)
     assert showing(world, SUPPORT, thread, "After the corrupt one.")
     [bad] = world.all(Message, Message.key == "bad")

@@ -8,7 +8,9 @@ from tests.stories.world import SUPPORT, Turn, World, words
 
 
 def test_mention_card_approve_effect_answer(world: World) -> None:
-    """A mention becomes a card, the click runs the tool once, the thread gets the answer and the card the truth."""
+    """A mention becomes a card, the click runs the tool once, the thread gets the answer and the
+    card the truth.
+    """
     thread = world.person("ben").say(SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken")
     card = world.card(SUPPORT, thread)
     assert "Refund 40.00 EUR of order 1042" in words(card)
@@ -30,7 +32,9 @@ def test_mention_card_approve_effect_answer(world: World) -> None:
 
 def test_the_call_survives_a_restart_between_card_and_click(world: World, kit: Kit) -> None:
     """A card posted by an earlier life of the process is decided by the next one (S09, X05)."""
-    world.planner.script(Turn(calls=[("note", {"text": "over the restart"})]), Turn(text="It is noted."))
+    world.planner.script(
+        Turn(calls=[("note", {"text": "over the restart"})]), Turn(text="It is noted.")
+    )
     thread = world.person("ben").say(SUPPORT, "@bot note this")
     card = world.card(SUPPORT, thread)
     world.restart()

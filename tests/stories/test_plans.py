@@ -42,7 +42,9 @@ def until(world: World, thread: str, *expected: str) -> None:
 
 
 def test_several_calls_decided_differently(world: World, kit: Kit) -> None:
-    """Approved, edited and approved, rejected: one output each, in the model's order, truthful (P01, L01, L04)."""
+    """Approved, edited and approved, rejected: one output each, in the model's order, truthful
+    (P01, L01, L04).
+    """
     thread = ask(world, note("one"), note("two"), note("three"))
     card = world.card(SUPPORT, thread)
     world.settle()
@@ -56,17 +58,28 @@ def test_several_calls_decided_differently(world: World, kit: Kit) -> None:
     world.person("cleo").click(SUPPORT, card["ts"], "approve", value=value_of(drawn, "approve", 1))
     until(world, thread, "pending", "approved", "rejected")
     assert not kit.did("note", "two and a half")
-    world.person("cleo").click(SUPPORT, card["ts"], "approve", value=value_of(drawn, "approve", 0), seen=drawn)
+    world.person("cleo").click(
+        SUPPORT, card["ts"], "approve", value=value_of(drawn, "approve", 0), seen=drawn
+    )
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
 
     calls = world.calls_in(thread)
     outputs = world.outputs()
     assert [o["call_id"] for o in outputs] == [c.provider_id for c in calls]
-    assert [o["output"].split(".")[0].split(" ")[0] for o in outputs] == ["SUCCEEDED", "SUCCEEDED", "REJECTED"]
+    assert [o["output"].split(".")[0].split(" ")[0] for o in outputs] == [
+        "SUCCEEDED",
+        "SUCCEEDED",
+        "REJECTED",
+    ]
     assert "two and a half" in outputs[1]["output"]
     assert "not three" in outputs[2]["output"]
-    assert [kit.did("note", text) for text in ("one", "two", "two and a half", "three")] == [1, 0, 1, 0]
+    assert [kit.did("note", text) for text in ("one", "two", "two and a half", "three")] == [
+        1,
+        0,
+        1,
+        0,
+    ]
 
 
 def test_the_plan_runs_in_order_and_stops_at_a_failure(world: World, kit: Kit) -> None:
@@ -91,12 +104,20 @@ def test_gated_and_ungated_together(world: World, kit: Kit) -> None:
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
-    assert (kit.did("peek", "mixed"), kit.did("peek", "mixed too"), kit.did("note", "mixed")) == (1, 1, 1)
-    assert [o["call_id"] for o in world.outputs()] == [c.provider_id for c in world.calls_in(thread)]
+    assert (kit.did("peek", "mixed"), kit.did("peek", "mixed too"), kit.did("note", "mixed")) == (
+        1,
+        1,
+        1,
+    )
+    assert [o["call_id"] for o in world.outputs()] == [
+        c.provider_id for c in world.calls_in(thread)
+    ]
 
 
 def test_partly_decided_then_a_restart(world: World, kit: Kit) -> None:
-    """What was decided stays so, the rest is clickable on the same card, and all runs once (P03, S09)."""
+    """What was decided stays so, the rest is clickable on the same card, and all runs once (P03,
+    S09).
+    """
     thread = ask(world, note("early"), note("late"))
     card = world.card(SUPPORT, thread)
     world.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
@@ -115,10 +136,14 @@ def test_two_people_decide_two_calls_of_one_card_at_once(world: World, kit: Kit)
     thread = ask(world, note("left"), note("right"))
     card = world.card(SUPPORT, thread)
     for nth, name in enumerate(("ana", "cleo")):
-        world.person(name).click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", nth), seen=card)
+        world.person(name).click(
+            SUPPORT, card["ts"], "approve", value=value_of(card, "approve", nth), seen=card
+        )
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
-    assert [row.person for c in world.calls_in(thread) for row in world.all(Vote, Vote.call_id == c.id)] == [
+    assert [
+        row.person for c in world.calls_in(thread) for row in world.all(Vote, Vote.call_id == c.id)
+    ] == [
         "UANA00001",
         "UCLEO0001",
     ]
@@ -141,22 +166,34 @@ def test_all_at_once_leaves_a_row_for_each(world: World, kit: Kit, verb: str) ->
         view = open_modal(world, "ana", SUPPORT, card, "reject_all")
         assert f"{verb} b" in json.dumps(view["blocks"], ensure_ascii=False)
         chosen = view["blocks"][1]["element"]["options"][0]
-        assert world.person("ana").submit({"reason": {"preset": {"selected_option": chosen}}})["outcome"] == "closed"
+        assert (
+            world.person("ana").submit({"reason": {"preset": {"selected_option": chosen}}})[
+                "outcome"
+            ]
+            == "closed"
+        )
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
 
     calls = world.calls_in(thread)
     votes = [row for c in calls for row in world.all(Vote, Vote.call_id == c.id)]
-    assert [(v.verb, v.person, v.digest) for v in votes] == [(verb, "UANA00001", c.digest) for c in calls]
+    assert [(v.verb, v.person, v.digest) for v in votes] == [
+        (verb, "UANA00001", c.digest) for c in calls
+    ]
     event = "call.approved" if verb == "approve" else "call.rejected"
-    rows = [row for c in calls for row in world.all(Audit, Audit.call_id == c.id, Audit.event == event)]
+    rows = [
+        row for c in calls for row in world.all(Audit, Audit.call_id == c.id, Audit.event == event)
+    ]
     assert [json.loads(row.data)["digest"] for row in rows] == [c.digest for c in calls]
     assert len({c.digest for c in calls}) == 3
     assert [kit.did("note", f"{verb} {x}") for x in "abc"] == [int(verb == "approve")] * 3
 
 
 def test_approve_all_after_the_plan_changed_is_stale(world: World, kit: Kit) -> None:
-    """One call was edited since: approving all of what one saw before is refused; all of what is there now is not."""
+    """One call was edited since: approving all of what one saw before is refused.
+
+    All of what is there now is not.
+    """
     thread = ask(world, note("p"), note("q"))
     card = world.card(SUPPORT, thread)
     open_modal(world, "ben", SUPPORT, card, "edit", 1)
@@ -177,7 +214,9 @@ def test_approve_all_after_the_plan_changed_is_stale(world: World, kit: Kit) -> 
 
 
 def test_approve_all_that_counts_for_some_only(world: World, kit: Kit) -> None:
-    """What the voter edited themself is left for others, and does not lose its neighbours (P06, A10)."""
+    """What the voter edited themself is left for others, and does not lose its neighbours (P06,
+    A10).
+    """
     thread = ask(world, note("r"), note("s"))
     card = world.card(SUPPORT, thread)
     open_modal(world, "ana", SUPPORT, card, "edit", 0)
@@ -194,7 +233,9 @@ def test_approve_all_that_counts_for_some_only(world: World, kit: Kit) -> None:
 
 def test_what_the_model_adds_later_is_asked_again(world: World, kit: Kit) -> None:
     """Approving a plan covers its calls only: the next turn's calls get a card of their own (P08)."""
-    world.planner.script(Turn(calls=[note("plan 1"), note("plan 1b")]), Turn(calls=[note("plan 2"), note("plan 1")]))
+    world.planner.script(
+        Turn(calls=[note("plan 1"), note("plan 1b")]), Turn(calls=[note("plan 2"), note("plan 1")])
+    )
     world.planner.script(Turn(text="Both done."))
     thread = world.person("ben").say(SUPPORT, "@bot two plans")
     first = world.card(SUPPORT, thread)
@@ -214,7 +255,10 @@ def test_what_the_model_adds_later_is_asked_again(world: World, kit: Kit) -> Non
 
 
 def test_more_calls_than_a_message_holds(world: World, kit: Kit) -> None:
-    """Twelve calls stand on three cards that say so; none is left out, and each card decides its own (P14)."""
+    """Twelve calls stand on three cards that say so.
+
+    None is left out, and each card decides its own (P14).
+    """
     texts = [f"many {n}" for n in range(12)]
     thread = ask(world, *map(note, texts))
     world.card(SUPPORT, thread)
@@ -231,13 +275,20 @@ def test_more_calls_than_a_message_holds(world: World, kit: Kit) -> None:
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
     assert [kit.did("note", text) for text in texts] == [1] * 12
-    assert [o["call_id"] for o in world.outputs()] == [c.provider_id for c in world.calls_in(thread)]
+    assert [o["call_id"] for o in world.outputs()] == [
+        c.provider_id for c in world.calls_in(thread)
+    ]
     assert not [m for m in world.thread(SUPPORT, thread) if "approve" in action_ids(m)]
 
 
 def test_two_routes_two_cards(world: World) -> None:
-    """Calls of one plan that other people decide stand on cards of their own, each where it belongs (P01)."""
-    cancel: tuple[str, dict[str, Any]] = ("cancel_order", {"order_id": 1043, "reason": "changed their mind"})
+    """Calls of one plan that other people decide stand on cards of their own, each where it belongs
+    (P01).
+    """
+    cancel: tuple[str, dict[str, Any]] = (
+        "cancel_order",
+        {"order_id": 1043, "reason": "changed their mind"},
+    )
     thread = ask(world, note("here"), cancel)
     card = world.card(SUPPORT, thread)
     world.settle()

@@ -1,4 +1,6 @@
-"""Several people decide: each counts once, what is still needed is shown, and silence is no all the same."""
+"""Several people decide: each counts once, what is still needed is shown, and silence is no all the
+same.
+"""
 
 from __future__ import annotations
 
@@ -104,11 +106,19 @@ def test_both_count_in_the_same_second(world: World, kit: Kit) -> None:
     thread = ask(world, ("note", {"text": "at once"}))
     card = world.card(SUPPORT, thread)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda who: world.person(who).click(SUPPORT, card["ts"], "approve", seen=card), ("ana", "dan")))
+        list(
+            pool.map(
+                lambda who: world.person(who).click(SUPPORT, card["ts"], "approve", seen=card),
+                ("ana", "dan"),
+            )
+        )
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
     [call] = world.calls_in(thread)
-    assert {row.person for row in world.all(Vote, Vote.call_id == call.id)} == {"UANA00001", "UDAN00001"}
+    assert {row.person for row in world.all(Vote, Vote.call_id == call.id)} == {
+        "UANA00001",
+        "UDAN00001",
+    }
     assert kit.did("note", "at once") == 1
 
 
@@ -136,7 +146,10 @@ def test_one_rejection_ends_it_whatever_the_quorum(world: World, kit: Kit) -> No
 
 
 def test_a_veto_of_two(world: World, kit: Kit) -> None:
-    """The first no leaves it open and is shown; the second ends it, and the model hears both reasons."""
+    """The first no leaves it open and is shown.
+
+    The second ends it, and the model hears both reasons.
+    """
     thread = ask(world, ("put", {"text": "veto"}))
     card = world.card(SUPPORT, thread)
     assert "2 rejections would end it" in words(card)
@@ -171,7 +184,9 @@ def test_a_no_that_is_outvoted(world: World, kit: Kit) -> None:
 
 
 def test_an_edit_drops_all_votes(world: World, kit: Kit) -> None:
-    """The votes were for other arguments: older buttons are dead, and it takes two people anew (B09, B10)."""
+    """The votes were for other arguments: older buttons are dead, and it takes two people anew
+    (B09, B10).
+    """
     thread = ask(world, ("note", {"text": "before"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     open_modal(world, "ben", SUPPORT, card, "edit")
@@ -183,7 +198,10 @@ def test_an_edit_drops_all_votes(world: World, kit: Kit) -> None:
     assert "2 approvals needed" in words(drawn)
     assert "✅" not in words(drawn)
     vote(world, "cleo", drawn)
-    assert (statuses(world, thread), sum(kit.did("note", text) for text in ("before", "after"))) == ([C.PENDING], 0)
+    assert (
+        statuses(world, thread),
+        sum(kit.did("note", text) for text in ("before", "after")),
+    ) == ([C.PENDING], 0)
     vote(world, "ana", drawn)
     world.said(SUPPORT, thread, "That is all.")
     assert (kit.did("note", "before"), kit.did("note", "after")) == (0, 1)
@@ -206,7 +224,9 @@ def test_an_editor_does_not_count(world: World, kit: Kit) -> None:
 
 
 def test_a_restart_between_the_votes(world: World, kit: Kit) -> None:
-    """The first vote is in the rows: after a restart the second one completes it on the same card (P03, S09)."""
+    """The first vote is in the rows: after a restart the second one completes it on the same card
+    (P03, S09).
+    """
     thread = ask(world, ("note", {"text": "restart"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     world.restart()
@@ -219,13 +239,19 @@ def test_a_restart_between_the_votes(world: World, kit: Kit) -> None:
 
 
 def test_a_quorum_that_nobody_can_reach(world: World, kit: Kit) -> None:
-    """The group has one member: nobody is asked, the thread and the model hear why, the run goes on (A08)."""
+    """The group has one member: nobody is asked, the thread and the model hear why, the run goes on
+    (A08).
+    """
     thread = ask(world, ("wipe", {"text": "unreachable"}))
     world.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached")
     world.said(SUPPORT, thread, "That is all.")
     assert statuses(world, thread) == [C.REFUSED]
-    assert world.outputs()[0]["output"].startswith("REFUSED: this needs an approval, and it needs 2 people")
-    assert not [message for message in world.thread(SUPPORT, thread) if "approve" in action_ids(message)]
+    assert world.outputs()[0]["output"].startswith(
+        "REFUSED: this needs an approval, and it needs 2 people"
+    )
+    assert not [
+        message for message in world.thread(SUPPORT, thread) if "approve" in action_ids(message)
+    ]
 
 
 def test_the_requester_leaves_too_few(world: World, kit: Kit) -> None:
@@ -242,7 +268,10 @@ def test_the_requester_leaves_too_few(world: World, kit: Kit) -> None:
 
 
 def test_approve_all(world: World, kit: Kit) -> None:
-    """Approve all is one vote on each call; who had voted on one is told, and each needs two people (P16)."""
+    """Approve all is one vote on each call.
+
+    Who had voted on one is told, and each needs two people (P16).
+    """
     thread = ask(world, ("note", {"text": "all 1"}), ("note", {"text": "all 2"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     assert statuses(world, thread) == [C.PENDING, C.PENDING]

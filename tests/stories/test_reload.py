@@ -1,4 +1,6 @@
-"""The policy file changes while the bot is at work: a good one counts from then on, a bad one never does."""
+"""The policy file changes while the bot is at work: a good one counts from then on, a bad one never
+does.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def change(world: World, text: str, looks: int = 2) -> None:
 
 def reloaded(world: World) -> list[str]:
     """The digests of the policies that were taken, as the audit has them."""
-    return [json.loads(row.data)["digest"] for row in world.all(Audit, Audit.event == "policy.reloaded")]
+    return [
+        json.loads(row.data)["digest"] for row in world.all(Audit, Audit.event == "policy.reloaded")
+    ]
 
 
 def outcome(world: World, name: str = "note") -> CallStatus:
@@ -57,7 +61,9 @@ def outcome(world: World, name: str = "note") -> CallStatus:
     return call.status
 
 
-def test_a_good_file_counts_without_a_restart(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_good_file_counts_without_a_restart(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """The next call is judged by the new file; audit and log say which policy it is, by digest."""
     caplog.set_level(logging.INFO, "countersign.reload")
     assert outcome(world) is CallStatus.PENDING
@@ -73,11 +79,15 @@ def test_a_good_file_counts_without_a_restart(world: World, caplog: pytest.LogCa
 
 
 def test_a_bad_file_is_refused_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that cannot be used changes nothing, is named with line and reason once, and the next good one counts."""
+    """A file that cannot be used changes nothing, is named with line and reason once, and the next
+    good one counts.
+    """
     change(world, ASKS)
     caplog.clear()
     change(world, f'{ASKS}deadline = "soon"\n', looks=4)
-    assert [each.getMessage().count("policy.toml:3: [defaults] deadline") for each in caplog.records] == [1]
+    assert [
+        each.getMessage().count("policy.toml:3: [defaults] deadline") for each in caplog.records
+    ] == [1]
     (world.folder / "policy.toml").unlink()
     world.clock.advance(5)
     world.clock.advance(5)
@@ -89,7 +99,9 @@ def test_a_bad_file_is_refused_once(world: World, caplog: pytest.LogCaptureFixtu
 
 
 def test_half_a_file_is_never_in_force(world: World) -> None:
-    """A file seen once may be half written: its looser beginning does not count before the rest is there."""
+    """A file seen once may be half written: its looser beginning does not count before the rest is
+    there.
+    """
     change(world, ALLOWS, looks=1)
     assert world.app.core.policy.rules == ()
     change(world, STRICTER)

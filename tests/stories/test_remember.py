@@ -1,4 +1,6 @@
-"""Approve with a note, approve and remember: what the policy offers, for one person, this often, until then."""
+"""Approve with a note, approve and remember: what the policy offers, for one person, this often,
+until then.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,18 @@ def made(own_world: Callable[..., World]) -> tuple[World, Kit]:
     return own_world(kit.tools, OFFERS), kit
 
 
-def approve(world: World, thread: str, *, note: str = "", offer: int | None = None, who: str = "ana") -> dict[str, Any]:
+def approve(
+    world: World, thread: str, *, note: str = "", offer: int | None = None, who: str = "ana"
+) -> dict[str, Any]:
     """Open the dialog from the menu and approve there; returns the outcome."""
     card = world.card(SUPPORT, thread)
     menu(world, who, card, "review")
     view: dict[str, Any] = world.slack.wait(world.person(who).view)
     typed: dict[str, Any] = {"note": {"text": {"value": note}}} if note else {}
     if offer is not None:
-        chosen = next(b for b in view["blocks"] if b.get("block_id") == "remember")["element"]["options"][offer]
+        chosen = next(b for b in view["blocks"] if b.get("block_id") == "remember")["element"][
+            "options"
+        ][offer]
         typed["remember"] = {"offer": {"selected_option": chosen}}
     outcome: dict[str, Any] = world.person(who).submit(typed)
     return outcome
@@ -72,7 +78,9 @@ def login(password: str, account: str = "shop") -> tuple[str, dict[str, str]]:
     return ("login", {"account": account, "password": password})
 
 
-def done(world: World, call: tuple[str, dict[str, str]], who: str = "ben") -> tuple[str, list[CallStatus]]:
+def done(
+    world: World, call: tuple[str, dict[str, str]], who: str = "ben"
+) -> tuple[str, list[CallStatus]]:
     """Ask for a call that needs nobody, wait for the end; the thread and how its calls stand."""
     thread = ask(world, call, who=who)
     world.said(SUPPORT, thread, "That is all.", who)
@@ -89,11 +97,15 @@ def test_a_note(world: World, kit: Kit) -> None:
     assert '"checked with <@UCLEO0001>"' in world.outputs()[0]["output"]
     line = world.said(SUPPORT, thread, "approved:")
     assert "checked with" in words(line)
-    assert "UCLEO0001" not in [e.get("user_id") for b in line["blocks"] for e in b.get("elements", [])]
+    assert "UCLEO0001" not in [
+        e.get("user_id") for b in line["blocks"] for e in b.get("elements", [])
+    ]
 
 
 def test_words_that_are_needed(made: tuple[World, Kit]) -> None:
-    """Where the policy wants words there is no bare Approve, and a click from an old card does not count without."""
+    """Where the policy wants words there is no bare Approve, and a click from an old card does not
+    count without.
+    """
     world, kit = made
     thread = ask(world, ("async_note", {"text": "why"}))
     card = world.card(SUPPORT, thread, having="review")
@@ -101,13 +113,18 @@ def test_words_that_are_needed(made: tuple[World, Kit]) -> None:
     open_modal(world, "ana", SUPPORT, card, "review")
     assert world.person("ana").submit({})["outcome"] == "errors"
     assert world.calls_in(thread)[0].status is C.PENDING
-    assert world.person("ana").submit({"note": {"text": {"value": "because"}}})["outcome"] == "closed"
+    assert (
+        world.person("ana").submit({"note": {"text": {"value": "because"}}})["outcome"] == "closed"
+    )
     world.said(SUPPORT, thread, "That is all.")
     assert kit.did("async_note", "why") == 1
 
 
 def test_remembered_in_the_thread(made: tuple[World, Kit]) -> None:
-    """These very arguments run again unasked in this thread for this person; other arguments, places, people ask."""
+    """These very arguments run again unasked in this thread for this person.
+
+    Other arguments, places, people ask.
+    """
     world, kit = made
     thread = ask(world, ("note", {"text": "daily"}))
     assert approve(world, thread, offer=0)["outcome"] == "closed"
@@ -120,7 +137,11 @@ def test_remembered_in_the_thread(made: tuple[World, Kit]) -> None:
     [*_, last] = world.calls_in(thread)
     assert (last.status, bool(last.grant_id)) == (C.SUCCEEDED, True)
     assert "remembered approval" in world.outputs()[-1]["output"]
-    for who, text, tool in (("ben", "daily", "note"), ("cleo", "daily", "note"), ("ben", "other", "note")):
+    for who, text, tool in (
+        ("ben", "daily", "note"),
+        ("cleo", "daily", "note"),
+        ("ben", "other", "note"),
+    ):
         elsewhere = ask(world, (tool, {"text": text}), who=who)
         world.card(SUPPORT, elsewhere, "ana")
         world.settle()
@@ -133,7 +154,9 @@ def _turns(text: str, answer: str) -> list[Any]:
 
 
 def test_remembered_everywhere(made: tuple[World, Kit]) -> None:
-    """The same account, twice, for two hours, also after a restart: then it is asked again, as another account is."""
+    """The same account, twice, for two hours, also after a restart: then it is asked again, as
+    another account is.
+    """
     world, kit = made
     thread = ask(world, login("first"))
     approve(world, thread, offer=0)
@@ -149,11 +172,18 @@ def test_remembered_everywhere(made: tuple[World, Kit]) -> None:
     for call in (login("fifth"), login("fifth", "bank")):
         world.card(SUPPORT, ask(world, call))
         world.planner.clear()
-    assert [kit.did("login", text) for text in ("second", "third", "fourth", "fifth")] == [1, 1, 1, 0]
+    assert [kit.did("login", text) for text in ("second", "third", "fourth", "fifth")] == [
+        1,
+        1,
+        1,
+        0,
+    ]
 
 
 def test_the_list_in_slack(made: tuple[World, Kit]) -> None:
-    """/approvals grants lists them to who may end them, with what is pinned; /approvals revoke ends one."""
+    """/approvals grants lists them to who may end them, with what is pinned; /approvals revoke ends
+    one.
+    """
     world, _ = made
     thread = ask(world, login("first"))
     approve(world, thread, offer=0)
@@ -164,7 +194,9 @@ def test_the_list_in_slack(made: tuple[World, Kit]) -> None:
     def says(who: str, line: str, part: str) -> None:
         world.person(who).command(SUPPORT, line)
         everything = world.person(who).everything
-        world.slack.wait(lambda: any(m.get("is_ephemeral") and part in words(m) for m in everything(SUPPORT)))
+        world.slack.wait(
+            lambda: any(m.get("is_ephemeral") and part in words(m) for m in everything(SUPPORT))
+        )
 
     says("ben", "/approvals grants", f"{grant.id}")
     says("cleo", "/approvals grants", "Nothing is remembered for you")
@@ -184,7 +216,9 @@ def test_never_for_what_cannot_be_undone(made: tuple[World, Kit]) -> None:
 
 
 def test_once(made: tuple[World, Kit]) -> None:
-    """verdict = "once": asked the first time, these arguments then run unasked, for this person only."""
+    """verdict = "once": asked the first time, these arguments then run unasked, for this person
+    only.
+    """
     world, kit = made
     thread = ask(world, ("put", {"text": "value"}))
     world.person("ana").click(SUPPORT, world.card(SUPPORT, thread)["ts"], "approve")
@@ -196,7 +230,10 @@ def test_once(made: tuple[World, Kit]) -> None:
 
 
 def test_revoked_or_no_longer_offered(made: tuple[World, Kit]) -> None:
-    """Who gave it, or asked for it, ends it; and what the policy no longer offers counts no more."""
+    """Who gave it, or asked for it, ends it.
+
+    And what the policy no longer offers counts no more.
+    """
     world, kit = made
     thread = ask(world, login("first"))
     approve(world, thread, offer=0)
@@ -221,7 +258,9 @@ def test_revoked_or_no_longer_offered(made: tuple[World, Kit]) -> None:
 
 
 def test_used_up_between_proposal_and_start(made: tuple[World, Kit]) -> None:
-    """Three at once on two uses left: two run, the third is asked, for the use is taken in the starting transaction."""
+    """Three at once on two uses left: two run, the third is asked, for the use is taken in the
+    starting transaction.
+    """
     world, kit = made
     thread = ask(world, login("first"))
     approve(world, thread, offer=0)
@@ -234,9 +273,14 @@ def test_used_up_between_proposal_and_start(made: tuple[World, Kit]) -> None:
 
 
 def test_which_fields_may_be_edited(made: tuple[World, Kit]) -> None:
-    """The policy narrows what the tool leaves: one field has an input, the others are shown; none, then no Edit."""
+    """The policy narrows what the tool leaves: one field has an input, the others are shown.
+
+    None, then no Edit.
+    """
     world, _ = made
-    thread = ask(world, ("refund_order", {"order_id": 1042, "amount": "40.00", "reason": "damaged"}))
+    thread = ask(
+        world, ("refund_order", {"order_id": 1042, "amount": "40.00", "reason": "damaged"})
+    )
     view = open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread), "edit")
     inputs = [block["block_id"] for block in view["blocks"] if block["type"] == "input"]
     assert inputs == ["f:amount"]

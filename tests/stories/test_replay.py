@@ -1,4 +1,6 @@
-"""`countersign policy replay` over what really happened in a world: what a changed policy would have done otherwise."""
+"""`countersign policy replay` over what really happened in a world: what a changed policy would
+have done otherwise.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ reason = "Not today."
 
 @pytest.fixture(scope="module")
 def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world in which Ben asked for three refunds (one approved by Ana, one open, one expired), a look and a wipe."""
+    """A world in which Ben asked for three refunds (one approved by Ana, one open, one expired), a
+    look and a wipe.
+    """
     world = World(tmp_path_factory.mktemp("replay"), Kit().tools, OLD)
 
     def wanted(tool: str, arguments: dict[str, object]) -> str:
@@ -62,20 +66,28 @@ Replayed = Callable[[str], str]
 
 @pytest.fixture
 def replay(
-    happened: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    happened: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Replayed:
     """Runs the command with a policy, and returns what it prints."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "kit_tools.py").write_text("from tests.stories.kit import Kit\nwipe = Kit().tools[3]\n")
+    (tmp_path / "kit_tools.py").write_text(
+        "from tests.stories.kit import Kit\nwipe = Kit().tools[3]\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = happened.settings()
     for name in [each for each in os.environ if each.startswith(("SLACK_", "COUNTERSIGN_"))]:
         monkeypatch.delenv(name)
     for name, value in {
-        "SLACK_BOT_TOKEN": happened.slack.bot_token, "SLACK_API_URL": happened.slack.api_url,
-        "DATABASE_URL": settings.database_url, "COUNTERSIGN_SHOP": str(settings.shop_path),
-        "COUNTERSIGN_TOOLS": "kit_tools", "COUNTERSIGN_POLICY": str(settings.policy_path),
-    }.items():  # fmt: skip
+        "SLACK_BOT_TOKEN": happened.slack.bot_token,
+        "SLACK_API_URL": happened.slack.api_url,
+        "DATABASE_URL": settings.database_url,
+        "COUNTERSIGN_SHOP": str(settings.shop_path),
+        "COUNTERSIGN_TOOLS": "kit_tools",
+        "COUNTERSIGN_POLICY": str(settings.policy_path),
+    }.items():
         monkeypatch.setenv(name, value)
 
     def run(policy: str) -> str:
@@ -97,7 +109,9 @@ def test_nothing_changes(replay: Replayed, happened: World) -> None:
 
 
 def test_allowed_denied_and_asked(replay: Replayed) -> None:
-    """Each kind of difference has its heading, its number and its calls, with the rule then and now."""
+    """Each kind of difference has its heading, its number and its calls, with the rule then and
+    now.
+    """
     text = replay(
         """
 [defaults]
@@ -117,28 +131,39 @@ reason = "Too much."
     )
     assert "3 would have been decided otherwise, 2 the same; 0 cannot be told." in text
     assert "Would have run without asking (1):" in text
-    assert "refund_order, Ben Okafor (UBEN00001): Refund 10.00 EUR of order 1042 — was asked, now allowed by" in text
+    assert (
+        "refund_order, Ben Okafor (UBEN00001): Refund 10.00 EUR of order 1042 — was asked, now allowed by"
+        in text
+    )
     assert "was asked, now refused by rule 'large': Too much." in text
     assert "Would have been asked (1):" in text
     assert "Wipe “all” — was refused, now asked by rule 'default'" in text
 
 
 def test_other_people_and_quorums(replay: Replayed) -> None:
-    """Asked of others, by more, or on other terms are told apart; whether Ana alone would have been enough is said."""
+    """Asked of others, by more, or on other terms are told apart.
+
+    Whether Ana alone would have been enough is said.
+    """
     closed = OLD.partition("[[rule]]")[2]
     others = replay(f'[defaults]\napprovers = ["@finance"]\n[[rule]]{closed}')
     assert "Would have been asked of other people (3):" in others
     assert others.count("those who approved it would not have been enough") == 1
     more = replay(f'[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n[[rule]]{closed}')
     assert "Would have taken another quorum or other steps (3):" in more
-    assert "was 1 in 1, now 2 in 1, by rule 'default'; those who approved it would not have been enough" in more
+    assert (
+        "was 1 in 1, now 2 in 1, by rule 'default'; those who approved it would not have been enough"
+        in more
+    )
     terms = replay(f'[defaults]\napprovers = ["@shop-leads"]\nveto = 2\n[[rule]]{closed}')
     assert "Would have been asked on other terms (3):" in terms
     assert "not have been enough" not in terms
 
 
 def test_sums_as_they_were(replay: Replayed) -> None:
-    """A limit counts what counted when each call was proposed: not the expired one, and none that came later."""
+    """A limit counts what counted when each call was proposed: not the expired one, and none that
+    came later.
+    """
     limited = f"""{OLD}
 [[rule]]
 name = "daily"
@@ -155,7 +180,9 @@ reason = "Enough."
 
 
 def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hangs on a group that cannot be looked up, or on a tool that is gone, is counted as such with the reason."""
+    """What hangs on a group that cannot be looked up, or on a tool that is gone, is counted as such
+    with the reason.
+    """
     policy = f"{OLD}[[rule]]\ntool = 'refund_*'\nwhen = 'requester in groups.finance'\nverdict = 'allow'\n"
     assert "0 would have been decided otherwise, 5 the same" in replay(policy)
     monkeypatch.delenv("SLACK_BOT_TOKEN")
@@ -168,7 +195,9 @@ def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_what_is_recent(happened: World) -> None:
-    """Calls from before the moment that was asked for are left out of the report, but not out of the sums."""
+    """Calls from before the moment that was asked for are left out of the report, but not out of
+    the sums.
+    """
     core = happened.app.core
     limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''
     rule = f'[[rule]]\ntool = "refund_order"\n{limit}\nverdict = "deny"\nreason = "Enough."\n'
@@ -186,10 +215,14 @@ def test_bad_since(replay: Replayed, since: str, capsys: pytest.CaptureFixture[s
     assert "--since takes a duration such as 12h or 30d" in capsys.readouterr().err
 
 
-def test_no_record(replay: Replayed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_record(
+    replay: Replayed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a database there is nothing to replay: exit code 1, and none is made."""
     assert callable(replay)
     monkeypatch.setenv("DATABASE_URL", "sqlite:///none.db")
     assert main(["policy", "replay"]) == 1
-    assert capsys.readouterr().err.startswith("There is nothing to replay: there is no database at none.db")
+    assert capsys.readouterr().err.startswith(
+        "There is nothing to replay: there is no database at none.db"
+    )
     assert not Path("none.db").exists()

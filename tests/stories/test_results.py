@@ -1,4 +1,6 @@
-"""Rows that a tool found: a table in the thread, a file when that does not hold all, and all of it to the model."""
+"""Rows that a tool found: a table in the thread, a file when that does not hold all, and all of it
+to the model.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,18 @@ from tests.stories.world import SUPPORT, World, all_sent, ask, words
 
 def files_in(world: World, thread: str) -> list[str]:
     """The names of the files in a thread."""
-    return [file["name"] for message in world.thread(SUPPORT, thread) for file in message.get("files", [])]
+    return [
+        file["name"]
+        for message in world.thread(SUPPORT, thread)
+        for file in message.get("files", [])
+    ]
 
 
 def test_few_rows(world: World, kit: Kit) -> None:
-    """Three rows stand in a table, with nothing hidden and no file beside it; the model reads them."""
+    """Three rows stand in a table, with nothing hidden and no file beside it.
+
+    The model reads them.
+    """
     kit.shelf = 3
     thread = ask(world, ("books", {"text": "drama"}))
     world.said(SUPPORT, thread, "That is all.")
@@ -28,13 +37,17 @@ def test_few_rows(world: World, kit: Kit) -> None:
 
 
 def test_many_rows(world: World, kit: Kit) -> None:
-    """Of forty-one rows twenty stand in the table, all in one file, and it is said that there are more."""
+    """Of forty-one rows twenty stand in the table, all in one file, and it is said that there are
+    more.
+    """
     kit.shelf = 41
     thread = ask(world, ("books", {"text": "comedy"}))
     world.said(SUPPORT, thread, "That is all.")
     all_sent(world)
     table = world.said(SUPPORT, thread, "Books on comedy")
-    assert "41 rows, and there are more, the first 20 here, all of it in the file below" in words(table)
+    assert "41 rows, and there are more, the first 20 here, all of it in the file below" in words(
+        table
+    )
     assert [name.partition("-")[0] for name in files_in(world, thread)] == ["books"]
 
 

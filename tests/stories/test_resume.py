@@ -1,4 +1,6 @@
-"""What happens between a decision and the answer: revise, cancel, errors of tools and of the model, the transcript."""
+"""What happens between a decision and the answer: revise, cancel, errors of tools and of the model,
+the transcript.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,20 @@ C = CallStatus
 
 
 def test_the_requester_remakes_the_plan(world: World, kit: Kit) -> None:
-    """A mention by the requester while a card is pending supersedes it, once, with that message (L02, B04)."""
+    """A mention by the requester while a card is pending supersedes it, once, with that message
+    (L02, B04).
+    """
     thread, _ = ask(world, "first idea")
     world.planner.script(Turn(calls=[("note", {"text": "second idea"})]))
     world.person("ben").say(SUPPORT, "@bot no, the second idea", thread)
     newer = world.slack.wait(
         lambda: next(
-            (m for m in world.thread(SUPPORT, thread) if "second idea" in words(m) and "approve" in words(m)), 0
+            (
+                m
+                for m in world.thread(SUPPORT, thread)
+                if "second idea" in words(m) and "approve" in words(m)
+            ),
+            0,
         )
     )
     [old, new] = world.calls_in(thread)
@@ -38,7 +47,11 @@ def test_other_words_change_nothing(world: World) -> None:
     world.person("ben").say(SUPPORT, "hm, let me think", thread)
     world.person("ana").say(SUPPORT, "yes, approved!", thread)
     world.person("ana").say(SUPPORT, "@bot I approve this", thread)
-    world.slack.wait(lambda: len(world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "done")) == 4)
+    world.slack.wait(
+        lambda: (
+            len(world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "done")) == 4
+        )
+    )
     world.settle()
     assert world.calls_in(thread)[0].status is C.PENDING
     assert len(world.planner.requests) == asked
@@ -53,7 +66,9 @@ def test_a_message_while_the_run_works_waits_for_the_next_turn(world: World) -> 
     thread = world.person("ben").say(SUPPORT, "@bot first")
     assert hold.arrived.wait(20)
     world.person("ben").say(SUPPORT, "and a second thing", thread)
-    world.slack.wait(lambda: world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held"))
+    world.slack.wait(
+        lambda: world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held")
+    )
     hold.release()
     world.said(SUPPORT, thread, "Second.")
     world.settle()
@@ -62,7 +77,10 @@ def test_a_message_while_the_run_works_waits_for_the_next_turn(world: World) -> 
 
 
 def test_cancel_by_word_button_and_stop(world: World, kit: Kit) -> None:
-    """The requester's word, the card's button and Slack's Stop each end the run; the pending card dies."""
+    """The requester's word, the card's button and Slack's Stop each end the run.
+
+    The pending card dies.
+    """
     for how in ("word", "button", "stop"):
         thread, card = ask(world, f"cancel by {how}")
         ben = world.person("ben")
@@ -76,12 +94,17 @@ def test_cancel_by_word_button_and_stop(world: World, kit: Kit) -> None:
         world.settle()
         [call] = world.calls_in(thread)
         assert (call.status, world.run_in(thread).status) == (C.CANCELLED, RunStatus.CANCELLED)
-        assert '"button"' not in words(next(m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"]))
+        assert '"button"' not in words(
+            next(m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"])
+        )
         assert kit.did("note", f"cancel by {how}") == 0
 
 
 def test_cancel_while_the_tool_runs(world: World, kit: Kit) -> None:
-    """A cancel during the effect lets it finish and records it; nothing runs again, the next run is told (X11)."""
+    """A cancel during the effect lets it finish and records it.
+
+    Nothing runs again, the next run is told (X11).
+    """
     thread, card = ask(world, "too late to stop", tool="slow")
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     assert kit.entered.wait(20)
@@ -103,7 +126,9 @@ def test_somebody_else_cannot_cancel(world: World) -> None:
     """Cancel belongs to the requester; others are told so."""
     thread, card = ask(world, "mine")
     world.person("ana").click(SUPPORT, card["ts"], "cancel_run")
-    world.slack.wait(lambda: [m for m in world.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")])
+    world.slack.wait(
+        lambda: [m for m in world.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")]
+    )
     world.settle()
     assert world.calls_in(thread)[0].status is C.PENDING
 
@@ -111,7 +136,8 @@ def test_somebody_else_cannot_cancel(world: World) -> None:
 def test_tool_errors_are_told_truthfully(world: World, kit: Kit) -> None:
     """A tool that raises has FAILED; the model hears it, what came after is cancelled (X12)."""
     world.planner.script(
-        Turn(calls=[("explode", {"text": "a"}), ("note", {"text": "after the explosion"})]), Turn(text="It failed.")
+        Turn(calls=[("explode", {"text": "a"}), ("note", {"text": "after the explosion"})]),
+        Turn(text="It failed."),
     )
     thread = world.person("ben").say(SUPPORT, "@bot two steps")
     card = world.card(SUPPORT, thread, having="approve_all")
@@ -126,7 +152,9 @@ def test_tool_errors_are_told_truthfully(world: World, kit: Kit) -> None:
 
 
 def test_model_errors_are_retried(world: World, kit: Kit) -> None:
-    """429, 5xx, a refused connection and a cut stream after an approved tool ran: retried from the result (X08)."""
+    """429, 5xx, a refused connection and a cut stream after an approved tool ran: retried from the
+    result (X08).
+    """
     thread, card = ask(world, "keep going")
     world.planner.fail(429, retry_after=0.05)
     world.planner.fail(503)
@@ -142,7 +170,9 @@ def test_model_errors_are_retried(world: World, kit: Kit) -> None:
 
 
 def test_a_run_that_cannot_go_on_says_so_and_retry_loses_nothing(world: World, kit: Kit) -> None:
-    """When the model stays away the thread says so, and Retry goes on from the result without running it again."""
+    """When the model stays away the thread says so, and Retry goes on from the result without
+    running it again.
+    """
     thread, card = ask(world, "patience")
     world.planner.fail(500, times=5)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -155,7 +185,10 @@ def test_a_run_that_cannot_go_on_says_so_and_retry_loses_nothing(world: World, k
 
 
 def test_unknown_is_resolved_by_a_person(world: World, kit: Kit) -> None:
-    """An approver says what became of a lost call, or has it run again; only then does the run go on."""
+    """An approver says what became of a lost call, or has it run again.
+
+    Only then does the run go on.
+    """
     for button, status, ran in (
         ("resolve_done", C.SUCCEEDED, 1),
         ("resolve_not_done", C.FAILED, 1),
@@ -180,7 +213,8 @@ def test_unknown_is_resolved_by_a_person(world: World, kit: Kit) -> None:
 def test_reads_run_at_once_and_once(world: World, kit: Kit) -> None:
     """What policy allows and only reads runs before anyone decides, and never a second time (P02)."""
     world.planner.script(
-        Turn(calls=[("peek", {"text": "early"}), ("note", {"text": "gated"})]), Turn(text="Both are done.")
+        Turn(calls=[("peek", {"text": "early"}), ("note", {"text": "gated"})]),
+        Turn(text="Both are done."),
     )
     thread = world.person("ben").say(SUPPORT, "@bot look and write")
     card = world.card(SUPPORT, thread)
@@ -193,15 +227,26 @@ def test_reads_run_at_once_and_once(world: World, kit: Kit) -> None:
 
 
 def test_the_thread_is_remembered(world: World) -> None:
-    """A later request in the same thread goes on from the transcript, reasoning items included, verbatim."""
-    world.planner.script(Turn(calls=[("peek", {"text": "x"})]), Turn(text="Saw it."), Turn(text="As I said."))
+    """A later request in the same thread goes on from the transcript, reasoning items included,
+    verbatim.
+    """
+    world.planner.script(
+        Turn(calls=[("peek", {"text": "x"})]), Turn(text="Saw it."), Turn(text="As I said.")
+    )
     thread = world.person("ben").say(SUPPORT, "@bot look at x")
     world.said(SUPPORT, thread, "Saw it.")
     world.settle()
     world.person("ben").say(SUPPORT, "@bot and again?", thread)
     world.said(SUPPORT, thread, "As I said.")
     kinds = [i.get("type", i.get("role")) for i in world.planner.requests[-1]["input"]]
-    assert kinds == ["user", "reasoning", "function_call", "function_call_output", "message", "user"]
+    assert kinds == [
+        "user",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "message",
+        "user",
+    ]
 
 
 def test_a_mention_in_mid_thread_reads_what_was_said(world: World) -> None:
@@ -224,6 +269,8 @@ def test_strangers_and_bots_start_nothing(world: World) -> None:
     asked = len(world.planner.requests)
     for name, channel in (("gus", SUPPORT), ("eve", "C0PARTNER")):
         ts = world.person(name).say(channel, "@bot refund everything")
-        world.slack.wait(lambda ts=ts: world.all(Delivery, Delivery.thread_ts == ts, Delivery.status == "done"))
+        world.slack.wait(
+            lambda ts=ts: world.all(Delivery, Delivery.thread_ts == ts, Delivery.status == "done")
+        )
     world.settle()
     assert len(world.planner.requests) == asked

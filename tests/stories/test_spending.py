@@ -1,4 +1,6 @@
-"""Limits over a time: splitting an amount does not slip under them, whatever is open, at once or forgotten."""
+"""Limits over a time: splitting an amount does not slip under them, whatever is open, at once or
+forgotten.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,10 @@ def approve(world: World, thread: str) -> None:
 
 
 def asked(world: World, thread: str) -> list[CallStatus]:
-    """How its calls stand, once a card is there; the agent has nothing more to say until `answers`."""
+    """How its calls stand, once a card is there.
+
+    The agent has nothing more to say until `answers`.
+    """
     world.card(SUPPORT, thread)
     world.settle()
     world.planner.clear()
@@ -121,7 +126,9 @@ def test_splitting_does_not_slip_under(world: World, paid: list[Decimal]) -> Non
 
 
 def test_in_one_plan(world: World, paid: list[Decimal]) -> None:
-    """Three times 200 proposed together: the first two are allowed, the third is asked, and none runs before."""
+    """Three times 200 proposed together: the first two are allowed, the third is asked, and none
+    runs before.
+    """
     thread = pay(world, "200.00", "200.00", "200.00")
     assert asked(world, thread) == [C.APPROVED, C.APPROVED, C.PENDING]
     assert paid == []
@@ -131,7 +138,10 @@ def test_in_one_plan(world: World, paid: list[Decimal]) -> None:
 
 
 def test_across_threads(world: World, paid: list[Decimal]) -> None:
-    """What waits for people in one thread counts in the other; another requester has a sum of their own."""
+    """What waits for people in one thread counts in the other.
+
+    Another requester has a sum of their own.
+    """
     first = pay(world, "600.00")
     assert asked(world, first) == [C.PENDING]
     second = pay(world, "1.00")
@@ -180,7 +190,8 @@ def test_what_may_have_happened_counts(world: World, paid: list[Decimal]) -> Non
 
 
 def test_allowed_before_either_ran(world: World, paid: list[Decimal]) -> None:
-    """Two payments allowed under an older policy wait for other steps; when they run the limit holds between them.
+    """Two payments allowed under an older policy wait for other steps; when they run the limit
+    holds between them.
 
     The younger one gives way to the older, whichever is taken up first.
     """

@@ -79,11 +79,16 @@ def statuses(world: World, thread: str) -> list[CallStatus]:
 def cards_of(world: World, who: str, text: str) -> list[dict[str, Any]]:
     """The cards about `text` among this person's direct messages."""
     dm = world.person(who).dm_channel
-    return [m for m in world.person(who).messages(dm) if text in words(m) and "approve" in action_ids(m)]
+    return [
+        m for m in world.person(who).messages(dm) if text in words(m) and "approve" in action_ids(m)
+    ]
 
 
 def test_first_one_then_the_other(world: World, kit: Kit) -> None:
-    """Stage two may not approve early and is told whose turn it is; then it is told that its turn has come."""
+    """Stage two may not approve early and is told whose turn it is.
+
+    Then it is told that its turn has come.
+    """
     thread = ask(world, ("note", {"text": "in order"}))
     card = world.card(SUPPORT, thread)
     assert "Step 1 of 2  ·  1 approval needed in this step" in words(card)
@@ -110,7 +115,9 @@ def test_a_later_stage_may_say_no_early(world: World, kit: Kit) -> None:
 
 
 def test_an_earlier_stage_cannot_take_it_back_by_voting_again(world: World, kit: Kit) -> None:
-    """Once the second step is open, people of the first are told they are no approvers of this step."""
+    """Once the second step is open, people of the first are told they are no approvers of this
+    step.
+    """
     thread = ask(world, ("note", {"text": "again"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     vote(world, "cleo", card)
@@ -122,7 +129,9 @@ def test_an_earlier_stage_cannot_take_it_back_by_voting_again(world: World, kit:
 
 
 def test_in_direct_messages(world: World, kit: Kit) -> None:
-    """With post_to = "approvers" the second step's people get their card when, and only when, it is their turn."""
+    """With post_to = "approvers" the second step's people get their card when, and only when, it is
+    their turn.
+    """
     thread = ask(world, ("put", {"text": "privately"}))
     dms = {who: world.person(who).dm_channel for who in ("ana", "cleo", "dan")}
     card = world.slack.wait(lambda: cards_of(world, "ana", "privately"))[0]
@@ -135,7 +144,8 @@ def test_in_direct_messages(world: World, kit: Kit) -> None:
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
     assert (statuses(world, thread), kit.did("put", "privately")) == ([C.SUCCEEDED], 1)
-    assert not any(cards_of(world, who, "privately") for who in dms)  # all copies are decided now (S12)
+    # all copies are decided now (S12)
+    assert not any(cards_of(world, who, "privately") for who in dms)
 
 
 def test_nobody_stands_for_two_steps(world: World, kit: Kit) -> None:
@@ -152,9 +162,13 @@ def test_nobody_stands_for_two_steps(world: World, kit: Kit) -> None:
 
 
 def test_too_few_for_both_steps(world: World, kit: Kit) -> None:
-    """One of the group's two people asks, so one person is left for two steps: refused, with the number."""
+    """One of the group's two people asks, so one person is left for two steps: refused, with the
+    number.
+    """
     thread = ask(world, ("async_note", {"text": "alone"}), who="ana")
-    world.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached", "ana")
+    world.said(
+        SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached", "ana"
+    )
     world.said(SUPPORT, thread, "That is all.", "ana")
     assert (statuses(world, thread), kit.did("async_note", "alone")) == ([C.REFUSED], 0)
 
@@ -178,7 +192,9 @@ def test_an_edit_goes_back_to_the_first_step(world: World, kit: Kit) -> None:
 
 
 def test_a_restart_before_the_next_step_is_told(world: World, kit: Kit) -> None:
-    """Told once: the vote, a restart and many looks later there is one line for the second step (T08)."""
+    """Told once: the vote, a restart and many looks later there is one line for the second step
+    (T08).
+    """
     thread = ask(world, ("note", {"text": "told once"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     world.said(SUPPORT, thread, TURN)
@@ -205,7 +221,9 @@ def test_the_deadline_falls_in_the_second_step(world: World, kit: Kit) -> None:
 
 
 def test_approve_all_counts_where_it_may(world: World, kit: Kit) -> None:
-    """One click on two calls, one in each step: it counts for the one, and of the other it is told why not (P06)."""
+    """One click on two calls, one in each step: it counts for the one, and of the other it is told
+    why not (P06).
+    """
     thread = ask(world, ("note", {"text": "ahead"}), ("note", {"text": "behind"}))
     card = vote(world, "ana", world.card(SUPPORT, thread))
     assert "Step 2 of 2" in words(card)

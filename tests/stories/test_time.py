@@ -18,7 +18,9 @@ def ask(world: World, text: str, tool: str = "note") -> tuple[str, dict]:
 
 
 def test_deadline_while_running(world: World, kit: Kit) -> None:
-    """Nobody answers: the clock denies, it is expired and not rejected, the thread and the model hear so (T04)."""
+    """Nobody answers: the clock denies, it is expired and not rejected, the thread and the model
+    hear so (T04).
+    """
     thread, card = ask(world, "too slow")
     world.planner.script(Turn(text="Nobody answered in time."))
     world.clock.advance(HOUR + 1)
@@ -38,7 +40,9 @@ def test_deadline_while_running(world: World, kit: Kit) -> None:
 
 
 def test_deadline_while_down(world: World, kit: Kit) -> None:
-    """The process was down over the deadline: it falls at the start, before any later click counts (T02, T03)."""
+    """The process was down over the deadline: it falls at the start, before any later click counts
+    (T02, T03).
+    """
     thread, card = ask(world, "while down")
     world.app.stop()
     world.clock.advance(HOUR + 1)
@@ -47,11 +51,15 @@ def test_deadline_while_down(world: World, kit: Kit) -> None:
     world.said(SUPPORT, thread, "It expired.")
     assert world.calls_in(thread)[0].status is CallStatus.EXPIRED
     assert kit.did("note", "while down") == 0
-    assert '"button"' not in words(next(m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"]))
+    assert '"button"' not in words(
+        next(m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"])
+    )
 
 
 def test_click_stored_before_the_deadline_and_decided_after_it(world: World, kit: Kit) -> None:
-    """A click counts at the time it was stored, even when the process dies before it is decided (T01, T02)."""
+    """A click counts at the time it was stored, even when the process dies before it is decided
+    (T01, T02).
+    """
     thread, card = ask(world, "just in time")
     world.app.loop.pause()  # stored and acknowledged, and not yet looked at
     world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -91,12 +99,17 @@ def test_slack_is_down_at_the_deadline(world: World) -> None:
     world.said(SUPPORT, thread, "It expired.")
     assert world.calls_in(thread)[0].status is CallStatus.EXPIRED
     world.slack.wait(
-        lambda: '"button"' not in words(next(m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"]))
+        lambda: (
+            '"button"'
+            not in words(next(m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"]))
+        )
     )
 
 
 def test_an_unknown_call_is_given_up_at_its_deadline(world: World, kit: Kit) -> None:
-    """Nobody says what became of a lost call: the model is told unknown and nothing runs again (X06)."""
+    """Nobody says what became of a lost call: the model is told unknown and nothing runs again
+    (X06).
+    """
     thread, card = ask(world, "vanish", tool="lose")
     world.person("ana").click(SUPPORT, card["ts"], "approve")
     world.card(SUPPORT, thread, having="resolve_done")

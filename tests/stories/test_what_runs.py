@@ -1,4 +1,6 @@
-"""What was shown is what runs, or nothing does: tampering, changed policy and tools, odd proposals, odd call ids."""
+"""What was shown is what runs, or nothing does: tampering, changed policy and tools, odd proposals,
+odd call ids.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from bot.tools import Effect, Tool, ToolContext, tool
 from storage.models import Audit
 from storage.states import RunStatus
 from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, Turn, World, action_ids, arrived, ask, now_at, value_of, words
+from tests.stories.world import (
+    SUPPORT,
+    Turn,
+    World,
+    action_ids,
+    arrived,
+    ask,
+    now_at,
+    value_of,
+    words,
+)
 
 DENIES = """
 [defaults]
@@ -39,7 +51,9 @@ def statuses(world: World, thread: str) -> list[str]:
 def tamper(world: World, table: str, statement: str, *values: str) -> None:
     """Change the database behind the bot's back, as only who can write its file could."""
     raw = sqlite3.connect(world.folder / "countersign.db", timeout=10, isolation_level=None)
-    guards = raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", (table,))
+    guards = raw.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", (table,)
+    )
     kept = guards.fetchall()
     for name, _ in kept:
         raw.execute(f"DROP TRIGGER {name}")
@@ -50,16 +64,28 @@ def tamper(world: World, table: str, statement: str, *values: str) -> None:
 
 
 ALTERED = [
-    ("revision", "UPDATE revision SET arguments = replace(arguments, 'honest', 'crooked') WHERE call_id = ?"),
+    (
+        "revision",
+        "UPDATE revision SET arguments = replace(arguments, 'honest', 'crooked') WHERE call_id = ?",
+    ),
     ("revision", "UPDATE revision SET digest = '00' WHERE call_id = ?"),
-    ("call", "UPDATE call SET gate = replace(gate, 'shop-leads', 'everybody-') WHERE id = ? AND gate LIKE '%shop-l%'"),
+    (
+        "call",
+        "UPDATE call SET gate = replace(gate, 'shop-leads', 'everybody-') WHERE id = ? AND gate LIKE '%shop-l%'",
+    ),
     ("call", "UPDATE call SET tool = 'wipe' WHERE id = ?"),
 ]
 
 
-@pytest.mark.parametrize(("table", "statement"), ALTERED, ids=["arguments", "digest", "gate", "tool"])
-def test_what_was_altered_in_storage_is_refused(world: World, kit: Kit, table: str, statement: str) -> None:
-    """Altered between the approval and the run: it does not run, person, model and audit hear why (B01)."""
+@pytest.mark.parametrize(
+    ("table", "statement"), ALTERED, ids=["arguments", "digest", "gate", "tool"]
+)
+def test_what_was_altered_in_storage_is_refused(
+    world: World, kit: Kit, table: str, statement: str
+) -> None:
+    """Altered between the approval and the run: it does not run, person, model and audit hear why
+    (B01).
+    """
     text = f"honest {table} {len(statement)}"
     thread = ask(world, ("note", {"text": text}), ("peek", {"text": text}), ("put", {"text": text}))
     card = world.card(SUPPORT, thread)
@@ -75,7 +101,11 @@ def test_what_was_altered_in_storage_is_refused(world: World, kit: Kit, table: s
     assert world.outputs()[0]["output"].startswith("INVALIDATED: it was not run")
     assert "call.invalidated" in world.audit_of(altered)
     assert "call.running" not in world.audit_of(altered)
-    effects = [name for (name, did), _ in kit.ran.items() if did in (text, text.replace("honest", "crooked"))]
+    effects = [
+        name
+        for (name, did), _ in kit.ran.items()
+        if did in (text, text.replace("honest", "crooked"))
+    ]
     assert sorted(effects) == ["peek", "put"]
     assert "No longer valid" in words(now_at(world, SUPPORT, card["ts"]))
 
@@ -102,7 +132,9 @@ def deployed(own_world: Callable[..., World]) -> Iterator[tuple[World, Kit]]:
 
 
 def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[World, Kit]) -> None:
-    """After a deploy: another schema, no such tool, a policy that denies: a human yes runs nothing (B05, B07)."""
+    """After a deploy: another schema, no such tool, a policy that denies: a human yes runs nothing
+    (B05, B07).
+    """
     world, kit = deployed
     thread = ask(world, ("note", {"text": "schema"}), ("put", {"text": "gone"}))
     card = world.card(SUPPORT, thread)
@@ -133,7 +165,9 @@ def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[World, Kit])
 
 
 def test_an_approval_under_an_older_policy_is_asked_again(deployed: tuple[World, Kit]) -> None:
-    """Other approvers now: the old yes does not count, those people are asked on a card of their own (B05, B06)."""
+    """Other approvers now: the old yes does not count, those people are asked on a card of their
+    own (B05, B06).
+    """
     world, kit = deployed
     thread = ask(world, ("note", {"text": "asked again"}))
     card = world.card(SUPPORT, thread)
@@ -170,7 +204,9 @@ BAD = [
 
 
 def test_odd_proposals_reach_nobody(world: World, kit: Kit) -> None:
-    """Malformed, duplicate, non-object or invalid arguments, invented tools: the model hears it (L01, L08, L09)."""
+    """Malformed, duplicate, non-object or invalid arguments, invented tools: the model hears it
+    (L01, L08, L09).
+    """
     thread = ask(world, *BAD, ("note", {"text": "the good one"}))
     card = world.card(SUPPORT, thread)
     world.settle()
@@ -206,7 +242,9 @@ def lenient(world: World) -> Iterator[World]:
 
 
 def test_call_ids_twice_empty_and_reused(lenient: World, kit: Kit) -> None:
-    """One id for two calls, an empty id, an id of an earlier turn: each call keeps its own approval (X14, X15, X16)."""
+    """One id for two calls, an empty id, an id of an earlier turn: each call keeps its own approval
+    (X14, X15, X16).
+    """
     world = lenient
     notes = [("note", {"text": text}) for text in ("dup 1", "dup 2", "dup 3")]
     world.planner.script(
@@ -217,7 +255,9 @@ def test_call_ids_twice_empty_and_reused(lenient: World, kit: Kit) -> None:
     thread = world.person("ben").say(SUPPORT, "@bot odd ids")
     card = world.card(SUPPORT, thread)
     world.settle()
-    world.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 1), seen=card)
+    world.person("ana").click(
+        SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 1), seen=card
+    )
     arrived(world)
     assert statuses(world, thread) == ["pending", "approved", "pending"]
     world.person("ana").click(SUPPORT, card["ts"], "approve_all")
@@ -234,6 +274,11 @@ def test_call_ids_twice_empty_and_reused(lenient: World, kit: Kit) -> None:
     assert len(set(ids)) == 4
     assert all(ids)
     assert [o["call_id"] for o in world.outputs()] == ids
-    assert ["dup 1" in o["output"] or "dup 2" in o["output"] for o in world.outputs()] == [True, True, False, False]
+    assert ["dup 1" in o["output"] or "dup 2" in o["output"] for o in world.outputs()] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     rows = world.all(Audit, Audit.run_id == world.run_in(thread).id, Audit.event == "call.running")
     assert len({json.loads(row.data)["digest"] for row in rows}) == 4

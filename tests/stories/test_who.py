@@ -1,4 +1,6 @@
-"""Who may decide: looked up for the click, never taken from the payload, refused where it is not known."""
+"""Who may decide: looked up for the click, never taken from the payload, refused where it is not
+known.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,10 @@ def forged(world: World, click: Delivery, user: str, team: str = "T0SANDBOX") ->
 
 
 def test_the_wrong_person_is_told_privately_who_may(world: World, kit: Kit) -> None:
-    """A click by a colleague who is no approver: a sentence only they see names who is; audited, no decision (A01)."""
+    """A click by a colleague who is no approver: a sentence only they see names who is.
+
+    Audited, no decision (A01).
+    """
     thread = ask(world, ("note", {"text": "not dan"}))
     card = world.card(SUPPORT, thread)
     world.person("dan").click(SUPPORT, card["ts"], "approve")
@@ -129,7 +134,10 @@ def test_nobody_approves_their_own_request(world: World, kit: Kit) -> None:
     world.said(SUPPORT, thread, "That is all.")
     assert kit.did("note", "ana's") == 1
     thread = ask(world, ("note", {"text": "ana's other"}), who="ana")
-    assert reject(world, "ana", SUPPORT, world.card(SUPPORT, thread), "never mind")["outcome"] == "closed"
+    assert (
+        reject(world, "ana", SUPPORT, world.card(SUPPORT, thread), "never mind")["outcome"]
+        == "closed"
+    )
     world.said(SUPPORT, thread, "That is all.")
     assert [c.status for c in world.calls_in(thread)] == [CallStatus.REJECTED]
 
@@ -177,7 +185,9 @@ def test_guests_strangers_bots_and_the_deactivated_never_count(world: World, kit
 
 
 def test_the_same_id_in_another_workspace_is_nobody(world: World, kit: Kit) -> None:
-    """A click that comes from another workspace is dropped unread, whatever user id it carries (A04)."""
+    """A click that comes from another workspace is dropped unread, whatever user id it carries
+    (A04).
+    """
     thread = ask(world, ("note", {"text": "elsewhere"}), channel=PARTNERS)
     card = world.card(PARTNERS, thread)
     eve = world.person("eve").click(PARTNERS, card["ts"], "approve")
@@ -238,7 +248,9 @@ def test_what_is_remembered_is_never_older_than_a_minute(world: World, kit: Kit)
 
 @pytest.mark.parametrize("method", ["usergroups.users.list", "usergroups.list", "users.info"])
 def test_a_failed_look_up_refuses_and_says_so(world: World, kit: Kit, method: str) -> None:
-    """Slack cannot say who they are: nothing is decided, the sentence is another one, and later it counts (A03)."""
+    """Slack cannot say who they are: nothing is decided, the sentence is another one, and later it
+    counts (A03).
+    """
     thread = ask(world, ("note", {"text": method}))
     card = world.card(SUPPORT, thread)
     world.settle()
@@ -255,7 +267,9 @@ def test_a_failed_look_up_refuses_and_says_so(world: World, kit: Kit, method: st
 
 
 def test_a_call_that_nobody_can_approve_is_refused(world: World, kit: Kit) -> None:
-    """An empty group: no card, the requester is told, the model hears it and the run goes on (A01, S05)."""
+    """An empty group: no card, the requester is told, the model hears it and the run goes on (A01,
+    S05).
+    """
     thread = ask(world, ("wipe", {"text": "everything"}))
     world.said(SUPPORT, thread, "That is all.")
     world.settle()
@@ -266,7 +280,10 @@ def test_a_call_that_nobody_can_approve_is_refused(world: World, kit: Kit) -> No
 
 
 def test_a_look_up_that_fails_before_the_card_refuses_the_call(world: World, kit: Kit) -> None:
-    """Without knowing who may approve nobody is asked; the thread and the model hear why (A03, promise 8)."""
+    """Without knowing who may approve nobody is asked.
+
+    The thread and the model hear why (A03, promise 8).
+    """
     world.clock.advance(61)
     world.slack.faults.fail("usergroups.list", times=8)
     thread = ask(world, ("note", {"text": "whom"}))

@@ -1,4 +1,7 @@
-"""Slack's way in: what comes twice, late, in a burst or over a broken line is dealt with once; nothing is lost."""
+"""Slack's way in: what comes twice, late, in a burst or over a broken line is dealt with once.
+
+Nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ db.execute("ROLLBACK")
 
 def sent_for(world: World, ts: str) -> list[Sent]:
     """The deliveries of that message."""
-    return [d for d in world.slack.deliveries if d.event.get("ts") == ts and not d.event.get("bot_id")]
+    return [
+        d for d in world.slack.deliveries if d.event.get("ts") == ts and not d.event.get("bot_id")
+    ]
 
 
 def _newest_socket(world: World) -> int:
@@ -57,7 +62,9 @@ def asked_with(world: World, part: str) -> int:
 
 
 def test_a_mention_comes_as_two_events_and_is_one_request(world: World) -> None:
-    """app_mention and message are two deliveries of one message: one run, one model turn, one answer."""
+    """app_mention and message are two deliveries of one message: one run, one model turn, one
+    answer.
+    """
     world.planner.script(Turn(text="Once is enough."))
     thread = world.person("ben").say(SUPPORT, "@bot double delivery")
     world.said(SUPPORT, thread, "Once is enough.")
@@ -69,14 +76,23 @@ def test_a_mention_comes_as_two_events_and_is_one_request(world: World) -> None:
 
 
 @pytest.mark.parametrize("subtype", ["file_share", "thread_broadcast"])
-def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(world: World, subtype: str) -> None:
-    """A message with a subtype is the same message as its app_mention, and a thread it begins can go on."""
+def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(
+    world: World, subtype: str
+) -> None:
+    """A message with a subtype is the same message as its app_mention, and a thread it begins can
+    go on.
+    """
     root = world.person("ana").say(SUPPORT, "Something to look at")
     world.planner.script(Turn(text="I have seen it."), Turn(text="Gladly."))
     slack = world.slack.world
     with slack.lock:
         ts, place = slack.next_ts(), slack.channel(SUPPORT)
-        body: dict[str, Any] = {"user": "UBEN00001", "text": "<@UBOT00001> look here", "ts": ts, "event_ts": ts}
+        body: dict[str, Any] = {
+            "user": "UBEN00001",
+            "text": "<@UBOT00001> look here",
+            "ts": ts,
+            "event_ts": ts,
+        }
         body["channel"] = SUPPORT
         body |= {"files": [{"name": "mug.png"}]} if subtype == "file_share" else {"thread_ts": root}
         events.emit(slack, slack.app, {**body, "type": "app_mention"}, place)
@@ -89,13 +105,27 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(world: Worl
     if subtype == "file_share":
         assert "mug.png" in str(world.planner.requests[-1]["input"])
         with slack.lock:
-            later = {**body, "thread_ts": ts, "ts": slack.next_ts(), "text": "and once more", "type": "message"}
-            events.emit(slack, slack.app, {**later, "channel_type": "channel"}, place, subscription="message.channels")
+            later = {
+                **body,
+                "thread_ts": ts,
+                "ts": slack.next_ts(),
+                "text": "and once more",
+                "type": "message",
+            }
+            events.emit(
+                slack,
+                slack.app,
+                {**later, "channel_type": "channel"},
+                place,
+                subscription="message.channels",
+            )
         world.slack.wait(lambda: asked_with(world, "and once more"))
 
 
 def test_a_lost_acknowledgement_brings_the_same_event_again(world: World, kit: Kit) -> None:
-    """Slack did not hear the acknowledgement and delivers again, with the same event id: dealt with once (X03)."""
+    """Slack did not hear the acknowledgement and delivers again, with the same event id: dealt with
+    once (X03).
+    """
     arrived(world)
     world.slack.faults.lose_ack("events_api")
     thread = ask(world, ("note", {"text": "acknowledged late"}))
@@ -112,7 +142,9 @@ def test_a_lost_acknowledgement_brings_the_same_event_again(world: World, kit: K
 
 
 def test_redelivered_after_a_restart(world: World, kit: Kit) -> None:
-    """Message and click come once more to the next life of the process: nothing happens again (X03)."""
+    """Message and click come once more to the next life of the process: nothing happens again
+    (X03).
+    """
     thread = ask(world, ("note", {"text": "came before"}))
     card = world.card(SUPPORT, thread)
     click = world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -130,7 +162,9 @@ def test_redelivered_after_a_restart(world: World, kit: Kit) -> None:
 
 @pytest.mark.parametrize("how", ["disconnect", "refresh"])
 def test_the_socket_is_to_be_changed(world: World, how: str) -> None:
-    """Slack warns, or asks for a new connection: the bot makes one, and what is said meanwhile is answered once."""
+    """Slack warns, or asks for a new connection: the bot makes one, and what is said meanwhile is
+    answered once.
+    """
     chat(world, "Before.")
     arrived(world)
     before = _newest_socket(world)
@@ -144,7 +178,9 @@ def test_the_socket_is_to_be_changed(world: World, how: str) -> None:
 
 
 def test_the_line_goes_dead(world: World) -> None:
-    """Every socket is gone without a word: a new one is made by itself, and what was said meanwhile is answered."""
+    """Every socket is gone without a word: a new one is made by itself, and what was said meanwhile
+    is answered.
+    """
     world.slack.faults.cut()
     world.slack.wait(lambda: world.slack.connections == 0)
     thread = chat(world, "Nobody heard this at first.")
@@ -153,14 +189,21 @@ def test_the_line_goes_dead(world: World) -> None:
 
 
 def test_another_workspace_is_not_heard(world: World) -> None:
-    """The same message and the same click, said to come from another team: acknowledged, dropped, not stored (A04)."""
+    """The same message and the same click, said to come from another team: acknowledged, dropped,
+    not stored (A04).
+    """
     thread = ask(world, ("note", {"text": "another team"}))
     card = world.card(SUPPORT, thread)
     world.settle()
     rows, asked = len(world.all(Delivery)), len(world.planner.requests)
-    message = copy.deepcopy(sent_for(world, thread)[0].payload) | {"team_id": "T0OTHERCO", "event_id": "Ev0OTHER"}
+    message = copy.deepcopy(sent_for(world, thread)[0].payload) | {
+        "team_id": "T0OTHERCO",
+        "event_id": "Ev0OTHER",
+    }
     message["event"] |= {"ts": world.slack.world.next_ts(), "user": "UANA00001"}
-    assert world.slack.redeliver(Sent("events_api", message, world.slack.world.app)).wait() == "acked"
+    assert (
+        world.slack.redeliver(Sent("events_api", message, world.slack.world.app)).wait() == "acked"
+    )
     click = copy.deepcopy(world.person("ana").click(SUPPORT, card["ts"], "cancel_run").payload)
     arrived(world)
     click["team"]["id"], click["actions"][0]["action_ts"] = "T0OTHERCO", "1.000001"
@@ -173,12 +216,18 @@ def test_another_workspace_is_not_heard(world: World) -> None:
 
 
 def test_a_sender_who_could_not_be_looked_up(world: World) -> None:
-    """Slack does not say who wrote: the message is tried again, not lost, and others need not wait for it (A03)."""
+    """Slack does not say who wrote: the message is tried again, not lost, and others need not wait
+    for it (A03).
+    """
     _forget(world)
     ben = {"user": "UBEN00001"}
-    world.slack.faults.fail("users.info", times=2, match=lambda args: args.get("user") == ben["user"])
+    world.slack.faults.fail(
+        "users.info", times=2, match=lambda args: args.get("user") == ben["user"]
+    )
     thread = chat(world, "Found you.")
-    world.slack.wait(lambda: [d for d in world.all(Delivery, Delivery.thread_ts == thread) if d.attempts])
+    world.slack.wait(
+        lambda: [d for d in world.all(Delivery, Delivery.thread_ts == thread) if d.attempts]
+    )
     world.clock.advance(31)
     world.said(SUPPORT, thread, "Found you.")
     [row] = world.all(Delivery, Delivery.thread_ts == thread)
@@ -186,7 +235,10 @@ def test_a_sender_who_could_not_be_looked_up(world: World) -> None:
 
 
 def test_a_delivery_that_always_breaks_is_set_aside(world: World, kit: Kit) -> None:
-    """A corrupt call breaks the click on it alone: others are decided; in the end its person is told (D06)."""
+    """A corrupt call breaks the click on it alone: others are decided.
+
+    In the end its person is told (D06).
+    """
     broken, card = ask_one(world, "corrupt")
     fine, other = ask_one(world, "not corrupt")
     world.planner.script(Turn(text="That is all."))
@@ -204,23 +256,31 @@ def test_a_delivery_that_always_breaks_is_set_aside(world: World, kit: Kit) -> N
     assert world.calls_in(broken)[0].status is C.PENDING
     assert (kit.did("note", "corrupt"), kit.did("note", "not corrupt")) == (0, 1)
     with world.app.core.store.write() as tx:
-        tx.execute(text("UPDATE call SET gate = :gate WHERE id = :id"), {"id": call.id, "gate": call.gate})
+        tx.execute(
+            text("UPDATE call SET gate = :gate WHERE id = :id"), {"id": call.id, "gate": call.gate}
+        )
 
 
 def test_acknowledged_while_another_process_writes(world: World, kit: Kit) -> None:
-    """The database is locked by another process for a second: waited for, stored, acknowledged in time (S01, D02)."""
+    """The database is locked by another process for a second: waited for, stored, acknowledged in
+    time (S01, D02).
+    """
     thread = ask(world, ("note", {"text": "behind a lock"}))
     card = world.card(SUPPORT, thread)
     world.settle()
     path = str(world.folder / "countersign.db")
-    with subprocess.Popen([sys.executable, "-c", LOCKER, path], stdin=-1, stdout=-1, text=True) as locker:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKER, path], stdin=-1, stdout=-1, text=True
+    ) as locker:
         assert locker.stdout is not None
         assert locker.stdout.readline() == "locked\n"
         click = world.person("ana").click(SUPPORT, card["ts"], "approve")
         with pytest.raises(TimeoutError):  # nothing is acknowledged that is not stored
             click.wait(1.0)
         with sqlite3.connect(path) as reader:
-            assert reader.execute("SELECT count(*) FROM delivery WHERE status = 'new'").fetchone() == (0,)
+            assert reader.execute(
+                "SELECT count(*) FROM delivery WHERE status = 'new'"
+            ).fetchone() == (0,)
         locker.communicate("")
     assert click.wait() == "acked"
     assert took(click) < 3
@@ -229,7 +289,9 @@ def test_acknowledged_while_another_process_writes(world: World, kit: Kit) -> No
 
 
 def test_fifty_clicks_at_once(world: World, kit: Kit) -> None:
-    """Fifty clicks by two people while Slack is slow to say who they are: acknowledged in time, all decided (S01)."""
+    """Fifty clicks by two people while Slack is slow to say who they are: acknowledged in time, all
+    decided (S01).
+    """
     cards: list[tuple[dict[str, Any], str, str]] = []  # card, its thread, who clicks on it
     for who, approver, count in (("ben", "ana", 20), ("dan", "cleo", 20), ("ana", "cleo", 10)):
         world.planner.script(Turn(calls=[("note", {"text": f"{who} {n}"}) for n in range(count)]))
@@ -278,7 +340,12 @@ def _cards(world: World, thread: str) -> list[dict[str, Any]]:
 
 
 def _values(card: dict[str, Any]) -> list[str]:
-    return [e["value"] for b in card["blocks"] for e in b.get("elements", []) if e.get("action_id") == "approve"]
+    return [
+        e["value"]
+        for b in card["blocks"]
+        for e in b.get("elements", [])
+        if e.get("action_id") == "approve"
+    ]
 
 
 def _value(card: dict[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""Who works on what: threads side by side, one run in each, any number of workers, and none that stalled comes back."""
+"""Who works on what: threads side by side, one run in each, any number of workers, and none that
+stalled comes back.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,19 @@ from storage.states import CallStatus, RunStatus
 from tests.storage.rows import ONE
 from tests.stories.kit import Kit
 from tests.stories.test_time import ask as ask_one
-from tests.stories.world import FINANCE, GENERAL, SUPPORT, Turn, World, action_ids, all_sent, chat, showing, told, words
+from tests.stories.world import (
+    FINANCE,
+    GENERAL,
+    SUPPORT,
+    Turn,
+    World,
+    action_ids,
+    all_sent,
+    chat,
+    showing,
+    told,
+    words,
+)
 
 C = CallStatus
 LEASE = 61  # seconds: a little more than a worker's lease
@@ -67,7 +81,9 @@ def test_threads_run_side_by_side(world: World) -> None:
 
 
 def test_one_run_at_a_time_in_a_thread(world: World) -> None:
-    """While a thread is worked on, the requester's words wait, and somebody else is told to begin a thread."""
+    """While a thread is worked on, the requester's words wait, and somebody else is told to begin a
+    thread.
+    """
     hold = world.planner.hold()
     thread = chat(world, "One thing at a time.")
     assert hold.arrived.wait(20)
@@ -75,7 +91,9 @@ def test_one_run_at_a_time_in_a_thread(world: World) -> None:
     world.person("dan").say(SUPPORT, "@bot me too", thread)
     assert "UBEN00001" in told(world, "dan", SUPPORT, thread, "Start a new thread")
     world.person("ben").say(SUPPORT, "@bot and this", thread)
-    world.slack.wait(lambda: world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held"))
+    world.slack.wait(
+        lambda: world.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "held")
+    )
     assert len(world.planner.requests) == asked
     world.planner.script(Turn(text="And the other."))
     hold.release()
@@ -106,7 +124,9 @@ def test_two_sockets(world: World) -> None:
 
 
 def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> None:
-    """Six threads of two workers go for the same run at once: one advances it, the others do nothing (X05, X09)."""
+    """Six threads of two workers go for the same run at once: one advances it, the others do
+    nothing (X05, X09).
+    """
     thread, _ = ask_one(world, "picked up once")
     world.planner.script(Turn(text="Picked up."))
     world.settle()
@@ -134,7 +154,10 @@ def test_two_workers_pick_up_one_run(world: World, kit: Kit, second: App) -> Non
 
 
 def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
-    """Its lease lapses, another worker takes over and answers; what the first one brings late is refused (X10)."""
+    """Its lease lapses, another worker takes over and answers.
+
+    What the first one brings late is refused (X10).
+    """
     stand_still(world, second)  # else it may be the one to claim the run
     hold = world.planner.hold()
     thread = world.person("ben").say(SUPPORT, "@bot think hard")
@@ -160,7 +183,10 @@ def test_a_worker_stalls_in_a_model_turn(world: World, second: App) -> None:
 
 
 def test_a_worker_stalls_in_a_tool(world: World, kit: Kit, second: App) -> None:
-    """The call is UNKNOWN to who takes over; the late result changes nothing and is kept in the audit (X06, X10)."""
+    """The call is UNKNOWN to who takes over.
+
+    The late result changes nothing and is kept in the audit (X06, X10).
+    """
     stand_still(world, second)  # else it may be the one to claim the run
     thread, card = ask_one(world, "stalled", tool="slow")
     world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -187,7 +213,9 @@ def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
     for _ in range(3):
         world.clock.advance(LEASE)
         world.app.loop.wake()
-        world.slack.wait(lambda: (world.run_in(thread).lease_until or world.clock.now()) > world.clock.now())
+        world.slack.wait(
+            lambda: (world.run_in(thread).lease_until or world.clock.now()) > world.clock.now()
+        )
     second.loop.resume()
     hold.release()
     world.said(SUPPORT, thread, "It took a while.")
@@ -196,16 +224,23 @@ def test_a_long_turn_keeps_its_lease(world: World, second: App) -> None:
 
 @pytest.mark.parametrize("table", ["call", "run"])
 def test_an_unreadable_row_stops_nobody_else(world: World, table: Literal["call", "run"]) -> None:
-    """A row whose time cannot be read, due or lapsed, holds up neither intake nor anybody's deadline (D06, T07)."""
+    """A row whose time cannot be read, due or lapsed, holds up neither intake nor anybody's
+    deadline (D06, T07).
+    """
     broken, _ = ask_one(world, f"unreadable {table}")
     fine, _ = ask_one(world, f"beside the unreadable {table}")
     world.planner.script(Turn(text="It ran out."), Turn(text="Here I am."))
     world.settle()
     [call], run = world.calls_in(broken), world.run_in(broken)
-    spoil = {"call": "UPDATE call SET created_at = 'x' WHERE id = :id", "run": "UPDATE run SET created_at = 'x', "
-             "status = 'running', lease_until = 1 WHERE id = :id"}[table]  # fmt: skip
-    mend = {"call": "UPDATE call SET created_at = 1 WHERE id = :id", "run": "UPDATE run SET created_at = 1, "
-            "status = 'cancelled' WHERE id = :id"}[table]  # fmt: skip
+    spoil = {
+        "call": "UPDATE call SET created_at = 'x' WHERE id = :id",
+        "run": "UPDATE run SET created_at = 'x', "
+        "status = 'running', lease_until = 1 WHERE id = :id",
+    }[table]
+    mend = {
+        "call": "UPDATE call SET created_at = 1 WHERE id = :id",
+        "run": "UPDATE run SET created_at = 1, status = 'cancelled' WHERE id = :id",
+    }[table]
     key = {"id": {"call": call.id, "run": run.id}[table]}
     with world.app.core.store.write() as tx:
         tx.execute(text(spoil), key)
@@ -219,7 +254,10 @@ def test_an_unreadable_row_stops_nobody_else(world: World, table: Literal["call"
 
 
 def test_deadlines_fall_though_the_bot_was_removed(world: World, kit: Kit) -> None:
-    """Taken out of the channel with a card pending: the deadline falls; a late click is told so (S13, T03)."""
+    """Taken out of the channel with a card pending: the deadline falls.
+
+    A late click is told so (S13, T03).
+    """
     world.planner.script(Turn(calls=[("note", {"text": "removed"})]))
     thread = world.person("ana").say(FINANCE, "@bot please")
     card = world.card(FINANCE, thread, "cleo")
@@ -240,7 +278,9 @@ def test_deadlines_fall_though_the_bot_was_removed(world: World, kit: Kit) -> No
 
 
 def test_deadlines_fall_though_the_token_was_revoked(world: World, kit: Kit) -> None:
-    """The app is uninstalled with a card pending: the deadline still falls, and the card follows later (S13)."""
+    """The app is uninstalled with a card pending: the deadline still falls, and the card follows
+    later (S13).
+    """
     thread, card = ask_one(world, "revoked")
     world.settle()
     world.planner.script(Turn(text="Said to nobody."))

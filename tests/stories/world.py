@@ -1,4 +1,5 @@
-"""The whole product over the real wire: a local Slack, a scripted planner, the shop, and the real bot.
+"""The whole product over the real wire: a local Slack, a scripted planner, the shop, and the real
+bot.
 
 One connection is shared by all stories; each has its own threads.
 `World.restart` starts the bot anew on the same rows.
@@ -35,7 +36,11 @@ class World:
     """Everything a story needs."""
 
     def __init__(
-        self, folder: Path, tools: Iterable[Tool[Any]] = (), policy: str | None = None, **settings: str
+        self,
+        folder: Path,
+        tools: Iterable[Tool[Any]] = (),
+        policy: str | None = None,
+        **settings: str,
     ) -> None:
         self.folder = folder
         self.tools = list(tools)
@@ -121,33 +126,47 @@ class World:
 
     def calls_in(self, thread: str) -> list[Call]:
         ids = [run.id for run in self.all(Run, Run.thread_ts == thread)]
-        return sorted((c for c in self.all(Call) if c.run_id in ids), key=lambda c: (c.created_at, c.position))
+        return sorted(
+            (c for c in self.all(Call) if c.run_id in ids), key=lambda c: (c.created_at, c.position)
+        )
 
     def audit_of(self, call: Call) -> list[str]:
         return [row.event for row in self.all(Audit, Audit.call_id == call.id)]
 
     def outputs(self) -> list[dict[str, Any]]:
         """The function_call_outputs of the last model request."""
-        return [i for i in self.planner.requests[-1]["input"] if i.get("type") == "function_call_output"]
+        return [
+            i for i in self.planner.requests[-1]["input"] if i.get("type") == "function_call_output"
+        ]
 
     def thread(self, channel: str, ts: str, who: str = "ben") -> list[dict[str, Any]]:
         return self.person(who).messages(channel, ts)
 
-    def card(self, channel: str, ts: str | None, who: str = "ana", having: str = "approve") -> dict[str, Any]:
+    def card(
+        self, channel: str, ts: str | None, who: str = "ana", having: str = "approve"
+    ) -> dict[str, Any]:
         """The first message with a button of that action id, waited for."""
 
         def look() -> dict[str, Any] | None:
-            return next((m for m in self.person(who).messages(channel, ts) if having in action_ids(m)), None)
+            return next(
+                (m for m in self.person(who).messages(channel, ts) if having in action_ids(m)), None
+            )
 
         return self.slack.wait(look)
 
     def said(self, channel: str, ts: str, text: str, who: str = "ben") -> dict[str, Any]:
         """The first message of the thread that has this text anywhere, waited for."""
-        return self.slack.wait(lambda: next((m for m in self.thread(channel, ts, who) if text in words(m)), None))
+        return self.slack.wait(
+            lambda: next((m for m in self.thread(channel, ts, who) if text in words(m)), None)
+        )
 
 
 def elements(message: dict[str, Any]) -> list[dict[str, Any]]:
-    return [e for b in message.get("blocks") or [] for e in [*b.get("elements", []), b.get("accessory") or {}]]
+    return [
+        e
+        for b in message.get("blocks") or []
+        for e in [*b.get("elements", []), b.get("accessory") or {}]
+    ]
 
 
 def action_ids(message: dict[str, Any]) -> list[str]:
@@ -158,13 +177,31 @@ def words(message: dict[str, Any]) -> str:
     return json.dumps([message.get("text"), message.get("blocks")], ensure_ascii=False)
 
 
-__all__ = ["FINANCE", "GENERAL", "PARTNERS", "SUPPORT", "Delivery", "Message", "Turn", "World", "action_ids", "words"]
+__all__ = [
+    "FINANCE",
+    "GENERAL",
+    "PARTNERS",
+    "SUPPORT",
+    "Delivery",
+    "Message",
+    "Turn",
+    "World",
+    "action_ids",
+    "words",
+]
 
 
 def ask(
-    world: World, *calls: tuple[str, Any], who: str = "ben", channel: str = SUPPORT, answer: str = "That is all."
+    world: World,
+    *calls: tuple[str, Any],
+    who: str = "ben",
+    channel: str = SUPPORT,
+    answer: str = "That is all.",
 ) -> str:
-    """Someone asks for something, and the scripted model proposes these calls, then answers; returns the thread."""
+    """Someone asks for something, and the scripted model proposes these calls, then answers.
+
+    Returns the thread.
+    """
     world.planner.script(Turn(calls=calls), Turn(text=answer))
     thread: str = world.person(who).say(channel, "@bot please")
     return thread
@@ -185,15 +222,22 @@ def told(world: World, who: str, channel: str, thread: str, text: str) -> str:
     return str(world.slack.wait(look))
 
 
-def open_modal(world: World, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0) -> dict[str, Any]:
-    """Click a card's nth button of that action id as it was drawn in `card`; returns the dialog, waited for."""
+def open_modal(
+    world: World, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
+) -> dict[str, Any]:
+    """Click a card's nth button of that action id as it was drawn in `card`.
+
+    Returns the dialog, waited for.
+    """
     person = world.person(who)
     person.click(channel, card["ts"], action, value=value_of(card, action, nth), seen=card)
     view: dict[str, Any] = world.slack.wait(person.view)
     return view
 
 
-def reject(world: World, who: str, channel: str, card: dict[str, Any], why: str, nth: int = 0) -> dict[str, Any]:
+def reject(
+    world: World, who: str, channel: str, card: dict[str, Any], why: str, nth: int = 0
+) -> dict[str, Any]:
     """Reject one call of a card in these words; returns the outcome of the dialog."""
     view = open_modal(world, who, channel, card, "reject", nth)
     options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
@@ -214,8 +258,13 @@ def now_at(world: World, channel: str, ts: str, who: str = "ana") -> dict[str, A
 
 
 def arrived(world: World) -> None:
-    """Wait until the bot has acknowledged, and so stored, all that Slack has sent; then until it is at rest."""
-    world.slack.wait(lambda: all(each.outcome != "pending" for each in world.slack.deliveries[world.since :]))
+    """Wait until the bot has acknowledged, and so stored, all that Slack has sent.
+
+    Then until it is at rest.
+    """
+    world.slack.wait(
+        lambda: all(each.outcome != "pending" for each in world.slack.deliveries[world.since :])
+    )
     world.settle()
 
 
@@ -228,7 +277,11 @@ def chat(world: World, answer: str, channel: str = SUPPORT, who: str = "ben") ->
 
 def showing(world: World, channel: str, thread: str | None, part: str) -> list[dict[str, Any]]:
     """The bot's messages with this text."""
-    return [m for m in world.person("ana").messages(channel, thread) if m.get("bot_id") and part in words(m)]
+    return [
+        m
+        for m in world.person("ana").messages(channel, thread)
+        if m.get("bot_id") and part in words(m)
+    ]
 
 
 def all_sent(world: World) -> None:

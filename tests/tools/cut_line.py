@@ -1,4 +1,6 @@
-"""A relay before a PostgreSQL server that cuts the line at the COMMIT of a DELETE: before it, or before its answer."""
+"""A relay before a PostgreSQL server that cuts the line at the COMMIT of a DELETE: before it, or
+before its answer.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ SOCKET = ".s.PGSQL.5432"
 
 @contextmanager
 def cut_line(server: Path, folder: Path, *, arrives: bool) -> Iterator[Path]:
-    """Listen in `folder` and pass everything on to the server in `server` until then; one line at a time."""
+    """Listen in `folder` and pass everything on to the server in `server` until then.
+
+    One line at a time.
+    """
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / SOCKET))
     listener.listen()

@@ -1,4 +1,6 @@
-"""Statements that neither query nor change may run, on either kind of database unless said otherwise."""
+"""Statements that neither query nor change may run, on either kind of database unless said
+otherwise.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# Whoever may see neither a value nor anything that depends on it. The first list runs and masks; the second is refused.
+# Whoever may see neither a value nor anything that depends on it. The first list runs and masks;
+# the second is refused.
 MASKED = """
 SELECT card_number FROM orders
 SELECT * FROM orders
@@ -154,4 +155,5 @@ UPDATE account SET login = password
 UPDATE account SET password = password || 'x'
 INSERT INTO account (id, login, password) SELECT id + 10, password, login FROM account
 """.strip().split("\n")
-# What the database itself must refuse should a parser ever let it through: text, and what it was taken for.
+# What the database itself must refuse should a parser ever let it through: text, and what it was
+# taken for.

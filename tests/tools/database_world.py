@@ -1,4 +1,6 @@
-"""The databases that the tests of the database tools work on: the same few tables on SQLite and on PostgreSQL."""
+"""The databases that the tests of the database tools work on: the same few tables on SQLite and on
+PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ class World:
     tools: Tools = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tools = self.tools or {tool.name: tool for tool in database_tools([self.database], self.own)}
+        self.tools = self.tools or {
+            tool.name: tool for tool in database_tools([self.database], self.own)
+        }
 
     def with_options(self, **options: Any) -> World:
         """The same database under other settings."""
@@ -103,7 +107,9 @@ class World:
             yield session
 
     def unchecked(self, texts: list[str]) -> list[str]:
-        """Those of these queries that are not refused by what is known of the catalog, before anything runs."""
+        """Those of these queries that are not refused by what is known of the catalog, before
+        anything runs.
+        """
         left = []
         with self.session(writes=False) as session:
             for text in texts:
@@ -113,7 +119,9 @@ class World:
         return left
 
     def disguised(self, text: str, honest: str, *, changes: bool) -> Statement:
-        """The statement `text`, as if the parser had taken it for `honest`: what the database itself must refuse."""
+        """The statement `text`, as if the parser had taken it for `honest`: what the database
+        itself must refuse.
+        """
         passed = parse(honest, self.dialect, changes=changes)
         return Statement(text, self.dialect, passed.verb, passed.tree, passed.tokens)
 
@@ -128,9 +136,10 @@ def sqlite_world(folder: Path, changed: str = "") -> World:
 
     def dump() -> Any:
         with closing(sqlite3.connect(path)) as connection:
-            return [*connection.iterdump(), connection.execute("PRAGMA user_version").fetchone()], sorted(
-                each.name for each in folder.iterdir()
-            )
+            return [
+                *connection.iterdump(),
+                connection.execute("PRAGMA user_version").fetchone(),
+            ], sorted(each.name for each in folder.iterdir())
 
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(SCHEMA + TRIGGERS["sqlite"] + changed)
@@ -152,8 +161,15 @@ def postgres_world(server: Server, name: str = "shop") -> World:
             def ask(text: str) -> list[Any]:
                 return owner.execute(text.encode()).fetchall()
 
-            tables = [each for (each,) in ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")]
-            rows = {each: sorted(map(repr, ask(f'SELECT * FROM public."{each}"'))) for each in tables}
+            tables = [
+                each
+                for (each,) in ask(
+                    "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+                )
+            ]
+            rows = {
+                each: sorted(map(repr, ask(f'SELECT * FROM public."{each}"'))) for each in tables
+            }
             facts = [ask(text) for text in FACTS]
         return rows, facts, sorted(str(each) for each in server.folder.iterdir())
 
@@ -163,7 +179,13 @@ def postgres_world(server: Server, name: str = "shop") -> World:
 def prepare_server(server: Server) -> None:
     """Make the roles and the template that every PostgreSQL world is copied from."""
     with server.connect() as owner:
-        for role in ("agent LOGIN", "boss LOGIN SUPERUSER", "reader LOGIN", "near LOGIN", "free LOGIN BYPASSRLS"):
+        for role in (
+            "agent LOGIN",
+            "boss LOGIN SUPERUSER",
+            "reader LOGIN",
+            "near LOGIN",
+            "free LOGIN BYPASSRLS",
+        ):
             owner.execute(f"CREATE ROLE {role}".encode())
         owner.execute("GRANT pg_read_server_files TO reader")
         owner.execute("GRANT boss TO near")
@@ -176,4 +198,6 @@ def prepare_server(server: Server) -> None:
 
 def described(url: str, **options: Any) -> Database:
     """The settings of the database `shop` at that URL."""
-    return Database.model_validate({"name": "shop", "url": url, "about": "The shop", "secret": SECRET, **options})
+    return Database.model_validate(
+        {"name": "shop", "url": url, "about": "The shop", "secret": SECRET, **options}
+    )

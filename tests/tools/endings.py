@@ -31,8 +31,12 @@ def making(result: Any, does: Effect = Effect.WRITE, **options: Any) -> Tool[Any
     return attempt
 
 
-def run(tool: Tool[Any], executor: ThreadPoolExecutor, args: Nothing | None = None, **options: Any) -> Outcome:
+def run(
+    tool: Tool[Any], executor: ThreadPoolExecutor, args: Nothing | None = None, **options: Any
+) -> Outcome:
     def no_portal() -> BlockingPortal:
         raise AssertionError("a sync tool needs no portal")
 
-    return run_tool(tool, args or Nothing(), context(), **{"portal": no_portal, "executor": executor, **options})
+    return run_tool(
+        tool, args or Nothing(), context(), **{"portal": no_portal, "executor": executor, **options}
+    )

@@ -1,4 +1,6 @@
-"""A PostgreSQL server of the tests' own: on a Unix socket in a temporary folder, gone with the session."""
+"""A PostgreSQL server of the tests' own: on a Unix socket in a temporary folder, gone with the
+session.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-FOUND = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+FOUND = sorted(
+    Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])
+)
 PATIENCE = 60  # seconds that starting may take
 
 
@@ -35,22 +39,29 @@ class Server:
         """The URL by which `role` reaches `database`."""
         return f"postgresql://{role}@/{database}?host={self.folder}"
 
-    def connect(self, database: str = "postgres", role: str = "owner") -> psycopg.Connection[tuple[object, ...]]:
+    def connect(
+        self, database: str = "postgres", role: str = "owner"
+    ) -> psycopg.Connection[tuple[object, ...]]:
         """A connection outside the product, each statement a transaction of its own."""
         return psycopg.connect(host=str(self.folder), dbname=database, user=role, autocommit=True)
 
     def fresh(self, name: str, template: str = "template1") -> None:
         """Make the database `name`, anew should it be there."""
         with self.connect() as owner:
-            owner.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+            owner.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
             make = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
             owner.execute(make.format(sql.Identifier(name), sql.Identifier(template)))
 
 
 @contextmanager
 def serve(programs: Path) -> Iterator[Server]:
-    """Start a server without fsync, as an unprivileged user when we are root, which PostgreSQL refuses to be."""
-    # The path of a Unix socket is limited to about 100 bytes, so it does not lie in pytest's own folder.
+    """Start a server without fsync, as an unprivileged user when we are root, which PostgreSQL
+    refuses to be.
+    """
+    # The path of a Unix socket is limited to about 100 bytes, so it does not lie in pytest's own
+    # folder.
     with tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
         folder = Path(name)
         as_nobody: dict[str, int] = {}
@@ -62,12 +73,30 @@ def serve(programs: Path) -> Iterator[Server]:
 
         def run(*command: str) -> None:
             subprocess.run(
-                command, check=True, timeout=PATIENCE, cwd=folder, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **as_nobody,
-            )  # fmt: skip
+                command,
+                check=True,
+                timeout=PATIENCE,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                **as_nobody,
+            )
 
         control = [str(programs / "pg_ctl"), "-D", data, "-w", "-s"]
-        run(str(programs / "initdb"), "-D", data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C")
+        run(
+            str(programs / "initdb"),
+            "-D",
+            data,
+            "-U",
+            "owner",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-sync",
+            "--locale=C",
+        )
         options = f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c max_connections=30"
         run(*control, "-l", str(folder / "log"), "-o", options, "start")
         try:

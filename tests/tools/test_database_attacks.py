@@ -1,4 +1,6 @@
-"""Attempts to break out of the rules of the database tools: each is refused, and leaves both databases as they were."""
+"""Attempts to break out of the rules of the database tools: each is refused, and leaves both
+databases as they were.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def outcome(world: World, tool: str, sql: str) -> Any:
 
 @pytest.mark.parametrize("tool", ["query", "change"])
 def test_what_neither_tool_runs(world: World, tool: str) -> None:
-    """Each attack is refused by both tools, with a reason; nothing in the database or beside it is another."""
+    """Each attack is refused by both tools, with a reason.
+
+    Nothing in the database or beside it is another.
+    """
     before = world.dump()
     passed = []
     for sql in (*BOTH, *POSTGRES, *SQLITE):
@@ -40,10 +45,18 @@ def test_what_neither_tool_runs(world: World, tool: str) -> None:
 def test_queries_change_nothing(world: World) -> None:
     """What change would run is refused by query, and the other way round."""
     before = world.dump()
-    for sql in ("DELETE FROM line", "UPDATE orders SET note = 'x'", "INSERT INTO log (text) VALUES ('x')"):
-        with pytest.raises(ValidationError, match="only one SELECT is allowed here; use the tool change"):
+    for sql in (
+        "DELETE FROM line",
+        "UPDATE orders SET note = 'x'",
+        "INSERT INTO log (text) VALUES ('x')",
+    ):
+        with pytest.raises(
+            ValidationError, match="only one SELECT is allowed here; use the tool change"
+        ):
             world.query(sql)
-    with pytest.raises(ValidationError, match="only INSERT, UPDATE or DELETE is allowed here; use the tool query"):
+    with pytest.raises(
+        ValidationError, match="only INSERT, UPDATE or DELETE is allowed here; use the tool query"
+    ):
         world.change("SELECT 1")
     assert world.dump() == before
 
@@ -78,11 +91,18 @@ def test_what_tells_no_secret(world: World) -> None:
 
 
 def test_secrets_decide_nothing(world: World) -> None:
-    """A condition, an order, a join or a computation on a secret column is refused, and the refusal tells no value."""
+    """A condition, an order, a join or a computation on a secret column is refused, and the refusal
+    tells no value.
+    """
     passed = []
-    for sql in LEAKS if world.dialect == "sqlite" else world.unchecked(LEAKS):  # a connection to a server takes a while
+    # a connection to a server takes a while
+    for sql in LEAKS if world.dialect == "sqlite" else world.unchecked(LEAKS):
         ended = outcome(world, "query", sql)
-        values = [value for value in VALUES if value in str(ended) and value not in sql and "4111-0001" not in sql]
+        values = [
+            value
+            for value in VALUES
+            if value in str(ended) and value not in sql and "4111-0001" not in sql
+        ]
         if not isinstance(ended, REFUSED) or values:
             passed.append((sql, ended))
     assert passed == []
@@ -91,7 +111,9 @@ def test_secrets_decide_nothing(world: World) -> None:
 def test_secrets_are_not_copied(world: World) -> None:
     """No change takes a secret to where it can be read, or depends on one."""
     before = world.dump()
-    assert [sql for sql in LEAKING_CHANGES if not isinstance(outcome(world, "change", sql), REFUSED)] == []
+    assert [
+        sql for sql in LEAKING_CHANGES if not isinstance(outcome(world, "change", sql), REFUSED)
+    ] == []
     assert world.dump() == before
 
 
@@ -111,13 +133,16 @@ def test_the_database_refuses_too_in_a_query(world: World) -> None:
 
 
 def test_the_database_refuses_too_in_a_change(world: World) -> None:
-    """A deceived parser would not get another kind of statement, or two, past the database in a change either."""
+    """A deceived parser would not get another kind of statement, or two, past the database in a
+    change either.
+    """
     before = world.dump()
     passed = []
     for text in DISGUISED[world.dialect]:
         statement = world.disguised(text, "DELETE FROM heap", changes=True)
         if world.dialect == "postgres" and text == "DELETE FROM line":
-            continue  # a DELETE that was taken for a DELETE: only SQLite says which table it is about
+            # a DELETE that was taken for a DELETE: only SQLite says which table it is about
+            continue
         try:
             with world.session(writes=True) as session:
                 passed.append((text, session.change(statement, frozenset())))

@@ -1,4 +1,6 @@
-"""The file that names databases: what it means, what its author is told, and that a URL is never shown."""
+"""The file that names databases: what it means, what its author is told, and that a URL is never
+shown.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +46,25 @@ def problems(text: str) -> list[str]:
 
 
 def test_what_is_meant() -> None:
-    """Names, kinds, limits and secrets are taken; what is left out has its default; no password is ever printed."""
+    """Names, kinds, limits and secrets are taken; what is left out has its default.
+
+    No password is ever printed.
+    """
     shop, crm = parse_databases(GOOD, ENVIRON)
-    assert (shop.name, shop.dialect, shop.max_rows, shop.timeout, shop.read_only) == ("shop", "sqlite", 50, 3.0, False)
+    assert (shop.name, shop.dialect, shop.max_rows, shop.timeout, shop.read_only) == (
+        "shop",
+        "sqlite",
+        50,
+        3.0,
+        False,
+    )
     assert shop.path == Path.cwd() / "shop.db"
-    assert (crm.dialect, crm.schema_name, crm.read_only, crm.max_changes) == ("postgres", "sales", True, 100)
+    assert (crm.dialect, crm.schema_name, crm.read_only, crm.max_changes) == (
+        "postgres",
+        "sales",
+        True,
+        100,
+    )
     assert shop.is_secret("Orders", "CARD_NUMBER")
     assert shop.is_secret("anything", "password")
     assert not shop.is_secret("orders", "password_hint")
@@ -67,10 +83,20 @@ def test_what_is_meant() -> None:
         ('"sqlite:///shop.db"', '"sqlite:///file:shop.db"', 4, "not a file: URI"),
         ('"sqlite:///shop.db"', '"mysql://x:s3cret@y/z"', 4, "only sqlite and postgresql"),
         ('"sqlite:///shop.db"', '"postgresql://host/db"', 4, "no role"),
-        ('"sqlite:///shop.db"', '"postgresql://a:s3cret@h/d?options=-csearch_path=x"', 4, "options is not taken"),
+        (
+            '"sqlite:///shop.db"',
+            '"postgresql://a:s3cret@h/d?options=-csearch_path=x"',
+            4,
+            "options is not taken",
+        ),
         ('"sqlite:///shop.db"', '"s3cret"', 4, "it is no URL"),
         ("CRM_URL", "NOT_SET", 12, "database 2 url_env: the variable NOT_SET is not set"),
-        ('url_env = "CRM_URL"', 'url_env = "CRM_URL"\nurl = "sqlite:///x"', 12, "remove one of them"),
+        (
+            'url_env = "CRM_URL"',
+            'url_env = "CRM_URL"\nurl = "sqlite:///x"',
+            12,
+            "remove one of them",
+        ),
         ('url_env = "CRM_URL"\n', "", 10, "database 2 url: is missing"),
         ("max_rows = 50", "max_rows = 0", 7, "greater than or equal to 1"),
         ("max_rows = 50", "maxrows = 50", 7, "unknown key"),
@@ -97,7 +123,9 @@ def test_what_its_author_is_told(old: str, new: str, line: int, words: str) -> N
 def environ(tmp_path: Path) -> dict[str, str]:
     """The least that a start needs, and a databases file."""
     (tmp_path / "policy.toml").touch()
-    (tmp_path / "databases.toml").write_text(GOOD.replace("sqlite:///shop.db", f"sqlite:///{tmp_path / 'shop.db'}"))
+    (tmp_path / "databases.toml").write_text(
+        GOOD.replace("sqlite:///shop.db", f"sqlite:///{tmp_path / 'shop.db'}")
+    )
     return {
         "SLACK_BOT_TOKEN": "xoxb-1",
         "SLACK_APP_TOKEN": "xapp-1",
@@ -109,9 +137,15 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
-    """The setting names the file; its mistakes are told with all others at the start; url_env may come from .env."""
+    """The setting names the file; its mistakes are told with all others at the start.
+
+    Url_env may come from .env.
+    """
     (tmp_path / ".env").write_text(f"CRM_URL={ENVIRON['CRM_URL']}\n")
-    assert [each.name for each in Settings.load(environ, tmp_path / ".env").databases] == ["shop", "crm"]
+    assert [each.name for each in Settings.load(environ, tmp_path / ".env").databases] == [
+        "shop",
+        "crm",
+    ]
     with pytest.raises(SettingsError) as caught:
         Settings.load(environ | {"COUNTERSIGN_TICK": "x"})
     assert "database 2 url_env" in caught.value.problems[0]
@@ -122,7 +156,9 @@ def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_the_doctor(environ: dict[str, str], tmp_path: Path) -> None:
-    """The doctor opens each database as a tool would, says what it sees, and what is wrong with a remedy."""
+    """The doctor opens each database as a tool would, says what it sees, and what is wrong with a
+    remedy.
+    """
     path = tmp_path / "databases.toml"
     path.write_text(path.read_text().replace('"*.password"', '"*.password", "orders.cvv"'))
     sqlite_world(tmp_path)
@@ -144,12 +180,18 @@ def test_the_doctor_and_a_role(pg: World) -> None:
 
 
 def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
-    """Columns whose names sound secret and are not, and a role that may change nothing, are pointed at."""
+    """Columns whose names sound secret and are not, and a role that may change nothing, are pointed
+    at.
+    """
     if world.dialect == "postgres":
         world.raw("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM agent")
         world.raw("GRANT SELECT ON ALL TABLES IN SCHEMA public TO agent")
     database = world.with_options(secret=("orders.card_number",)).database
-    found = list(check_databases(Settings.model_construct(databases=(database,), database_url="sqlite:///c.db")))
+    found = list(
+        check_databases(
+            Settings.model_construct(databases=(database,), database_url="sqlite:///c.db")
+        )
+    )
     assert found[-1].text == "by their names these could be secret, and are shown: account.password"
     if world.dialect == "postgres":
         assert found[0].text.endswith("it can be read")
@@ -173,9 +215,14 @@ WHO = '[defaults]\napprovers = ["U0123"]\n'
     ],
 )
 def test_queries_ask_by_default(rule: str, verdict: type) -> None:
-    """A query is a read that people are asked about, until a rule that names it allows it; other reads are not."""
+    """A query is a read that people are asked about, until a rule that names it allows it.
+
+    Other reads are not.
+    """
     policy = parse(WHO + rule).model_copy(update={"asking": frozenset({"query"})})
-    assert isinstance(policy.gate(Facts(tool="query", effect="read", requester="UBEN00001", args={})), verdict)
+    assert isinstance(
+        policy.gate(Facts(tool="query", effect="read", requester="UBEN00001", args={})), verdict
+    )
     assert isinstance(
         policy.gate(Facts(tool="tables", effect="read", requester="UBEN00001", args={})),
         Deny if verdict is Deny else Allow,
@@ -184,7 +231,9 @@ def test_queries_ask_by_default(rule: str, verdict: type) -> None:
 
 def test_a_query_says_why(lite: World) -> None:
     """Who may have to approve a query is told the reason, as with a change."""
-    assert {name: REASON_FIELD in tool.schema()["properties"] for name, tool in lite.tools.items()} == {
+    assert {
+        name: REASON_FIELD in tool.schema()["properties"] for name, tool in lite.tools.items()
+    } == {
         "tables": False,
         "query": True,
         "change": True,

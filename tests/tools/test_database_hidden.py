@@ -1,4 +1,6 @@
-"""What the text of a statement does not show: functions in views, checks, operators and defaults, and told secrets."""
+"""What the text of a statement does not show: functions in views, checks, operators and defaults,
+and told secrets.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def counted(pg: World) -> bool:
             "the view ticking calls nextval",
         ),
         (
-            ["CREATE VIEW ticking AS SELECT nextval('counter') AS n", "CREATE VIEW outside AS SELECT n FROM ticking"],
+            [
+                "CREATE VIEW ticking AS SELECT nextval('counter') AS n",
+                "CREATE VIEW outside AS SELECT n FROM ticking",
+            ],
             "DELETE FROM heap WHERE number IN (SELECT n FROM outside)",
             "the view ticking calls nextval",
         ),
@@ -92,7 +97,9 @@ def counted(pg: World) -> bool:
 )
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'pair'")
 def test_what_hides_behind_a_change(pg: World, texts: list[str], sql: str, words: str) -> None:
-    """What else would run is named on the card, and a preview, which could not undo all of it, does not run it."""
+    """What else would run is named on the card, and a preview, which could not undo all of it, does
+    not run it.
+    """
     shown = owned(pg, *texts).preview(sql)
     assert shown.text.startswith(f"How many rows it touches is not known.\n{NOT_TRIED}{words}")
     assert shown.expects == ""
@@ -109,20 +116,33 @@ def test_what_hides_in_a_view_of_sqlite(lite: World) -> None:
 
 
 def test_what_hides_in_a_query(pg: World) -> None:
-    """A query that takes numbers through a view is stopped by the server, for its transaction only reads."""
-    owned(pg, "CREATE VIEW ticking AS SELECT nextval('counter') AS n", "GRANT ALL ON SEQUENCE counter TO agent")
+    """A query that takes numbers through a view is stopped by the server, for its transaction only
+    reads.
+    """
+    owned(
+        pg,
+        "CREATE VIEW ticking AS SELECT nextval('counter') AS n",
+        "GRANT ALL ON SEQUENCE counter TO agent",
+    )
     with pytest.raises(ToolError, match="in a read-only transaction"):
         pg.query("SELECT n FROM ticking")
     assert not counted(pg)
 
 
 def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
-    """A schema of the owner's cannot put its function or table before the system's: pg_catalog is searched first."""
-    owned(pg, "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT nextval(''counter'')::text'")
+    """A schema of the owner's cannot put its function or table before the system's: pg_catalog is
+    searched first.
+    """
+    owned(
+        pg,
+        "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT nextval(''counter'')::text'",
+    )
     with pytest.raises(ToolError, match="has a function lower of its own"):
         pg.query("SELECT lower(word) FROM heap")
     pg.raw("ALTER ROLE agent IN DATABASE shop SET search_path = public, pg_catalog")
-    statement = pg.disguised("SELECT lower(word) FROM heap ORDER BY 1", "SELECT word FROM heap", changes=False)
+    statement = pg.disguised(
+        "SELECT lower(word) FROM heap ORDER BY 1", "SELECT word FROM heap", changes=False
+    )
     with pg.session(writes=False) as session:
         assert session.query(statement, 9, frozenset()).rows == (("a",), ("b",))
     assert not counted(pg)
@@ -131,12 +151,23 @@ def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
 @pytest.mark.parametrize(
     ("default", "made"),
     [
-        ("localtimestamp", True), ("session_user", True), ("nextval('counter')", True), ("gen_random_uuid()", True),
-        ("CURRENT_DATE", True), ("'x'", False), ("'a (b)'", False), ("12.50", False), ("NULL", False), ("-1", False),
+        ("localtimestamp", True),
+        ("session_user", True),
+        ("nextval('counter')", True),
+        ("gen_random_uuid()", True),
+        ("CURRENT_DATE", True),
+        ("'x'", False),
+        ("'a (b)'", False),
+        ("12.50", False),
+        ("NULL", False),
+        ("-1", False),
     ],
-)  # fmt: skip
+)
 def test_defaults_of_postgres(pg: World, default: str, made: bool) -> None:
-    """A default that is made when a row is inserted is named; one that is always the same is shown."""
+    """A default that is made when a row is inserted is named.
+
+    One that is always the same is shown.
+    """
     owned(pg, f"CREATE TABLE fresh (word text, other varchar(40) DEFAULT {default})")
     shown = pg.preview("INSERT INTO fresh (word) VALUES ('w')").text
     assert (f"{NOT_TRIED}other gets its value only when it runs" in shown) is made
@@ -144,7 +175,8 @@ def test_defaults_of_postgres(pg: World, default: str, made: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("default", "made"), [("CURRENT_TIMESTAMP", True), ("(random())", True), ("'x (y)'", False), ("-1", False)]
+    ("default", "made"),
+    [("CURRENT_TIMESTAMP", True), ("(random())", True), ("'x (y)'", False), ("-1", False)],
 )
 def test_defaults_of_sqlite(lite: World, default: str, made: bool) -> None:
     """The same on SQLite."""
@@ -155,8 +187,15 @@ def test_defaults_of_sqlite(lite: World, default: str, made: bool) -> None:
 
 def test_a_default_of_a_domain(pg: World) -> None:
     """A type can have the default that the column has not."""
-    owned(pg, "CREATE DOMAIN ticket AS int DEFAULT nextval('counter')", "CREATE TABLE tickets (id ticket, word text)")
-    assert "id gets its value only when it runs" in pg.preview("INSERT INTO tickets (word) VALUES ('x')").text
+    owned(
+        pg,
+        "CREATE DOMAIN ticket AS int DEFAULT nextval('counter')",
+        "CREATE TABLE tickets (id ticket, word text)",
+    )
+    assert (
+        "id gets its value only when it runs"
+        in pg.preview("INSERT INTO tickets (word) VALUES ('x')").text
+    )
     assert not counted(pg)
 
 
@@ -167,7 +206,9 @@ def test_the_number_of_a_new_row(lite: World) -> None:
 
 
 def test_a_foreign_table(pg: World) -> None:
-    """A table of another server is never written to for a preview: that server would not know of the trial."""
+    """A table of another server is never written to for a preview: that server would not know of
+    the trial.
+    """
     owned(
         pg,
         "CREATE FOREIGN DATA WRAPPER nothing",
@@ -175,12 +216,16 @@ def test_a_foreign_table(pg: World) -> None:
         "CREATE FOREIGN TABLE away (id int, word text) SERVER far",
     )
     shown = pg.preview("DELETE FROM away")
-    assert shown.text == f"How many rows it touches is not known.\n{NOT_TRIED}away is a foreign table"
+    assert (
+        shown.text == f"How many rows it touches is not known.\n{NOT_TRIED}away is a foreign table"
+    )
     assert shown.expects == ""
 
 
 def test_columns_made_of_secret_ones(world: World) -> None:
-    """A column that the database computes from a secret one is as secret, and so is one that is made of that."""
+    """A column that the database computes from a secret one is as secret, and so is one that is
+    made of that.
+    """
     kind = "TEXT GENERATED ALWAYS AS (substr(card_number, 6)) STORED"
     world.raw(f"CREATE TABLE paid (id INTEGER PRIMARY KEY, card_number TEXT, last4 {kind})")
     world.raw("INSERT INTO paid (id, card_number) VALUES (1, '4111-7777')")
@@ -196,7 +241,9 @@ def test_columns_made_of_secret_ones(world: World) -> None:
 
 
 def test_errors_tell_no_secret(pg: World) -> None:
-    """A value that a view cannot convert, or that a trigger complains of, stands in the server's words, not in ours."""
+    """A value that a view cannot convert, or that a trigger complains of, stands in the server's
+    words, not in ours.
+    """
     owned(
         pg,
         "CREATE VIEW broken AS SELECT id, card_number::int AS n FROM orders",
@@ -209,7 +256,9 @@ def test_errors_tell_no_secret(pg: World) -> None:
         lambda: pg.query("SELECT max(n) FROM broken"),
         lambda: pg.change("UPDATE orders SET note = 'x' WHERE id = 1"),
     ):
-        with pytest.raises(ToolError, match=r"invalid input syntax|a function of the database refused it") as caught:
+        with pytest.raises(
+            ToolError, match=r"invalid input syntax|a function of the database refused it"
+        ) as caught:
             act()
         assert "4111" not in str(caught.value)
     with pytest.raises(ToolError, match="bad card 4111"):
@@ -217,7 +266,9 @@ def test_errors_tell_no_secret(pg: World) -> None:
 
 
 def test_errors_of_triggers_in_sqlite(lite: World) -> None:
-    """Newer versions of SQLite let a trigger's complaint hold values: where there are secrets, it is not told."""
+    """Newer versions of SQLite let a trigger's complaint hold values: where there are secrets, it
+    is not told.
+    """
     lite.raw("CREATE TRIGGER no BEFORE DELETE ON heap BEGIN SELECT RAISE(ABORT, 'not today'); END")
     with pytest.raises(ToolError, match="a trigger of the database refused it"):
         lite.change("DELETE FROM heap")
@@ -230,7 +281,10 @@ def test_logs_tell_no_secret(world: World, caplog: pytest.LogCaptureFixture) -> 
     caplog.set_level(0)
     world.query("SELECT card_number FROM orders")
     world.preview("UPDATE orders SET card_number = NULL, note = 'x'")
-    for sql in ("SELECT id FROM orders WHERE card_number > ''", "SELECT card_number FROM orders WHERE"):
+    for sql in (
+        "SELECT id FROM orders WHERE card_number > ''",
+        "SELECT card_number FROM orders WHERE",
+    ):
         with pytest.raises(ValueError, match=r"secret|parsed|complete"):
             world.query(sql)
     with pytest.raises(ToolError):
@@ -253,19 +307,25 @@ def test_a_view_whose_table_is_gone(lite: World) -> None:
 def test_what_even_a_trigger_may_not(lite: World) -> None:
     """The authorizer lets a trigger do its work, and stops one that would load code."""
     with closing(sqlite3.connect(lite.database.path)) as owner:
-        owner.execute("CREATE TRIGGER evil AFTER DELETE ON heap BEGIN SELECT fts3_tokenizer('simple'); END")
+        owner.execute(
+            "CREATE TRIGGER evil AFTER DELETE ON heap BEGIN SELECT fts3_tokenizer('simple'); END"
+        )
     with pytest.raises(ToolError, match=r"SQLite was about to|unsafe use of"):
         lite.change("DELETE FROM heap")
     assert lite.raw("SELECT count(*) FROM heap") == [(2,)]
 
 
 def test_countersigns_tables_in_postgres(pg: World) -> None:
-    """By whatever URL: where Countersign's tables are, in any schema, readable or not, no tool goes."""
+    """By whatever URL: where Countersign's tables are, in any schema, readable or not, no tool
+    goes.
+    """
     pg.raw("CREATE SCHEMA elsewhere")
     for name in sorted(OWN_TABLES):
         assert pg.query("SELECT 1").rows == ((1,),)
         pg.raw(f"CREATE TABLE elsewhere.{name} (id int)")
-    other = pg.with_options(url=described(pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")).url)
+    other = pg.with_options(
+        url=described(pg.database.url.get_secret_value().replace("ql://", "ql+psycopg://")).url
+    )
     for world in (pg, other):
         with pytest.raises(OwnDatabaseError, match="it holds the tables of a Countersign"):
             world.query("SELECT 1")
@@ -275,5 +335,7 @@ def test_the_tables_that_tell_a_countersign(tmp_path: Path) -> None:
     """Those it is told by are tables that its database really has."""
     Store(f"sqlite:///{tmp_path / 'c.db'}").open().close()
     with closing(sqlite3.connect(tmp_path / "c.db")) as made:
-        names = {name for (name,) in made.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        names = {
+            name for (name,) in made.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        }
     assert names >= OWN_TABLES

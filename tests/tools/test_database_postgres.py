@@ -25,10 +25,20 @@ def as_role(world: World, server: Server, role: str) -> World:
 
 @pytest.mark.parametrize(
     ("role", "named"),
-    [("boss", "boss"), ("near", "boss"), ("reader", "pg_read_server_files"), ("free", "free"), ("owner", "owner")],
+    [
+        ("boss", "boss"),
+        ("near", "boss"),
+        ("reader", "pg_read_server_files"),
+        ("free", "free"),
+        ("owner", "owner"),
+    ],
 )
-def test_a_role_that_may_do_too_much(pg: World, postgres_server: Server, role: str, named: str) -> None:
-    """Superusers, whoever can become one, who reads server files or goes past row security: refused, and named."""
+def test_a_role_that_may_do_too_much(
+    pg: World, postgres_server: Server, role: str, named: str
+) -> None:
+    """Superusers, whoever can become one, who reads server files or goes past row security:
+    refused, and named.
+    """
     world = as_role(pg, postgres_server, role)
     for act in (lambda: world.query("SELECT 1"), lambda: world.change("DELETE FROM heap")):
         with pytest.raises(ToolError, match=rf"the role may do too much \(.*{named}"):
@@ -37,7 +47,9 @@ def test_a_role_that_may_do_too_much(pg: World, postgres_server: Server, role: s
 
 
 def test_what_the_role_may_not_see(pg: World) -> None:
-    """Tables the role has no right to are not there, and a column it may not read is refused by the server."""
+    """Tables the role has no right to are not there, and a column it may not read is refused by the
+    server.
+    """
     pg.raw("REVOKE ALL ON account FROM agent")
     with pytest.raises(ToolError, match="there is no table account"):
         pg.query("SELECT id FROM account")
@@ -49,7 +61,9 @@ def test_what_the_role_may_not_see(pg: World) -> None:
 
 
 def test_functions_of_the_owner(pg: World) -> None:
-    """A harmless name that the database's owner gave to a function of their own is refused, before it runs."""
+    """A harmless name that the database's owner gave to a function of their own is refused, before
+    it runs.
+    """
     before = pg.dump()
     with pytest.raises(ToolError, match="has a function initcap of its own"):
         pg.query("SELECT initcap(word) FROM heap")
@@ -59,12 +73,18 @@ def test_functions_of_the_owner(pg: World) -> None:
 
 
 def test_time_runs_out(pg: World) -> None:
-    """A query that takes too long is stopped by the server and told as such, and its backend is free again."""
+    """A query that takes too long is stopped by the server and told as such, and its backend is
+    free again.
+    """
     slow = pg.with_options(timeout=0.2)
     heavy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-    with pytest.raises(ToolError, match=r"it took longer than 0\.2 s and was stopped; nothing was changed"):
+    with pytest.raises(
+        ToolError, match=r"it took longer than 0\.2 s and was stopped; nothing was changed"
+    ):
         slow.query(heavy)
-    assert pg.raw("SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent' AND state = 'active'") == [(0,)]
+    assert pg.raw(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent' AND state = 'active'"
+    ) == [(0,)]
 
 
 @pytest.fixture
@@ -77,7 +97,10 @@ def locked(pg: World, postgres_server: Server) -> Iterator[psycopg.Connection[tu
 
 
 def test_locks_are_not_waited_for(pg: World, locked: object) -> None:
-    """A row that somebody holds: the change is given up after the lock time-out, certainly undone; reading goes on."""
+    """A row that somebody holds: the change is given up after the lock time-out, certainly undone.
+
+    Reading goes on.
+    """
     hasty = pg.with_options(lock_timeout=0.2)
     with pytest.raises(ToolError, match="rows are locked by somebody else; nothing was changed"):
         hasty.change("DELETE FROM heap")
@@ -95,27 +118,41 @@ def test_a_preview_leaves_no_locks(pg: World, postgres_server: Server) -> None:
 
 def test_the_session_is_ours(pg: World) -> None:
     """What a role or a database presets is overruled: strings, paths, limits."""
-    for setting in ("standard_conforming_strings = off", "search_path = nowhere", "statement_timeout = 0"):
+    for setting in (
+        "standard_conforming_strings = off",
+        "search_path = nowhere",
+        "statement_timeout = 0",
+    ):
         pg.raw(f"ALTER ROLE agent IN DATABASE shop SET {setting}")
     with pg.session(writes=False) as session:
         names = (
-            "standard_conforming_strings", "search_path", "statement_timeout", "transaction_read_only", "lock_timeout",
+            "standard_conforming_strings",
+            "search_path",
+            "statement_timeout",
+            "transaction_read_only",
+            "lock_timeout",
             "idle_in_transaction_session_timeout",
-        )  # fmt: skip
-        found = [session.rows(f"SELECT current_setting('{name}')", frozenset())[0][0] for name in names]
+        )
+        found = [
+            session.rows(f"SELECT current_setting('{name}')", frozenset())[0][0] for name in names
+        ]
     assert found == ["on", 'pg_catalog, "public", pg_temp', "10s", "on", "2s", "15s"]
     assert pg.query("SELECT 'a\\b' AS c").rows == (("a\\b",),)
 
 
 def test_where_columns_come_from(pg: World) -> None:
     """The server itself says which column of which table a result shows, under whatever name."""
-    statement = pg.disguised("SELECT card_number AS a, id + 1 AS b FROM orders", "SELECT id FROM orders", changes=False)
+    statement = pg.disguised(
+        "SELECT card_number AS a, id + 1 AS b FROM orders", "SELECT id FROM orders", changes=False
+    )
     with pg.session(writes=False) as session:
         assert session.query(statement, 1, frozenset()).origins == (("orders", "card_number"), None)
 
 
 def test_a_table_of_a_system_name(pg: World) -> None:
-    """A table of the owner's that is named like one of the system's is out of reach, as the system's is."""
+    """A table of the owner's that is named like one of the system's is out of reach, as the
+    system's is.
+    """
     pg.raw("CREATE TABLE public.pg_authid (rolpassword TEXT)")
     pg.raw("GRANT ALL ON public.pg_authid TO agent")
     for sql in ("SELECT rolpassword FROM pg_authid", "SELECT rolpassword FROM public.pg_authid"):
@@ -125,11 +162,22 @@ def test_a_table_of_a_system_name(pg: World) -> None:
 
 def test_odd_values(pg: World) -> None:
     """Infinity, exact numbers, JSON, arrays and bytes come as something that can be shown."""
-    pg.raw("CREATE TABLE odd (t TIMESTAMPTZ, n NUMERIC, j JSONB, a INTEGER[], b BYTEA, f FLOAT8, i INTERVAL)")
-    pg.raw("INSERT INTO odd VALUES ('infinity', 1.10, '{\"k\": 1}', '{1,2}', '\\x00ff', 'NaN', '1 month')")
+    pg.raw(
+        "CREATE TABLE odd (t TIMESTAMPTZ, n NUMERIC, j JSONB, a INTEGER[], b BYTEA, f FLOAT8, i INTERVAL)"
+    )
+    pg.raw(
+        "INSERT INTO odd VALUES ('infinity', 1.10, '{\"k\": 1}', '{1,2}', '\\x00ff', 'NaN', '1 month')"
+    )
     pg.raw("GRANT SELECT ON odd TO agent")
     (row,) = pg.query("SELECT t, n, j, a, b, i FROM odd").rows
-    assert [str(each) for each in row] == ["infinity", "1.10", '{"k": 1}', "[1, 2]", "(2 bytes)", "P1M"]
+    assert [str(each) for each in row] == [
+        "infinity",
+        "1.10",
+        '{"k": 1}',
+        "[1, 2]",
+        "(2 bytes)",
+        "P1M",
+    ]
 
 
 def test_errors_tell_no_more_than_needed(pg: World) -> None:
@@ -156,12 +204,18 @@ def test_a_database_that_is_not_there(pg: World) -> None:
         ("/shop?", "/elsewhere?", "its server has no such database"),
         ("agent@", "locked@", "the role may not connect to it"),
         ("host=/tmp", "host=/nowhere", "nothing answers at its address"),
-        ("@/shop?host=/tmp", "@nowhere.invalid/shop?host=nowhere.invalid&sslrootcert=", "its host is not known"),
+        (
+            "@/shop?host=/tmp",
+            "@nowhere.invalid/shop?host=nowhere.invalid&sslrootcert=",
+            "its host is not known",
+        ),
     ],
 )
 def test_why_it_cannot_be_reached(pg: World, old: str, new: str, words: str) -> None:
     """Whoever sets it up is told what is wrong, again without an address."""
-    pg.raw("DO $$ BEGIN CREATE ROLE locked LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    pg.raw(
+        "DO $$ BEGIN CREATE ROLE locked LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
     pg.raw("REVOKE CONNECT ON DATABASE shop FROM public")
     pg.raw("GRANT CONNECT ON DATABASE shop TO agent")
     url = pg.database.url.get_secret_value()
@@ -174,7 +228,9 @@ def test_why_it_cannot_be_reached(pg: World, old: str, new: str, words: str) -> 
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arrives: bool) -> None:
-    """X06: when the line is cut at COMMIT nobody knows what became of the change, and that is how it ends."""
+    """X06: when the line is cut at COMMIT nobody knows what became of the change, and that is how
+    it ends.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name,
         cut_line(postgres_server.folder, Path(name), arrives=arrives) as folder,
@@ -190,7 +246,9 @@ def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arriv
 
 
 def test_a_commit_that_is_refused(pg: World) -> None:
-    """A constraint that is looked at only at COMMIT: the server said no, so certainly nothing was changed."""
+    """A constraint that is looked at only at COMMIT: the server said no, so certainly nothing was
+    changed.
+    """
     pg.raw("ALTER TABLE line ALTER CONSTRAINT line_order_id_fkey DEFERRABLE INITIALLY DEFERRED")
     with ThreadPoolExecutor(1) as pool:
         tool = pg.tools["change"]

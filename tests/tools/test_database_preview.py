@@ -17,7 +17,9 @@ from tests.tools.database_world import World
 
 def test_an_update(world: World) -> None:
     """Old and new side by side, columns aligned, what stays said to stay, secrets as masks."""
-    shown = world.preview("UPDATE orders SET status = 'shipped', note = 'sent', card_number = NULL WHERE total >= 20")
+    shown = world.preview(
+        "UPDATE orders SET status = 'shipped', note = 'sent', card_number = NULL WHERE total >= 20"
+    )
     assert shown.text.splitlines() == [
         "Changes 2 rows of orders.",
         "1. id 2",
@@ -33,7 +35,10 @@ def test_an_update(world: World) -> None:
 
 
 def test_a_delete(world: World) -> None:
-    """The rows that would be gone, side by side, without the secret column; at most five, the others counted."""
+    """The rows that would be gone, side by side, without the secret column.
+
+    At most five, the others counted.
+    """
     shown = world.preview("DELETE FROM account WHERE id = 1")
     assert shown.text == "Deletes 1 row of account.\nid  login\n1   root\n(and 1 more column)"
     world.raw("INSERT INTO heap SELECT 'c', a.number FROM heap AS a, heap AS b, heap AS c")
@@ -56,7 +61,9 @@ def test_an_insert(world: World) -> None:
 
 
 def test_a_narrow_card(world: World) -> None:
-    """Nothing is wider than the card: long values stand one below the other and end in …, controls are dots."""
+    """Nothing is wider than the card: long values stand one below the other and end in …, controls
+    are dots.
+    """
     world.raw(f"UPDATE orders SET note = '{'long ' * 30}', status = 'a\tb' WHERE id = 1")
     for sql in (
         "UPDATE orders SET note = 'short' WHERE id = 1",
@@ -76,14 +83,28 @@ def test_a_narrow_card(world: World) -> None:
 @pytest.mark.parametrize(
     ("sql", "words", "expects"),
     [
-        ("UPDATE watched SET value = 3", "it has the trigger watch|watched has the trigger watch", "rows=2"),
+        (
+            "UPDATE watched SET value = 3",
+            "it has the trigger watch|watched has the trigger watch",
+            "rows=2",
+        ),
         ("DELETE FROM orders WHERE id > 1", r"rows of line change with it \(foreign key", "rows=2"),
-        ("UPDATE heap SET number = random() WHERE word = 'a'", "random gives another value when it runs", ""),
-        ("DELETE FROM heap WHERE word < CURRENT_DATE || ''", "current_date gives another value", ""),
+        (
+            "UPDATE heap SET number = random() WHERE word = 'a'",
+            "random gives another value when it runs",
+            "",
+        ),
+        (
+            "DELETE FROM heap WHERE word < CURRENT_DATE || ''",
+            "current_date gives another value",
+            "",
+        ),
     ],
 )
 def test_what_cannot_be_tried_out(world: World, sql: str, words: str, expects: str) -> None:
-    """Triggers, cascades and volatile functions are named, the change is not run, and what is known is told."""
+    """Triggers, cascades and volatile functions are named, the change is not run, and what is known
+    is told.
+    """
     before = world.dump()
     shown = world.preview(sql)
     assert world.dump() == before
@@ -98,13 +119,19 @@ def test_more_that_cannot_be_tried_out(pg: World) -> None:
     """PostgreSQL: sequences, rules, children and partitions."""
     sequence = pg.preview("INSERT INTO numbered (word) VALUES ('a'), ('b')")
     assert "- id gets its value only when it runs" in sequence.text
-    assert (sequence.expects, pg.raw("SELECT is_called FROM numbered_id_seq")) == ("rows=2", [(False,)])
+    assert (sequence.expects, pg.raw("SELECT is_called FROM numbered_id_seq")) == (
+        "rows=2",
+        [(False,)],
+    )
     pg.raw("CREATE RULE also AS ON DELETE TO heap DO ALSO DELETE FROM log")
     assert "it has the rule also" in pg.preview("DELETE FROM heap").text
     pg.raw("CREATE TABLE part (id INTEGER, word TEXT) PARTITION BY LIST (id)")
     pg.raw("CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1)")
     pg.raw("GRANT ALL ON part, part_1 TO agent")
-    assert "part is a partitioned table" in pg.preview("INSERT INTO part (id, word) VALUES (1, 'x')").text
+    assert (
+        "part is a partitioned table"
+        in pg.preview("INSERT INTO part (id, word) VALUES (1, 'x')").text
+    )
     pg.raw("CREATE TABLE child () INHERITS (log)")
     assert "- other tables inherit from it" in pg.preview("DELETE FROM log").text
     counted = pg.preview("INSERT INTO numbered (word) SELECT word FROM heap")
@@ -113,7 +140,10 @@ def test_more_that_cannot_be_tried_out(pg: World) -> None:
 
 def test_without_a_key(world: World) -> None:
     """Rows without a key, or whose key changes, cannot be found again: only what was is shown."""
-    for sql in ("UPDATE heap SET number = 0", "UPDATE customer SET id = 9 WHERE id = 1 AND name = 'x'"):
+    for sql in (
+        "UPDATE heap SET number = 0",
+        "UPDATE customer SET id = 9 WHERE id = 1 AND name = 'x'",
+    ):
         assert "only the rows before" in world.preview(sql).text
 
 
@@ -127,7 +157,9 @@ def test_nothing_matches(world: World) -> None:
 
 
 def test_it_is_held_to_what_was_shown(world: World) -> None:
-    """When other rows match by now, nothing is changed, and the error is the one that leads to asking again."""
+    """When other rows match by now, nothing is changed, and the error is the one that leads to
+    asking again.
+    """
     sql = "UPDATE heap SET number = 0 WHERE number > 0"
     shown = world.preview(sql)
     world.raw("INSERT INTO heap VALUES ('new', 5)")
@@ -146,14 +178,21 @@ def test_through_the_executor(world: World) -> None:
     with ThreadPoolExecutor(1) as pool:
         ended = run_tool(tool, args, context(expects="rows=7"), portal=lambda: None, executor=pool)  # type: ignore[arg-type,return-value] # never called
     assert isinstance(ended, Changed)
-    assert (tool.does, tool.idempotent, world.tools["query"].asks) == (Effect.DESTRUCTIVE, False, True)
+    assert (tool.does, tool.idempotent, world.tools["query"].asks) == (
+        Effect.DESTRUCTIVE,
+        False,
+        True,
+    )
 
 
 def test_too_many_rows(world: World) -> None:
     """The settings bound how many rows one change may touch, on the card as when it runs."""
     small = world.with_options(max_changes=1)
     before = world.dump()
-    assert "it touches 2 rows, and at most 1 may change at once" in small.preview("DELETE FROM heap").text
+    assert (
+        "it touches 2 rows, and at most 1 may change at once"
+        in small.preview("DELETE FROM heap").text
+    )
     with pytest.raises(ToolError, match="at most 1 may change at once"):
         small.change("DELETE FROM heap")
     assert world.dump() == before
@@ -161,13 +200,18 @@ def test_too_many_rows(world: World) -> None:
 
 def test_a_change_that_fails(world: World) -> None:
     """What the database refuses is told in its words, on the card and when it runs."""
-    assert "⚠ Trying it out failed: the database says: " in world.preview("UPDATE orders SET status = NULL").text
+    assert (
+        "⚠ Trying it out failed: the database says: "
+        in world.preview("UPDATE orders SET status = NULL").text
+    )
     with pytest.raises(ToolError, match=r"the database says: .*(?i:null)"):
         world.change("UPDATE orders SET status = NULL")
 
 
 def test_read_only(world: World) -> None:
-    """A read-only database has no tool change, and beside others that have one, a change there is refused."""
+    """A read-only database has no tool change, and beside others that have one, a change there is
+    refused.
+    """
     locked = world.with_options(read_only=True)
     assert set(locked.tools) == {"tables", "query"}
     assert isinstance(locked.query("SELECT 1"), Table)
@@ -183,25 +227,32 @@ def test_the_preview_of_a_query(world: World) -> None:
     assert world.preview("SELECT card_number FROM orders", "query").text == (
         "Reads at most 200 rows and changes nothing; 1 secret column masked."
     )
-    assert world.preview("SELECT nothing FROM orders", "query").text.startswith("⚠ It would be refused: its columns")
+    assert world.preview("SELECT nothing FROM orders", "query").text.startswith(
+        "⚠ It would be refused: its columns"
+    )
 
 
 def test_results(world: World) -> None:
-    """Rows are bounded and the bound is told; values are kept exact; an unknown database is refused with the names."""
+    """Rows are bounded and the bound is told; values are kept exact.
+
+    An unknown database is refused with the names.
+    """
     few = world.with_options(max_rows=2)
     found = few.query("SELECT id FROM orders ORDER BY id")
     assert (found.columns, found.rows, found.more) == (("id",), ((1,), (2,)), True)
     assert not few.query("SELECT id FROM orders WHERE id < 3").more
-    assert world.query("SELECT 9007199254740993 AS n, NULL AS empty").rows == (("9007199254740993", None),)
+    assert world.query("SELECT 9007199254740993 AS n, NULL AS empty").rows == (
+        ("9007199254740993", None),
+    )
     with pytest.raises(ValidationError, match="there is no database crm; there are: shop"):
         world.tools["query"].arguments.model_validate({"database": "crm", "sql": "SELECT 1"})
 
 
 def test_a_result_of_long_values(world: World) -> None:
-    """However long the values are, no more is read than a result may hold, and it is told that there is more."""
-    doubled = (
-        "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE s END FROM n WHERE i < 60"
-    )
+    """However long the values are, no more is read than a result may hold, and it is told that
+    there is more.
+    """
+    doubled = "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE s END FROM n WHERE i < 60"
     found = world.query(f"WITH RECURSIVE n(i, s) AS ({doubled}) SELECT i, s FROM n")
     assert (len(found.rows), found.more) == (19, True)
     assert max(len(row[1]) for row in found.rows) < 2_100
@@ -210,15 +261,23 @@ def test_a_result_of_long_values(world: World) -> None:
 
 def test_a_last_semicolon(world: World) -> None:
     """One semicolon at the end means nothing and is dropped before anything is shown."""
-    args = world.tools["query"].arguments.model_validate({"database": "shop", "sql": " SELECT 1 ; \n"})
+    args = world.tools["query"].arguments.model_validate(
+        {"database": "shop", "sql": " SELECT 1 ; \n"}
+    )
     assert args.model_dump() == {"database": "shop", "sql": "SELECT 1"}
 
 
 def test_tables(world: World) -> None:
-    """The model is told the tables, types and which columns are secret; a part of a name chooses among them."""
+    """The model is told the tables, types and which columns are secret.
+
+    A part of a name chooses among them.
+    """
     tool = world.tools["tables"]
     text = tool.function(tool.arguments(), context())
-    assert "orders: id INTEGER key, customer_id INTEGER, status TEXT, total NUMERIC, card_number TEXT SECRET" in text
+    assert (
+        "orders: id INTEGER key, customer_id INTEGER, status TEXT, total NUMERIC, card_number TEXT SECRET"
+        in text
+    )
     assert re.search(r"cards \[view\]: id INTEGER, shouted \S+ SECRET", text)
     only = tool.function(tool.arguments(database="shop", named="ACC"), context())
     assert [line.split(":")[0].strip() for line in only.splitlines()[1:]] == ["account"]

@@ -1,4 +1,6 @@
-"""That nothing depends on a secret: two databases that differ in nothing else give the same answers and refusals."""
+"""That nothing depends on a secret: two databases that differ in nothing else give the same answers
+and refusals.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ OTHER = """
 UPDATE orders SET card_number = '5500-9' WHERE id = 1; UPDATE orders SET card_number = '1' WHERE id = 2;
 UPDATE account SET password = 'first' WHERE id = 1;
 """
-COLUMNS = st.sampled_from(("card_number", "password", "id", "note", "total", "status", "shouted", "c"))
+COLUMNS = st.sampled_from(
+    ("card_number", "password", "id", "note", "total", "status", "shouted", "c")
+)
 SOURCES = st.sampled_from(
     (
         "orders",
@@ -67,7 +71,9 @@ QUERY = st.builds(
 @pytest.fixture(scope="module")
 def twins(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, World]:
     """Two SQLite databases that differ in the values of secret columns alone."""
-    return sqlite_world(tmp_path_factory.mktemp("one")), sqlite_world(tmp_path_factory.mktemp("two"), OTHER)
+    return sqlite_world(tmp_path_factory.mktemp("one")), sqlite_world(
+        tmp_path_factory.mktemp("two"), OTHER
+    )
 
 
 def answer(world: World, sql: str) -> Any:
@@ -88,7 +94,9 @@ def test_the_known_attempts(twins: tuple[World, World]) -> None:
 @given(sql=QUERY)
 @settings(max_examples=120, deadline=None)
 def test_any_query(twins: tuple[World, World], sql: str) -> None:
-    """However columns, functions, views and conditions are put together, the answer does not depend on a secret."""
+    """However columns, functions, views and conditions are put together, the answer does not depend
+    on a secret.
+    """
     one, two = twins
     assert answer(one, sql) == answer(two, sql)
 
@@ -98,14 +106,22 @@ def catalog(dialect: Dialect, *views: tuple[str, str, str]) -> Catalog:
     tables = [Table("orders", "table", (Column("id", "int"), Column("card_number", "text")))]
     for name, columns, definition in views:
         tables.append(
-            Table(name, "view", tuple(Column(each, "text") for each in columns.split()), definition=definition)
+            Table(
+                name,
+                "view",
+                tuple(Column(each, "text") for each in columns.split()),
+                definition=definition,
+            )
         )
     return Catalog(dialect, "public", {each.name: each for each in tables})
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 def test_views_are_followed(dialect: Dialect) -> None:
-    """A view's column is secret when a secret had any part in it, through other views too; when in doubt, all are."""
+    """A view's column is secret when a secret had any part in it, through other views too.
+
+    When in doubt, all are.
+    """
     found = mark(
         catalog(
             dialect,
@@ -114,26 +130,39 @@ def test_views_are_followed(dialect: Dialect) -> None:
             ("twice", "a", "SELECT hidden || 'x' AS a FROM shown"),
             ("inner", "a", "SELECT (SELECT max(card_number) FROM orders) AS a"),
             ("odd", "a b", "this is no SELECT"),
-            ("hidden_in", "a", "SELECT max(CASE WHEN id = 1 THEN card_number END) AS a FROM orders"),
+            (
+                "hidden_in",
+                "a",
+                "SELECT max(CASE WHEN id = 1 THEN card_number END) AS a FROM orders",
+            ),
         ),
         described("sqlite:///x.db"),
     )
     secret = {name: set(table.secret) for name, table in found.tables.items()}
     assert secret == {
-        "orders": {"card_number"}, "plain": set(), "shown": {"hidden"}, "twice": {"a"}, "inner": {"a"},
-        "odd": {"a", "b"}, "hidden_in": {"a"},
-    }  # fmt: skip
+        "orders": {"card_number"},
+        "plain": set(),
+        "shown": {"hidden"},
+        "twice": {"a"},
+        "inner": {"a"},
+        "odd": {"a", "b"},
+        "hidden_in": {"a"},
+    }
 
 
 def test_kin_share_secrets() -> None:
-    """A partition, or a table that inherits, keeps secret what its parent does, and the other way round."""
+    """A partition, or a table that inherits, keeps secret what its parent does, and the other way
+    round.
+    """
     columns = (Column("id", "int"), Column("card_number", "text"))
     tables = {
         "part": Table("part", "table", columns, kin=frozenset({"orders"})),
         "orders": Table("orders", "partitioned", columns, kin=frozenset({"part"})),
     }
     for order in (tables, dict(reversed(tables.items()))):
-        found = mark_views(Catalog("postgres", "public", order).with_secrets({"part": ["card_number"]}))
+        found = mark_views(
+            Catalog("postgres", "public", order).with_secrets({"part": ["card_number"]})
+        )
         assert {table.secret for table in found.tables.values()} == {frozenset({"card_number"})}
 
 

@@ -1,4 +1,6 @@
-"""SQLite itself: Countersign's own file by any name, time, locks, triggers, and what the authorizer lets through."""
+"""SQLite itself: Countersign's own file by any name, time, locks, triggers, and what the authorizer
+lets through.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,15 @@ def over(path: str | Path, own: Path) -> World:
     return World("sqlite", described(f"sqlite:///{path}"), lambda _: [], lambda: None, own)
 
 
-@pytest.mark.parametrize("way", ["itself", "symlink", "hardlink", "relative", "dotted", "folder link", "wal", "key"])
-def test_countersigns_own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """Countersign's own file is refused whatever it is called: by links, other paths, and the files beside it."""
+@pytest.mark.parametrize(
+    "way", ["itself", "symlink", "hardlink", "relative", "dotted", "folder link", "wal", "key"]
+)
+def test_countersigns_own_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Countersign's own file is refused whatever it is called: by links, other paths, and the files
+    beside it.
+    """
     own = tmp_path / "countersign.db"
     with closing(sqlite3.connect(own)) as connection:
         connection.execute("CREATE TABLE t (id)")
@@ -35,10 +43,15 @@ def test_countersigns_own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     os.link(own, tmp_path / "hard.db")
     monkeypatch.chdir(tmp_path)
     path = {
-        "itself": own, "symlink": tmp_path / "alias.db", "hardlink": tmp_path / "hard.db", "relative": "countersign.db",
-        "dotted": tmp_path / "sub" / ".." / "countersign.db", "folder link": tmp_path / "link" / "countersign.db",
-        "wal": tmp_path / "countersign.db-wal", "key": tmp_path / "countersign.db.key",
-    }[way]  # fmt: skip
+        "itself": own,
+        "symlink": tmp_path / "alias.db",
+        "hardlink": tmp_path / "hard.db",
+        "relative": "countersign.db",
+        "dotted": tmp_path / "sub" / ".." / "countersign.db",
+        "folder link": tmp_path / "link" / "countersign.db",
+        "wal": tmp_path / "countersign.db-wal",
+        "key": tmp_path / "countersign.db.key",
+    }[way]
     world = over(path, own)
     with pytest.raises(ToolError, match="Countersign's own database"):
         world.query("SELECT 1")
@@ -69,7 +82,9 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 def test_time_runs_out(lite: World) -> None:
     """A query that takes too long is stopped."""
     heavy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-    with pytest.raises(ToolError, match=r"it took longer than 0\.1 s and was stopped; nothing was changed"):
+    with pytest.raises(
+        ToolError, match=r"it took longer than 0\.1 s and was stopped; nothing was changed"
+    ):
         lite.with_options(timeout=0.1).query(heavy)
     with pytest.raises(ToolError, match="was stopped"):
         lite.with_options(timeout=0.1).change(f"INSERT INTO heap (number) {heavy}")
@@ -83,11 +98,16 @@ def test_a_value_that_grows(lite: World) -> None:
 
 
 def test_locks_are_not_waited_for(lite: World) -> None:
-    """While somebody writes, a change begins at once or gives up after the lock time-out; reading goes on."""
+    """While somebody writes, a change begins at once or gives up after the lock time-out.
+
+    Reading goes on.
+    """
     hasty = lite.with_options(lock_timeout=0.1)
     with closing(sqlite3.connect(lite.database.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ToolError, match="another program holds the database; nothing was changed"):
+        with pytest.raises(
+            ToolError, match="another program holds the database; nothing was changed"
+        ):
             hasty.change("DELETE FROM heap")
         assert hasty.query("SELECT count(*) FROM heap").rows == ((2,),)
         other.execute("ROLLBACK")
@@ -102,7 +122,10 @@ def test_a_change_takes_the_lock_at_once(lite: World) -> None:
         pytest.raises(sqlite3.OperationalError, match="locked"),
     ):
         other.execute("DELETE FROM heap")
-    with lite.session(writes=False), closing(sqlite3.connect(lite.database.path, timeout=0)) as other:
+    with (
+        lite.session(writes=False),
+        closing(sqlite3.connect(lite.database.path, timeout=0)) as other,
+    ):
         other.execute("DELETE FROM heap")
         other.rollback()
 
@@ -113,11 +136,27 @@ def line(session: Session) -> Any:
 
 
 def test_the_session_is_ours(lite: World) -> None:
-    """Each guard stands by itself: the file is opened for reading, and what a schema may do is limited."""
-    pragmas = ("query_only", "trusted_schema", "foreign_keys", "recursive_triggers", "cell_size_check", "temp_store")
+    """Each guard stands by itself: the file is opened for reading, and what a schema may do is
+    limited.
+    """
+    pragmas = (
+        "query_only",
+        "trusted_schema",
+        "foreign_keys",
+        "recursive_triggers",
+        "cell_size_check",
+        "temp_store",
+    )
     with lite.session(writes=False) as session:
         raw = line(session)
-        assert [raw.execute(f"PRAGMA {each}").fetchone()[0] for each in pragmas] == [1, 0, 1, 1, 1, 2]
+        assert [raw.execute(f"PRAGMA {each}").fetchone()[0] for each in pragmas] == [
+            1,
+            0,
+            1,
+            1,
+            1,
+            2,
+        ]
         assert raw.getlimit(sqlite3.SQLITE_LIMIT_ATTACHED) == 0
         assert raw.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) == 10_000_000
         raw.execute("PRAGMA query_only = OFF")
@@ -162,15 +201,23 @@ def test_the_authorizer(lite: World, step: tuple[int, Any, Any, Any, Any], allow
 
 
 def test_what_the_owner_made_still_works(lite: World) -> None:
-    """Triggers and foreign keys of the database act when an approved change runs; the authorizer lets them."""
-    assert lite.change("UPDATE watched SET value = 3 WHERE id = 1") == {"rows": 1, "table": "watched"}
+    """Triggers and foreign keys of the database act when an approved change runs.
+
+    The authorizer lets them.
+    """
+    assert lite.change("UPDATE watched SET value = 3 WHERE id = 1") == {
+        "rows": 1,
+        "table": "watched",
+    }
     assert lite.raw("SELECT text FROM log") == [("seen",)]
     lite.change("DELETE FROM orders WHERE id = 1")
     assert lite.raw("SELECT * FROM line") == [(2, "VASE")]
 
 
 def test_virtual_tables(tmp_path: Path) -> None:
-    """Virtual tables run code of their own, so they and what they keep their rows in are out of reach."""
+    """Virtual tables run code of their own, so they and what they keep their rows in are out of
+    reach.
+    """
     world = sqlite_world(tmp_path, "CREATE VIRTUAL TABLE words USING fts5(text);")
     for sql in ("SELECT text FROM words", "SELECT c0 FROM words_content"):
         with pytest.raises(ToolError, match="virtual table"):

@@ -1,4 +1,6 @@
-"""What the lexers and the parser make of a statement: what passes, what is said about the rest, what its pieces are."""
+"""What the lexers and the parser make of a statement: what passes, what is said about the rest,
+what its pieces are.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def test_honest_queries_pass(dialect: Dialect) -> None:
         ("PRAGMA user_version", "begins with PRAGMA: only one SELECT is allowed here"),
         ("SELECT pg_sleep(1)", "the function pg_sleep is not allowed"),
         ("SELECT 1 FROM t FOR UPDATE", "FOR UPDATE is not allowed here"),
-        ("WITH x AS (DELETE FROM t) SELECT 1", "DELETE is not allowed here|only SELECT may stand in a WITH"),
+        (
+            "WITH x AS (DELETE FROM t) SELECT 1",
+            "DELETE is not allowed here|only SELECT may stand in a WITH",
+        ),
         ("SELECT 1 FROM a NATURAL JOIN b", "name the columns with ON or USING"),
         ("SELECT pg_catalog.lower(a)", "named by a schema is not allowed"),
         ("SELECT 'a'::xml", "the type .* is not allowed"),
@@ -89,23 +94,41 @@ def test_a_refused_change_says_why(text: str, words: str) -> None:
 def test_the_pieces_of_a_change(dialect: Dialect) -> None:
     """A preview reads with the very words of the statement: its WITH, its table and its condition."""
     both = "WITH x AS (SELECT 1 AS a) "
-    assert parse(both + "UPDATE t AS o SET a = (SELECT 1 WHERE 1=1) WHERE b = 2", dialect, changes=True).pieces == (
-        both, " t AS o ", "WHERE b = 2",
-    )  # fmt: skip
+    assert parse(
+        both + "UPDATE t AS o SET a = (SELECT 1 WHERE 1=1) WHERE b = 2", dialect, changes=True
+    ).pieces == (
+        both,
+        " t AS o ",
+        "WHERE b = 2",
+    )
     assert parse('DELETE FROM "where"', dialect, changes=True).pieces == ("", ' "where"', "")
     assert parse("INSERT INTO t (a) VALUES (1)", dialect, changes=True).pieces[2] == "VALUES (1)"
-    assert parse("INSERT INTO t (a) SELECT a FROM u", dialect, changes=True).pieces[2] == "SELECT a FROM u"
+    assert (
+        parse("INSERT INTO t (a) SELECT a FROM u", dialect, changes=True).pieces[2]
+        == "SELECT a FROM u"
+    )
 
 
 def test_what_changes_with_time_is_named() -> None:
     """What a preview could not foretell: functions, words and strings that mean the present."""
-    assert parse("DELETE FROM t WHERE a < now() OR b < random()", "postgres", changes=True).volatile == (
+    assert parse(
+        "DELETE FROM t WHERE a < now() OR b < random()", "postgres", changes=True
+    ).volatile == (
         "now",
         "random",
     )
-    assert parse("DELETE FROM t WHERE a < CURRENT_DATE", "sqlite", changes=True).volatile == ("current_date",)
-    assert parse("DELETE FROM t WHERE a < ' Now '::timestamp", "postgres", changes=True).volatile == ("' Now '",)
-    assert parse("DELETE FROM t WHERE random = 1 AND a = 'now then'", "postgres", changes=True).volatile == ()
+    assert parse("DELETE FROM t WHERE a < CURRENT_DATE", "sqlite", changes=True).volatile == (
+        "current_date",
+    )
+    assert parse(
+        "DELETE FROM t WHERE a < ' Now '::timestamp", "postgres", changes=True
+    ).volatile == ("' Now '",)
+    assert (
+        parse(
+            "DELETE FROM t WHERE random = 1 AND a = 'now then'", "postgres", changes=True
+        ).volatile
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +155,9 @@ PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\t", "\0", "\u00a0", "\u20
 @example(["SELECT", "'\\'", "-- "], " ")
 @settings(max_examples=150, deadline=None)
 def test_whatever_passes_is_read_alike(pieces: list[str], between: str) -> None:
-    """Whatever our lexer lets through, sqlglot cuts in the same places, and SQLite takes it for one statement."""
+    """Whatever our lexer lets through, sqlglot cuts in the same places, and SQLite takes it for one
+    statement.
+    """
     text = between.join(pieces)
     for dialect in ("sqlite", "postgres"):
         try:

@@ -1,4 +1,6 @@
-"""The database tools from a sentence in Slack to rows in the thread: what people see, decide, and are asked again."""
+"""The database tools from a sentence in Slack to rows in the thread: what people see, decide, and
+are asked again.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,16 @@ class Story:
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[World, dict[str, database_world.World]]]:
-    """A bot with a databases file, an SQLite database, and a PostgreSQL one where that is installed."""
+    """A bot with a databases file, an SQLite database, and a PostgreSQL one where that is
+    installed.
+    """
     folder = tmp_path_factory.mktemp("story")
     (folder / "data").mkdir()
     there = {"lite": database_world.sqlite_world(folder / "data")}
     if binaries():
-        there["pg"] = database_world.postgres_world(request.getfixturevalue("postgres_server"), "story")
+        there["pg"] = database_world.postgres_world(
+            request.getfixturevalue("postgres_server"), "story"
+        )
     tables = [
         f'[[database]]\nname = "{name}"\nurl = "{each.database.url.get_secret_value()}"\nabout = "The shop"\n'
         f"secret = {list(SECRET)}\n"
@@ -55,7 +61,9 @@ def product(
 
 
 @pytest.fixture(params=["lite", "pg"])
-def story(request: pytest.FixtureRequest, product: tuple[World, dict[str, database_world.World]]) -> Iterator[Story]:
+def story(
+    request: pytest.FixtureRequest, product: tuple[World, dict[str, database_world.World]]
+) -> Iterator[Story]:
     """The product at rest."""
     world, there = product
     if request.param not in there:
@@ -65,10 +73,14 @@ def story(request: pytest.FixtureRequest, product: tuple[World, dict[str, databa
 
 
 def test_other_rows_than_shown(story: Story) -> None:
-    """B01: more rows match than were shown: nothing is changed, a new card shows them all, and that one runs."""
+    """B01: more rows match than were shown: nothing is changed, a new card shows them all, and that
+    one runs.
+    """
     world = story.world
     thread = story.asked(
-        "change", "UPDATE orders SET status = 'paid', card_number = NULL WHERE status = 'pending'", "Paid."
+        "change",
+        "UPDATE orders SET status = 'paid', card_number = NULL WHERE status = 'pending'",
+        "Paid.",
     )
     old = world.card(SUPPORT, thread)
     assert "Update orders in the database" in words(old)
@@ -78,7 +90,10 @@ def test_other_rows_than_shown(story: Story) -> None:
     story.data.raw("INSERT INTO orders VALUES (4, 2, 'pending', 5, '4111-0004', 'late')")
     world.person("ana").click(SUPPORT, old["ts"], "approve")
     new = world.slack.wait(
-        lambda: next((m for m in world.thread(SUPPORT, thread) if "Changes 3 rows of orders." in words(m)), None)
+        lambda: next(
+            (m for m in world.thread(SUPPORT, thread) if "Changes 3 rows of orders." in words(m)),
+            None,
+        )
     )
     assert story.data.raw("SELECT count(*) FROM orders WHERE status = 'paid'") == [(0,)]
     assert story.data.raw("SELECT count(*) FROM orders WHERE card_number IS NULL") == [(1,)]
@@ -86,18 +101,27 @@ def test_other_rows_than_shown(story: Story) -> None:
     assert (call.status, call.revision) == (CallStatus.PENDING, 2)
     all_sent(world)
     assert "approve" not in action_ids(now_at(world, SUPPORT, old["ts"]))
-    assert "It would touch 3 rows of orders now, and 2 were shown." in words(now_at(world, SUPPORT, new["ts"]))
+    assert "It would touch 3 rows of orders now, and 2 were shown." in words(
+        now_at(world, SUPPORT, new["ts"])
+    )
     world.person("ana").click(SUPPORT, new["ts"], "approve")
     world.said(SUPPORT, thread, "Paid.")
     assert story.data.raw("SELECT count(*) FROM orders WHERE status = 'paid'") == [(3,)]
     assert '"rows":3' in world.outputs()[0]["output"]
-    assert not any(value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES)
+    assert not any(
+        value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES
+    )
 
 
 def test_a_query_asks_and_masks(story: Story) -> None:
-    """A query waits for a person; its rows come as a table, secrets masked, for people as for the model."""
+    """A query waits for a person.
+
+    Its rows come as a table, secrets masked, for people as for the model.
+    """
     world = story.world
-    thread = story.asked("query", "SELECT login, password AS harmless FROM account ORDER BY id", "There they are.")
+    thread = story.asked(
+        "query", "SELECT login, password AS harmless FROM account ORDER BY id", "There they are."
+    )
     card = world.card(SUPPORT, thread)
     assert "Reads at most 200 rows and changes nothing; 1 secret column masked." in words(card)
     world.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -111,22 +135,31 @@ def test_a_query_asks_and_masks(story: Story) -> None:
         ["guest", "—"],
     ]
     assert '["root","••••••••"]' in world.outputs()[0]["output"]
-    assert not any(value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES)
+    assert not any(
+        value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES
+    )
 
 
 def test_many_rows_come_as_a_file(story: Story, caplog: pytest.LogCaptureFixture) -> None:
-    """Rows that a table does not hold come as a CSV file as well; no secret is in it, nor in any log."""
+    """Rows that a table does not hold come as a CSV file as well.
+
+    No secret is in it, nor in any log.
+    """
     caplog.set_level(0)
     world = story.world
     if story.data.raw("SELECT count(*) FROM heap") == [(2,)]:
         story.data.raw(MANY)
     thread = story.asked(
-        "query", "SELECT heap.word, account.password AS p FROM heap CROSS JOIN account", "All of it is in the file."
+        "query",
+        "SELECT heap.word, account.password AS p FROM heap CROSS JOIN account",
+        "All of it is in the file.",
     )
     world.person("ana").click(SUPPORT, world.card(SUPPORT, thread)["ts"], "approve")
     world.said(SUPPORT, thread, "All of it is in the file.")
     all_sent(world)
-    [file] = [each for message in world.thread(SUPPORT, thread) for each in message.get("files", [])]
+    [file] = [
+        each for message in world.thread(SUPPORT, thread) for each in message.get("files", [])
+    ]
     with urlopen(f"{file['url_private']}?as=UANA00001", timeout=10) as answer:
         text = answer.read().decode()
     assert text.splitlines()[0] == "word,p"

@@ -25,15 +25,21 @@ class TestRefund:
         """Effect and preview speak in two places, however the amount was written."""
         tool = orders["refund_order"]
         for written in (40, "40", "40.0", 40.0):
-            args = tool.arguments.model_validate({"order_id": 1042, "amount": written, "reason": "damaged"})
+            args = tool.arguments.model_validate(
+                {"order_id": 1042, "amount": written, "reason": "damaged"}
+            )
             assert tool.effect_sentence(args) == "Refund 40.00 EUR of order 1042"
-            assert args.model_dump_json() == ('{"order_id":1042,"amount":"40.00","reason":"damaged","note":null}')
+            assert args.model_dump_json() == (
+                '{"order_id":1042,"amount":"40.00","reason":"damaged","note":null}'
+            )
         assert preview(tool, order_id=1042, amount=40, reason="damaged") == (
             "Order 1042 · Mara Lindqvist · delivered\nPaid 89.90 EUR, refunded 0.00 EUR → 40.00 EUR"
         )
 
     def test_pays_back_once_per_call(self, shop: Shop, orders: Tools) -> None:
-        """X06: the same call id again gives the same answer, even where a new refund would be refused."""
+        """X06: the same call id again gives the same answer, even where a new refund would be
+        refused.
+        """
         first = refund(orders, "60.00")
         assert first == refund(orders, "60.00")
         assert first["left_to_refund"] == "29.90 EUR"
@@ -54,8 +60,12 @@ class TestRefund:
         refund(orders, "40")
         with pytest.raises(ToolError, match=r"^Order 1042 has 49\.90 EUR left to refund\.$"):
             refund(orders, "49.91", "call-2")
-        assert "⚠ Only 49.90 EUR is left" in preview(orders["refund_order"], order_id=1042, amount=50, reason="late")
-        assert "⚠" not in preview(orders["refund_order"], order_id=1042, amount="49.90", reason="late")
+        assert "⚠ Only 49.90 EUR is left" in preview(
+            orders["refund_order"], order_id=1042, amount=50, reason="late"
+        )
+        assert "⚠" not in preview(
+            orders["refund_order"], order_id=1042, amount="49.90", reason="late"
+        )
         refund(orders, "49.90", "call-3")
         with pytest.raises(ToolError, match="in full already"):
             refund(orders, "0.01", "call-4")
@@ -85,9 +95,14 @@ class TestRefund:
     def test_a_crash_before_the_commit_leaves_nothing(
         self, shop: Shop, orders: Tools, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """X06: payment and key are one transaction; when the event cannot be written the money has not moved."""
+        """X06: payment and key are one transaction.
+
+        When the event cannot be written the money has not moved.
+        """
         with closing(sqlite3.connect(shop.path)) as db:
-            db.execute("CREATE TRIGGER no BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'disk is gone'); END")
+            db.execute(
+                "CREATE TRIGGER no BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'disk is gone'); END"
+            )
         with pytest.raises(sqlite3.IntegrityError, match="disk is gone"):
             refund(orders, "20")
         assert shop.order(1042).refunded == 0
@@ -117,7 +132,9 @@ class TestRefund:
 
 class TestChangeAddress:
     def test_before_shipping(self, shop: Shop, orders: Tools) -> None:
-        """The order goes elsewhere, once per call, and the customer is told unless that was switched off."""
+        """The order goes elsewhere, once per call, and the customer is told unless that was
+        switched off.
+        """
         values = {"order_id": 1044, "address": ADDRESS}
         result = use(orders["change_address"], values)
         assert result == use(orders["change_address"], values)
@@ -129,14 +146,18 @@ class TestChangeAddress:
 
     def test_card_shows_old_and_new(self, orders: Tools) -> None:
         """The approver sees where it went before."""
-        assert preview(orders["change_address"], order_id=1044, address=ADDRESS).splitlines()[1:] == [
+        assert preview(orders["change_address"], order_id=1044, address=ADDRESS).splitlines()[
+            1:
+        ] == [
             "Now: Lindenallee 23, 50968 Köln, Germany",
             "New: Rosenweg 5, 50674 Köln, Germany",
         ]
 
     def test_refusals(self, shop: Shop, orders: Tools) -> None:
         """Not after shipping, and not to where it goes anyway."""
-        with pytest.raises(ToolError, match=r"^Order 1045 is shipped; its address can no longer change\.$"):
+        with pytest.raises(
+            ToolError, match=r"^Order 1045 is shipped; its address can no longer change\.$"
+        ):
             use(orders["change_address"], {"order_id": 1045, "address": ADDRESS})
         with pytest.raises(ToolError, match="already goes to that address"):
             use(orders["change_address"], {"order_id": 1044, "address": shop.order(1044).address})
@@ -147,7 +168,10 @@ class TestChangeAddress:
         bad = {"order_id": 1044, "address": {**ADDRESS, "postal_code": "!", "planet": "Mars"}}
         with pytest.raises(ValidationError) as error:
             orders["change_address"].arguments.model_validate(bad)
-        assert {each["loc"] for each in error.value.errors()} == {("address", "postal_code"), ("address", "planet")}
+        assert {each["loc"] for each in error.value.errors()} == {
+            ("address", "postal_code"),
+            ("address", "planet"),
+        }
 
 
 class TestCancel:
@@ -166,7 +190,9 @@ class TestCancel:
         """Damaged goods stay out of stock; a part refunded before is not paid twice."""
         refund(orders, "20", "call-0", order_id=1048)
         before = shop.stock("MUG")
-        result = use(orders["cancel_order"], {"order_id": 1048, "reason": "damaged", "restock": False})
+        result = use(
+            orders["cancel_order"], {"order_id": 1048, "reason": "damaged", "restock": False}
+        )
         assert (result["refunded"], result["items_back_in_stock"]) == ("70.00 EUR", 0)
         assert shop.stock("MUG") == before
         assert shop.order(1048).refunded == Decimal("90.00")
@@ -174,17 +200,27 @@ class TestCancel:
     def test_after_a_full_refund(self, shop: Shop, orders: Tools) -> None:
         """Nothing is left to pay back: the order is cancelled all the same."""
         refund(orders, "98.00", "call-0", order_id=1043)
-        assert use(orders["cancel_order"], {"order_id": 1043, "reason": "asked for"})["refunded"] == "0.00 EUR"
+        assert (
+            use(orders["cancel_order"], {"order_id": 1043, "reason": "asked for"})["refunded"]
+            == "0.00 EUR"
+        )
         assert shop.order(1043).status == "cancelled"
 
     def test_unpaid_order(self, shop: Shop, orders: Tools) -> None:
         """An order nobody paid can be cancelled, with nothing to pay back."""
-        assert use(orders["cancel_order"], {"order_id": 1049, "reason": "test order"})["refunded"] == "0.00 EUR"
+        assert (
+            use(orders["cancel_order"], {"order_id": 1049, "reason": "test order"})["refunded"]
+            == "0.00 EUR"
+        )
         assert shop.order(1049).status == "cancelled"
 
     @pytest.mark.parametrize(
         ("order_id", "words"),
-        [(1045, "is shipped; only orders that"), (1042, "is delivered; only"), (1034, "is cancelled already")],
+        [
+            (1045, "is shipped; only orders that"),
+            (1042, "is delivered; only"),
+            (1034, "is cancelled already"),
+        ],
     )
     def test_refusals(self, orders: Tools, order_id: int, words: str) -> None:
         """What has left the warehouse, or is cancelled, stays as it is; the card warns before."""
@@ -194,7 +230,9 @@ class TestCancel:
 
     def test_card_says_what_follows(self, orders: Tools) -> None:
         """The approver sees the money and the goods."""
-        assert preview(orders["cancel_order"], order_id=1043, reason="asked for").splitlines()[1:] == [
+        assert preview(orders["cancel_order"], order_id=1043, reason="asked for").splitlines()[
+            1:
+        ] == [
             "98.00 EUR will be paid back",
             "1 × Wall clock, 2 × Beeswax candle: go back into stock",
         ]
@@ -206,7 +244,11 @@ class TestCancel:
             lambda number: (
                 refund(orders, "30", "call-r", order_id=1043)
                 if number
-                else use(orders["cancel_order"], {"order_id": 1043, "reason": "asked for"}, context("call-c"))
+                else use(
+                    orders["cancel_order"],
+                    {"order_id": 1043, "reason": "asked for"},
+                    context("call-c"),
+                )
             ),
         )
         order = shop.order(1043)
@@ -215,7 +257,10 @@ class TestCancel:
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """Call `act` with 0 … count-1 on as many threads at once; results, or the ToolErrors they raised."""
+    """Call `act` with 0 … count-1 on as many threads at once.
+
+    Results, or the ToolErrors they raised.
+    """
     barrier = threading.Barrier(count)
 
     def one(number: int) -> Any:
@@ -226,4 +271,6 @@ def together(count: int, act: Callable[[int], Any]) -> list[Any]:
             return error
 
     with ThreadPoolExecutor(count) as pool:
-        return [future.result(30) for future in [pool.submit(one, number) for number in range(count)]]
+        return [
+            future.result(30) for future in [pool.submit(one, number) for number in range(count)]
+        ]

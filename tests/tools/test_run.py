@@ -38,7 +38,9 @@ class TestErrors:
 
     def test_a_write_that_raises_has_failed(self, executor: ThreadPoolExecutor) -> None:
         """X12: an exception of the tool's own is a failure, told with its name, on one line."""
-        assert run(making(KeyError("sku\nx")), executor) == Raised("KeyError: 'sku\\nx'", certain=False)
+        assert run(making(KeyError("sku\nx")), executor) == Raised(
+            "KeyError: 'sku\\nx'", certain=False
+        )
         assert run(making(SystemExit(3)), executor) == Raised("SystemExit: 3", certain=False)
 
     @pytest.mark.parametrize(
@@ -56,8 +58,13 @@ class TestErrors:
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_a_lost_answer_leaves_a_write_unknown(self, executor: ThreadPoolExecutor, error: Exception) -> None:
-        """X06's neighbour: nobody knows whether a write happened whose answer was lost; a read has just failed."""
+    def test_a_lost_answer_leaves_a_write_unknown(
+        self, executor: ThreadPoolExecutor, error: Exception
+    ) -> None:
+        """X06's neighbour: nobody knows whether a write happened whose answer was lost.
+
+        A read has just failed.
+        """
         assert isinstance(run(making(error), executor), Lost)
         assert isinstance(run(making(error, Effect.DESTRUCTIVE), executor), Lost)
         read = run(making(error, Effect.READ), executor)
@@ -83,7 +90,9 @@ class TestErrors:
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_an_answer_that_says_no_is_a_failure(self, executor: ThreadPoolExecutor, error: Exception) -> None:
+    def test_an_answer_that_says_no_is_a_failure(
+        self, executor: ThreadPoolExecutor, error: Exception
+    ) -> None:
         """An OSError that is about a file, or carries a definite answer, leaves nothing open."""
         assert isinstance(run(making(error), executor), Raised)
 
@@ -125,7 +134,9 @@ class TestTime:
         """While the bot stops, a call ends as certainly not run."""
         pool = ThreadPoolExecutor(1)
         pool.shutdown()
-        assert run(making("x"), pool) == Raised("The bot is stopping; the tool was not started.", certain=True)
+        assert run(making("x"), pool) == Raised(
+            "The bot is stopping; the tool was not started.", certain=True
+        )
 
     def test_the_lease_is_renewed_while_waiting(self, executor: ThreadPoolExecutor) -> None:
         """X10: a long tool keeps its lease: the beat goes on until the tool ends."""
@@ -137,14 +148,18 @@ class TestTime:
             if len(beats) == 3:
                 enough.set()
 
-        out = run(making(lambda: enough.wait(20), timeout=20), executor, heartbeat=heartbeat, beat=0.01)
+        out = run(
+            making(lambda: enough.wait(20), timeout=20), executor, heartbeat=heartbeat, beat=0.01
+        )
         assert out == Ran("true", "yes")
         assert len(beats) >= 3
 
     def test_a_failing_heartbeat_does_not_lose_the_result(
         self, executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """D02's neighbour: a busy database during the wait is logged, and the tool's result still counts."""
+        """D02's neighbour: a busy database during the wait is logged, and the tool's result still
+        counts.
+        """
         beaten = threading.Event()
 
         def heartbeat() -> None:
@@ -152,7 +167,12 @@ class TestTime:
             raise RuntimeError("database is busy")
 
         with caplog.at_level(logging.ERROR):
-            out = run(making(lambda: beaten.wait(20), timeout=20), executor, heartbeat=heartbeat, beat=0.01)
+            out = run(
+                making(lambda: beaten.wait(20), timeout=20),
+                executor,
+                heartbeat=heartbeat,
+                beat=0.01,
+            )
         assert isinstance(out, Ran)
         assert "run run-1 call call-1: the lease was not renewed" in caplog.text
 
@@ -171,7 +191,9 @@ class TestAsync:
         assert isinstance(out, Ran)
         assert out.output == f'{{"token":"t","at":"{NOW:%Y-%m-%dT%H:%M:%SZ}","loop":{loop}}}'
 
-    def test_its_errors_are_told_apart_as_well(self, executor: ThreadPoolExecutor, portal: BlockingPortal) -> None:
+    def test_its_errors_are_told_apart_as_well(
+        self, executor: ThreadPoolExecutor, portal: BlockingPortal
+    ) -> None:
         """The same rules hold, and no tool can end the loop that all share."""
 
         def raising(error: BaseException) -> Outcome:
@@ -186,7 +208,9 @@ class TestAsync:
         assert isinstance(raising(SystemExit(1)), Raised)
         assert raising(ValueError("after that")) == Raised("ValueError: after that", certain=False)
 
-    def test_cancelled_from_outside_is_unknown(self, executor: ThreadPoolExecutor, portal: BlockingPortal) -> None:
+    def test_cancelled_from_outside_is_unknown(
+        self, executor: ThreadPoolExecutor, portal: BlockingPortal
+    ) -> None:
         """A task that was cancelled in the middle may have had its effect."""
 
         @tool(title="Try", effect="Try", does=Effect.WRITE)
@@ -195,7 +219,9 @@ class TestAsync:
 
         assert isinstance(run(attempt, executor, portal=lambda: portal), Lost)
 
-    def test_time_is_kept_while_the_loop_is_stalled(self, executor: ThreadPoolExecutor, portal: BlockingPortal) -> None:
+    def test_time_is_kept_while_the_loop_is_stalled(
+        self, executor: ThreadPoolExecutor, portal: BlockingPortal
+    ) -> None:
         """One async tool that blocks the loop does not hold up the wait for another."""
         go = threading.Event()
 

@@ -55,7 +55,9 @@ class TestOutput:
         assert isinstance(exact, Ran)
         assert exact.output == "x" * 1000
 
-    def test_a_result_that_cannot_be_shown_is_still_a_success(self, executor: ThreadPoolExecutor) -> None:
+    def test_a_result_that_cannot_be_shown_is_still_a_success(
+        self, executor: ThreadPoolExecutor
+    ) -> None:
         """X12's neighbour: the effect happened, so an odd result must not be told as a failure."""
         circle: list[Any] = []
         circle.append(circle)
@@ -71,9 +73,17 @@ class TestOutput:
 class TestSummary:
     def test_reads_as_a_line(self) -> None:
         """Keys and values in one line; nested things in short."""
-        result = {"order_id": 1042, "refunded": "40.00 EUR", "ok": True, "note": None, "items": [1, 2], "at": {"a": 1}}
+        result = {
+            "order_id": 1042,
+            "refunded": "40.00 EUR",
+            "ok": True,
+            "note": None,
+            "items": [1, 2],
+            "at": {"a": 1},
+        }
         assert (
-            summary(result) == "order id: 1042 · refunded: 40.00 EUR · ok: yes · note: — · items: 2 entries · at: a 1"
+            summary(result)
+            == "order id: 1042 · refunded: 40.00 EUR · ok: yes · note: — · items: 2 entries · at: a 1"
         )
         assert summary("\n first line \nsecond") == "first line"
         assert summary([1]) == "1 entry"
@@ -85,7 +95,9 @@ class TestSummary:
         assert summary("word " * 100).endswith("…")
 
     def test_hides_secrets(self, executor: ThreadPoolExecutor) -> None:
-        """S15: a secret argument that comes back in the result or an error is masked on the card, not for the model."""
+        """S15: a secret argument that comes back in the result or an error is masked on the card,
+        not for the model.
+        """
         secret = Nothing(token="tok-123")
         ran = run(making({"token": "other", "used": "tok-123"}, secret={"token"}), executor, secret)
         assert ran == Ran('{"token":"other","used":"tok-123"}', "token: •••••••• · used: ••••••••")

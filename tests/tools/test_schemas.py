@@ -28,7 +28,12 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "refund_order": {"order_id": 1042, "amount": "40.00", "reason": "damaged", "note": None},
     "change_address": {
         "order_id": 1044,
-        "address": {"street": "Rosenweg 5", "postal_code": "50674", "city": "Köln", "country": "Germany"},
+        "address": {
+            "street": "Rosenweg 5",
+            "postal_code": "50674",
+            "city": "Köln",
+            "country": "Germany",
+        },
         "notify": False,
     },
     "cancel_order": {"order_id": 1043, "reason": "changed her mind", "restock": True},
@@ -74,7 +79,9 @@ def test_effect_classes() -> None:
 
 @each_tool
 def test_is_a_closed_object(tool: Tool[Any]) -> None:
-    """Nothing the schema does not name can be in a call, at any depth, and the schema is itself valid."""
+    """Nothing the schema does not name can be in a call, at any depth, and the schema is itself
+    valid.
+    """
     schema = tool.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     json.dumps(schema, allow_nan=False)
@@ -93,7 +100,9 @@ def test_says_what_it_is(tool: Tool[Any]) -> None:
 
 @each_tool
 def test_schema_and_type_agree(tool: Tool[Any]) -> None:
-    """What the schema lets through the model class takes, and its own dump is taken again unchanged."""
+    """What the schema lets through the model class takes, and its own dump is taken again
+    unchanged.
+    """
     sample = SAMPLES[tool.name]
     jsonschema.validate(sample, tool.schema())
     args = tool.arguments.model_validate(sample)

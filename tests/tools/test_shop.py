@@ -24,11 +24,17 @@ class TestShop:
             Decimal("89.90"),
             Decimal(0),
         )
-        assert [shop.order(number).status for number in (1043, 1044, 1045)] == ["processing", "processing", "shipped"]
+        assert [shop.order(number).status for number in (1043, 1044, 1045)] == [
+            "processing",
+            "processing",
+            "shipped",
+        ]
         assert shop.order(1045).paid == Decimal("54.00")
 
     def test_shows_every_status_and_adds_up(self, shop: Shop) -> None:
-        """Each status occurs, nobody was paid back more than they paid, and what was paid is the order's total."""
+        """Each status occurs, nobody was paid back more than they paid, and what was paid is the
+        order's total.
+        """
         orders, count = shop.search(None, None, 100)
         assert count == len(orders) == 25
         assert {order.status for order in orders} == set(get_args(Status))
@@ -83,4 +89,7 @@ class TestReads:
         """The model hears which number does not exist, and so does the card."""
         with pytest.raises(ToolError, match=r"^There is no order 7\.$"):
             use(orders["look_up_order"], {"order_id": 7})
-        assert preview(orders["refund_order"], order_id=7, amount="1", reason="late") == "⚠ There is no order 7."
+        assert (
+            preview(orders["refund_order"], order_id=7, amount="1", reason="late")
+            == "⚠ There is no order 7."
+        )

@@ -16,9 +16,16 @@ class TestReads:
     def test_private_channels_are_for_their_members(self, chat: Tools) -> None:
         """Ben is not in #finance-approvals and does not learn of it; Cleo is, and does."""
         of_ben = use(chat["list_channels"], {})
-        assert [each["channel"] for each in of_ben["channels"]] == ["#general", "#partners", "#random", "#support"]
+        assert [each["channel"] for each in of_ben["channels"]] == [
+            "#general",
+            "#partners",
+            "#random",
+            "#support",
+        ]
         of_cleo = use(chat["list_channels"], {"query": "#fin"}, context(requester="UCLEO0001"))
-        assert [(each["channel"], each["private"]) for each in of_cleo["channels"]] == [("#finance-approvals", True)]
+        assert [(each["channel"], each["private"]) for each in of_cleo["channels"]] == [
+            ("#finance-approvals", True)
+        ]
 
     def test_channels_say_who_reads_along(self, chat: Tools) -> None:
         """A channel shared with another company is marked."""
@@ -38,7 +45,9 @@ class TestReads:
         for name in names:
             use(chat["create_channel"], {"name": name})
         assert use(chat["list_channels"], {"query": "project-"})["matching"] == 230
-        assert preview(chat["set_topic"], channel="#project-229", topic="x").startswith("→ #project-229 (")
+        assert preview(chat["set_topic"], channel="#project-229", topic="x").startswith(
+            "→ #project-229 ("
+        )
 
     def test_a_failed_read_is_told(self, slack: Sandbox, chat: Tools) -> None:
         """The model hears that Slack could not be asked; nothing rises."""
@@ -54,10 +63,15 @@ class TestChannels:
     def test_create_and_invite(self, slack: Sandbox, chat: Tools) -> None:
         """A new private channel has the person who asked in it, who can then have others invited."""
         values = {"name": "returns-2026", "private": True}
-        assert preview(chat["create_channel"], **values).startswith("A private channel, with the bot and")
+        assert preview(chat["create_channel"], **values).startswith(
+            "A private channel, with the bot and"
+        )
         made = use(chat["create_channel"], values)
         assert made == {"channel": "#returns-2026", "channel_id": made["channel_id"]}
-        wanted = {"channel": "#returns-2026", "people": ["@ana", "Dan Weber", "UCLEO0001", "<@UANA00001>"]}
+        wanted = {
+            "channel": "#returns-2026",
+            "people": ["@ana", "Dan Weber", "UCLEO0001", "<@UANA00001>"],
+        }
         assert use(chat["invite"], wanted)["invited"] == ["ana", "dan", "cleo"]
         inside = slack.world.channels[made["channel_id"]].members
         assert inside == ["UBOT00001", "UBEN00001", "UANA00001", "UDAN00001", "UCLEO0001"]
@@ -88,7 +102,9 @@ class TestChannels:
             ("UBOT00001", "is a bot"),
         ],
     )
-    def test_nobody_is_invited_by_guess(self, slack: Sandbox, chat: Tools, person: str, words: str) -> None:
+    def test_nobody_is_invited_by_guess(
+        self, slack: Sandbox, chat: Tools, person: str, words: str
+    ) -> None:
         """One unknown name refuses the whole invitation."""
         values = {"channel": "#random", "people": ["@gus", person]}
         with pytest.raises(ToolError, match=words):
@@ -98,7 +114,9 @@ class TestChannels:
     def test_two_of_one_name(self, slack: Sandbox, chat: Tools) -> None:
         """Names are not unique: the model is asked for the id, and the id works."""
         slack.people["ben"].real_name = "Dan Weber"
-        with pytest.raises(ToolError, match=r"Dan Weber may be .*UBEN00001.* or .*UDAN00001.*: say which by id"):
+        with pytest.raises(
+            ToolError, match=r"Dan Weber may be .*UBEN00001.* or .*UDAN00001.*: say which by id"
+        ):
             use(chat["invite"], {"channel": "#support", "people": ["Dan Weber"]})
         assert "UDAN00001" in preview(chat["invite"], channel="#support", people=["UDAN00001"])
 
@@ -108,7 +126,9 @@ class TestChannels:
             "There is a channel #general already; it may be private or archived."
         )
 
-    @pytest.mark.parametrize("name", ["", "Has-Capitals", "two words", "#hash", "x" * 81, "punctuation!", "line\n"])
+    @pytest.mark.parametrize(
+        "name", ["", "Has-Capitals", "two words", "#hash", "x" * 81, "punctuation!", "line\n"]
+    )
     def test_names_slack_would_not_take(self, chat: Tools, name: str) -> None:
         """B13: Slack's rules for names are in the type."""
         with pytest.raises(ValidationError):
@@ -128,7 +148,9 @@ class TestChannels:
     def test_topic_where_the_bot_is_not(self, chat: Tools) -> None:
         """A channel the bot is not in has to invite it first."""
         refused = outcome(chat["set_topic"], {"channel": "#random", "topic": "x"})
-        assert refused == Refused("The bot is not in #random; somebody there has to invite it first.")
+        assert refused == Refused(
+            "The bot is not in #random; somebody there has to invite it first."
+        )
 
     def test_a_broken_tool_is_no_lost_answer(self, slack: Sandbox, chat: Tools) -> None:
         """A refusal of the invitation is certain, whichever code Slack gives."""

@@ -26,17 +26,27 @@ SIGNED = "\n_Sent for <@UBEN00001> by Countersign_"
 
 class TestPost:
     def test_posts_text_and_signs_it(self, slack: Sandbox, chat: Tools) -> None:
-        """The message is text with its signature, and carries the call's id where a repeat can be found by it."""
+        """The message is text with its signature, and carries the call's id where a repeat can be
+        found by it.
+        """
         result = use(chat["post_message"], {"channel": "#general", "text": "Back in *stock*."})
         [message] = posted(slack, "#general")
         assert message["text"] == "Back in *stock*." + SIGNED
         assert result == {"channel": "#general", "channel_id": "C0GENERAL", "ts": message["ts"]}
         [sent] = calls(slack, "chat.postMessage")
-        assert sent["metadata"] == {"event_type": EVENT_TYPE, "event_payload": {"call_id": "call-1"}}
+        assert sent["metadata"] == {
+            "event_type": EVENT_TYPE,
+            "event_payload": {"call_id": "call-1"},
+        }
 
     def test_cannot_pass_for_a_card_or_call_anybody(self, slack: Sandbox, chat: Tools) -> None:
-        """S04: no blocks, no attachments, no unfurling; mentions, broadcasts and disguised links are plain words."""
-        text = "<!channel> <@UANA00001> <!subteam^S0LEADS> <https://x.example|Approve> & <#C0FINANCE>"
+        """S04: no blocks, no attachments, no unfurling.
+
+        Mentions, broadcasts and disguised links are plain words.
+        """
+        text = (
+            "<!channel> <@UANA00001> <!subteam^S0LEADS> <https://x.example|Approve> & <#C0FINANCE>"
+        )
         use(chat["post_message"], {"channel": "#general", "text": text})
         [sent] = calls(slack, "chat.postMessage")
         assert "blocks" not in sent
@@ -71,7 +81,9 @@ class TestPost:
         with pytest.raises(ToolError, match="shared with another company"):
             use(chat["post_message"], values)
         assert "it will be refused" in preview(chat["post_message"], **values)
-        assert "another company will read it" in preview(chat["post_message"], **values, external_ok=True)
+        assert "another company will read it" in preview(
+            chat["post_message"], **values, external_ok=True
+        )
         use(chat["post_message"], {**values, "external_ok": True})
         assert len(posted(slack, "#partners")) == 1
 
@@ -110,19 +122,24 @@ class TestPost:
 
 
 class TestWhatSlackAnswers:
-    values = {"channel": "#general", "text": "x"}  # noqa: RUF012 - read only
+    values = {"channel": "#general", "text": "x"}
 
     @pytest.mark.parametrize(
         ("code", "words"),
         [
-            ("not_in_channel", "The bot is not in #general; somebody there has to invite it first."),
+            (
+                "not_in_channel",
+                "The bot is not in #general; somebody there has to invite it first.",
+            ),
             ("is_archived", "#general is archived."),
             ("restricted_action_read_only_channel", "The settings of #general do not allow that."),
             ("token_revoked", "Slack no longer lets the bot in (token_revoked)."),
             ("some_new_code", "Slack refused (some_new_code)."),
         ],
     )
-    def test_a_refusal_is_a_sentence(self, slack: Sandbox, chat: Tools, code: str, words: str) -> None:
+    def test_a_refusal_is_a_sentence(
+        self, slack: Sandbox, chat: Tools, code: str, words: str
+    ) -> None:
         """Where Slack says no, nothing happened and the model hears why."""
         slack.faults.fail("chat.postMessage", code)
         assert outcome(chat["post_message"], self.values) == Refused(words)
@@ -130,20 +147,28 @@ class TestWhatSlackAnswers:
     def test_too_many_requests(self, slack: Sandbox, chat: Tools) -> None:
         """Slack's 429 is a refusal as well, with the time to wait."""
         slack.faults.rate_limit("chat.postMessage", 7)
-        assert outcome(chat["post_message"], self.values) == Refused("Slack asks to slow down; try again in 7 seconds.")
+        assert outcome(chat["post_message"], self.values) == Refused(
+            "Slack asks to slow down; try again in 7 seconds."
+        )
         slack.faults.status("chat.postMessage", 429)
         assert outcome(chat["post_message"], self.values) == Refused(
             "Slack asks to slow down; try again in some seconds."
         )
 
-    @pytest.mark.parametrize("code", ["internal_error", "fatal_error", "service_unavailable", "request_timeout"])
-    def test_slacks_own_failures_leave_it_open(self, slack: Sandbox, chat: Tools, code: str) -> None:
+    @pytest.mark.parametrize(
+        "code", ["internal_error", "fatal_error", "service_unavailable", "request_timeout"]
+    )
+    def test_slacks_own_failures_leave_it_open(
+        self, slack: Sandbox, chat: Tools, code: str
+    ) -> None:
         """X06's neighbour: an error in which Slack may have acted is unknown, not failed."""
         slack.faults.fail("chat.postMessage", code)
         assert isinstance(outcome(chat["post_message"], self.values), Lost)
 
     @pytest.mark.parametrize("status", [500, 503])
-    def test_a_status_without_an_answer_leaves_it_open(self, slack: Sandbox, chat: Tools, status: int) -> None:
+    def test_a_status_without_an_answer_leaves_it_open(
+        self, slack: Sandbox, chat: Tools, status: int
+    ) -> None:
         """The same for a 5xx without a body."""
         slack.faults.status("chat.postMessage", status)
         assert isinstance(outcome(chat["post_message"], self.values), Lost)
@@ -168,8 +193,12 @@ class TestWhatSlackAnswers:
         """The operator learns which scope the app lacks."""
         scopes = ["channels:read", "groups:read", "users:read"]
         with Sandbox(manifest={"oauth_config": {"scopes": {"bot": scopes}}}) as slack:
-            client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
-            found = {tool.name: tool for tool in slack_tools(client, SlackDirectory(client, slack.clock))}
+            client = WebClient(
+                slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[]
+            )
+            found = {
+                tool.name: tool for tool in slack_tools(client, SlackDirectory(client, slack.clock))
+            }
             assert outcome(found["post_message"], self.values) == Refused(
                 "The bot lacks the Slack permission chat:write."
             )
@@ -181,8 +210,15 @@ def test_every_sentence_is_for_a_code_that_slack_has() -> None:
     if not listed.exists():
         pytest.skip("Slack's method reference is not beside the repository")
     methods = json.loads(listed.read_text())
-    used = ("chat.postMessage", "chat.scheduleMessage", "conversations.create", "conversations.invite")
-    known = {code for method in (*used, "conversations.setTopic") for code in methods[method]["errors"]}
+    used = (
+        "chat.postMessage",
+        "chat.scheduleMessage",
+        "conversations.create",
+        "conversations.invite",
+    )
+    known = {
+        code for method in (*used, "conversations.setTopic") for code in methods[method]["errors"]
+    }
     assert set(SENTENCES) <= known
     assert all(any(code.startswith(stem) for code in known) for stem in STEMS)
 
@@ -192,8 +228,15 @@ class TestSchedule:
         return (slack.clock.now() + timedelta(**ahead)).isoformat()
 
     def test_is_posted_then(self, slack: Sandbox, chat: Tools) -> None:
-        """The message comes when the time has come, as text and signed; metadata would keep Slack from posting it."""
-        values = {"channel": "#general", "text": "Stock-taking <now>", "at": self.at(slack, hours=2)}
+        """The message comes when the time has come, as text and signed.
+
+        Metadata would keep Slack from posting it.
+        """
+        values = {
+            "channel": "#general",
+            "text": "Stock-taking <now>",
+            "at": self.at(slack, hours=2),
+        }
         result = use(chat["schedule_message"], values, context(now=slack.clock.now()))
         assert result["scheduled_message_id"]
         assert posted(slack, "#general") == []
@@ -203,8 +246,12 @@ class TestSchedule:
         [sent] = calls(slack, "chat.scheduleMessage")
         assert not {"metadata", "blocks"} & set(sent)
 
-    @pytest.mark.parametrize(("ahead", "words"), [({"seconds": -1}, "is over"), ({"days": 121}, "at most 120 days")])
-    def test_only_within_slacks_bounds(self, slack: Sandbox, chat: Tools, ahead: dict[str, float], words: str) -> None:
+    @pytest.mark.parametrize(
+        ("ahead", "words"), [({"seconds": -1}, "is over"), ({"days": 121}, "at most 120 days")]
+    )
+    def test_only_within_slacks_bounds(
+        self, slack: Sandbox, chat: Tools, ahead: dict[str, float], words: str
+    ) -> None:
         """T10's neighbour: the past and the far future are refused before Slack is asked."""
         values = {"channel": "#general", "text": "x", "at": self.at(slack, **ahead)}
         with pytest.raises(ToolError, match=words):
@@ -216,7 +263,9 @@ class TestSchedule:
         tool = chat["schedule_message"]
         values = {"channel": "#general", "text": "x", "at": "2026-11-23T09:30:00+02:00"}
         args = tool.arguments.model_validate(values)
-        assert tool.effect_sentence(args) == "Post a message in #general on 23 Nov 2026, 09:30 +02:00"
+        assert (
+            tool.effect_sentence(args) == "Post a message in #general on 23 Nov 2026, 09:30 +02:00"
+        )
         assert preview(tool, **values).endswith("\nOn Mon 23 Nov 2026, 07:30 UTC")
         with pytest.raises(ValidationError):
             tool.arguments.model_validate({**values, "at": "2026-11-23T09:30:00"})

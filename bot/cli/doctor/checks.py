@@ -1,4 +1,7 @@
-"""The looks that need no Slack: tools, database, disk, model. Each yields lines; none changes anything."""
+"""The looks that need no Slack: tools, database, disk, model.
+
+Each yields lines; none changes anything.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ class Check:
 
     def __str__(self) -> str:
         """One line, or more where the text has more."""
-        return f"{self.level:<4}  {self.about}: {self.text}" + (f". {self.remedy}" if self.remedy else "")
+        return f"{self.level:<4}  {self.about}: {self.text}" + (
+            f". {self.remedy}" if self.remedy else ""
+        )
 
 
 def check_tools(settings: Settings) -> Iterator[Check]:
@@ -41,9 +46,14 @@ def check_tools(settings: Settings) -> Iterator[Check]:
     for name in settings.tool_modules:
         try:
             importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001 - importing runs code of others, which may raise anything
+        except Exception as error:
             remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
-            yield Check("fail", "tools", f"{name} cannot be imported ({type(error).__name__}: {error})", remedy)
+            yield Check(
+                "fail",
+                "tools",
+                f"{name} cannot be imported ({type(error).__name__}: {error})",
+                remedy,
+            )
         else:
             yield Check("ok", "tools", f"{name} can be imported")
 
@@ -58,23 +68,37 @@ def check_database(settings: Settings) -> Iterator[Check]:
     else:
         yield _makeable(path, folder)
     room = shutil.disk_usage(folder).free // 1_000_000
-    level: Literal["ok", "warn", "fail"] = "fail" if room < ROOM_FAIL else "warn" if room < ROOM_WARN else "ok"
-    yield Check(level, "disk", f"{room} MB free beside the database", "" if level == "ok" else "Make room")
+    level: Literal["ok", "warn", "fail"] = (
+        "fail" if room < ROOM_FAIL else "warn" if room < ROOM_WARN else "ok"
+    )
+    yield Check(
+        level, "disk", f"{room} MB free beside the database", "" if level == "ok" else "Make room"
+    )
 
 
 def _makeable(path: Path, folder: Path) -> Check:
-    """Whether `folder` takes new files; trying is the only answer that holds for every file system."""
+    """Whether `folder` takes new files.
+
+    Trying is the only answer that holds for every file system.
+    """
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        return Check("fail", "database", f"{folder} cannot be written to", "Change its owner, or DATABASE_URL")
+        return Check(
+            "fail",
+            "database",
+            f"{folder} cannot be written to",
+            "Change its owner, or DATABASE_URL",
+        )
     return Check("ok", "database", f"{path} will be made at the first start")
 
 
 def _sound(path: Path) -> Check:
     """Open the file as it is: integrity, then the write lock, which is given back at once."""
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)) as database:
+        with closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
+        ) as database:
             (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
@@ -82,14 +106,24 @@ def _sound(path: Path) -> Check:
         remedy = "See that the file is an SQLite database, that Countersign owns it, and that nothing else holds it"
         return Check("fail", "database", f"{path}: {error}", remedy)
     if found != "ok":
-        return Check("fail", "database", f"{path} is damaged: {found}", "Stop Countersign and restore a backup")
+        return Check(
+            "fail",
+            "database",
+            f"{path} is damaged: {found}",
+            "Stop Countersign and restore a backup",
+        )
     return Check("ok", "database", f"{path} is sound and can be written")
 
 
 def _keys(settings: Settings, path: Path) -> Iterator[Check]:
-    """Whether what waits was shown under the key that a start would use; nothing where there are no such rows."""
+    """Whether what waits was shown under the key that a start would use.
+
+    Nothing where there are no such rows.
+    """
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as database:
+        with closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
+        ) as database:
             rows = database.execute(
                 "SELECT key_id, count(*) FROM call WHERE status IN ('pending', 'approved') GROUP BY key_id"
             )
@@ -97,28 +131,45 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
     kept = signing_key.key_path(path)
-    text = settings.key.get_secret_value() if settings.key else kept.read_text().strip() if kept.exists() else ""
-    for each in signing_key.strangers(waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept):
+    text = (
+        settings.key.get_secret_value()
+        if settings.key
+        else kept.read_text().strip()
+        if kept.exists()
+        else ""
+    )
+    for each in signing_key.strangers(
+        waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept
+    ):
         yield Check("fail", "key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
 def check_model(settings: Settings) -> Iterator[Check]:
     """Whether the model's API takes the key and has the model."""
     key = settings.openai_api_key.get_secret_value()
-    with OpenAI(api_key=key, base_url=settings.openai_base_url, timeout=PATIENCE, max_retries=1) as client:
+    with OpenAI(
+        api_key=key, base_url=settings.openai_base_url, timeout=PATIENCE, max_retries=1
+    ) as client:
         name = settings.openai_model
         try:
             try:
                 client.models.retrieve(name)
-            except NotFoundError:  # some servers list no models: ask for a word, which costs next to nothing
-                client.responses.create(model=name, input="Say yes.", max_output_tokens=16, store=False)
+            # some servers list no models: ask for a word, which costs next to nothing
+            except NotFoundError:
+                client.responses.create(
+                    model=name, input="Say yes.", max_output_tokens=16, store=False
+                )
         except AuthenticationError:
             yield Check("fail", "model", "the API does not take the key", "Correct OPENAI_API_KEY")
         except APIStatusError as error:
             remedy = "Correct OPENAI_MODEL or OPENAI_BASE_URL, and see whether the key may use this model"
-            yield Check("fail", "model", f"{name} was answered with HTTP {error.status_code}", remedy)
+            yield Check(
+                "fail", "model", f"{name} was answered with HTTP {error.status_code}", remedy
+            )
         except OpenAIError as error:
             remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
-            yield Check("fail", "model", f"the API cannot be reached ({type(error).__name__})", remedy)
+            yield Check(
+                "fail", "model", f"the API cannot be reached ({type(error).__name__})", remedy
+            )
         else:
             yield Check("ok", "model", f"{name} answers")

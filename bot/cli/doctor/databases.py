@@ -1,4 +1,6 @@
-"""The look at the databases that the agent may use: each is opened as a tool would open it, and left as it was."""
+"""The look at the databases that the agent may use: each is opened as a tool would open it, and
+left as it was.
+"""
 
 from __future__ import annotations
 
@@ -20,34 +22,59 @@ _TELLING = re.compile(  # a column that holds what nobody should read, as people
 
 
 def check_databases(settings: Settings) -> Iterator[Check]:
-    """Whether each can be reached, by a role with few rights, is not Countersign's own, has what is secret."""
+    """Whether each can be reached, by a role with few rights, is not Countersign's own, has what is
+    secret.
+    """
     for source in sources_of(settings.databases, settings.database_path).values():
         database = source.database
         about = f"database {database.name}"
         try:
             with source.open(writes=not database.read_only) as session:
-                catalog, version, changeable = session.catalog, session.version(), session.changeable()
+                catalog, version, changeable = (
+                    session.catalog,
+                    session.version(),
+                    session.changeable(),
+                )
         except ToolError as error:
-            remedy = "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
+            remedy = (
+                "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
+            )
             yield Check("fail", about, str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
         text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
         yield Check(
-            "ok" if catalog.tables else "warn", about, text, "" if catalog.tables else "Nothing can be seen there"
+            "ok" if catalog.tables else "warn",
+            about,
+            text,
+            "" if catalog.tables else "Nothing can be seen there",
         )
         if not (changeable or database.read_only):
-            yield Check("warn", about, "the role may change nothing there", "Say read_only = true, or give it rights")
+            yield Check(
+                "warn",
+                about,
+                "the role may change nothing there",
+                "Say read_only = true, or give it rights",
+            )
         yield from _secrets(about, database, catalog)
 
 
 def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check]:
-    """Patterns that keep nothing secret are likely misspelled; columns whose names sound secret were likely missed."""
-    there = [f"{table.name}.{each.name}".lower() for table in catalog.tables.values() for each in table.columns]
+    """Patterns that keep nothing secret are likely misspelled.
+
+    Columns whose names sound secret were likely missed.
+    """
+    there = [
+        f"{table.name}.{each.name}".lower()
+        for table in catalog.tables.values()
+        for each in table.columns
+    ]
     for pattern in database.secret:
         if not any(fnmatchcase(name, pattern.lower()) for name in there):
-            yield Check("warn", about, f"no column is named {pattern}", "Correct or remove it under secret")
+            yield Check(
+                "warn", about, f"no column is named {pattern}", "Correct or remove it under secret"
+            )
     seen = [
         f"{table.name}.{each.name}"
         for table in catalog.tables.values()
@@ -55,6 +82,10 @@ def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check
         if _TELLING.search(each.name) and catalog.column_key(each) not in table.secret
     ]
     if seen:
-        named = ", ".join(sorted(seen)[:5]) + (f" and {len(seen) - 5} more" if len(seen) > 5 else "")
+        named = ", ".join(sorted(seen)[:5]) + (
+            f" and {len(seen) - 5} more" if len(seen) > 5 else ""
+        )
         remedy = "Name under secret, in COUNTERSIGN_DATABASES, which of them nobody may see"
-        yield Check("warn", about, f"by their names these could be secret, and are shown: {named}", remedy)
+        yield Check(
+            "warn", about, f"by their names these could be secret, and are shown: {named}", remedy
+        )

@@ -1,6 +1,8 @@
-"""`countersign doctor`: looks at everything a start depends on, and says what to do about what is wrong.
+"""`countersign doctor`: looks at everything a start depends on, and says what to do about what is
+wrong.
 
-It only looks: it posts nothing, migrates nothing, and may run beside a working bot. `--init` writes a first policy.
+It only looks: it posts nothing, migrates nothing, and may run beside a working bot. `--init` writes
+a first policy.
 """
 
 from __future__ import annotations
@@ -51,8 +53,13 @@ editor_counts = false  # true: who edits may also approve what came of it
 """
 
 
-def examine(environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock) -> Iterator[Check]:
-    """All checks, as they are made. Takes misleading variables out of `environ`, as a start would."""
+def examine(
+    environ: MutableMapping[str, str], dotenv_path: Path | None, clock: Clock
+) -> Iterator[Check]:
+    """All checks, as they are made.
+
+    Takes misleading variables out of `environ`, as a start would.
+    """
     try:
         settings, policy = read(environ, dotenv_path)
     except StartupError as error:
@@ -63,7 +70,11 @@ def examine(environ: MutableMapping[str, str], dotenv_path: Path | None, clock: 
     for warning in settings.warnings:
         yield Check("warn", "settings", warning)
     prepare_environment(environ, settings)
-    yield Check("ok", "policy", f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}")
+    yield Check(
+        "ok",
+        "policy",
+        f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}",
+    )
     yield from check_all(settings, policy, clock)
 
 
@@ -90,9 +101,12 @@ def doctor(checks: Iterator[Check], say: Callable[[str], None]) -> int:
 def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
     """Write a first policy that names `approvers` (U…, @group or channel) to `path`, and return it.
 
-    Raises PolicyError for approvers that are none, FileExistsError rather than overwrite, other OSErrors as they come.
+    Raises PolicyError for approvers that are none, FileExistsError rather than overwrite, other
+    OSErrors as they come.
     """
-    quoted = ", ".join('"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in approvers)
+    quoted = ", ".join(
+        '"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in approvers
+    )
     text = FIRST_POLICY.replace("{approvers}", quoted)
     policy = parse(text, str(path))
     with path.open("x", encoding="utf-8") as file:

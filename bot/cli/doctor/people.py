@@ -1,4 +1,5 @@
-"""The looks at the people and channels that the policy's rules name: who could decide, and whom nobody meant.
+"""The looks at the people and channels that the policy's rules name: who could decide, and whom
+nobody meant.
 
 It only reads.
 """
@@ -82,7 +83,9 @@ def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
         yield Check("fail", about, text, "Invite the bot, or correct the name in the policy")
 
 
-def _joinable(ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory) -> Iterator[Check]:
+def _joinable(
+    ask: Ask, rule: Rule | None, client: WebClient, directory: SlackDirectory
+) -> Iterator[Check]:
     """A channel's members decide: whether anybody could make themselves one of them."""
     where = "the channel where it is asked may decide, and anybody can join a public channel"
     if rule and rule.channels:
@@ -98,7 +101,9 @@ def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
     """Whether it is known to be a public channel."""
     try:
         found = directory.channel(name)
-        channel = client.conversations_info(channel=found)["channel"] if found else {"is_private": True}
+        channel = (
+            client.conversations_info(channel=found)["channel"] if found else {"is_private": True}
+        )
     except (LookupFailedError, SlackApiError):
         return False
     return not (channel.get("is_private") or channel.get("is_im") or channel.get("is_mpim"))
@@ -120,7 +125,9 @@ class _People:
         except LookupFailedError as error:
             return Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
         if person is None or not is_colleague(person, self._team):
-            return Check("fail", about, _unfit(person, self._team), "Name somebody else in the policy")
+            return Check(
+                "fail", about, _unfit(person, self._team), "Name somebody else in the policy"
+            )
         return Check("ok", about, f"{person.name} may decide")
 
     def group(self, handle: str) -> Check:
@@ -129,18 +136,27 @@ class _People:
         try:
             group = self._directory.group(handle)
             members = group.members if group else frozenset[str]()
-            able = [each for each in sorted(members) if is_colleague(self._directory.person(each), self._team)]
+            able = [
+                each
+                for each in sorted(members)
+                if is_colleague(self._directory.person(each), self._team)
+            ]
         except LookupFailedError as error:
             return Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
         if group is None:
-            return Check("fail", about, "there is no such user group", "Correct the handle in the policy")
+            return Check(
+                "fail", about, "there is no such user group", "Correct the handle in the policy"
+            )
         if not able:
             text = "none of its members may decide" if members else "is empty"
             return Check("fail", about, text, "Put active, full members of this workspace into it")
         return Check("ok", about, f"{len(able)} of {len(members)} members may decide")
 
     def rule(self, ask: Ask, asked: Counter[str]) -> Iterator[Check]:
-        """What only shows when all approvers of a rule are taken together; `asked`: who asked how often."""
+        """What only shows when all approvers of a rule are taken together.
+
+        `asked`: who asked how often.
+        """
         about = f"rule {ask.rule!r}"
         if any(each.channel or each.requester for each in _all(ask)):
             return  # hangs on where it is asked, and by whom
@@ -148,7 +164,11 @@ class _People:
             meant = self._authority.named(ask.approvers, requester="", channel="")
             missing = self._authority.shortage(ask, requester="", channel="")
             able = {each for who in _all(ask) for each in self._able(ask, who)}
-            stuck = [each for each in sorted(able) if self._short_without(ask, each)] if missing <= 0 else []
+            stuck = (
+                [each for each in sorted(able) if self._short_without(ask, each)]
+                if missing <= 0
+                else []
+            )
         except LookupFailedError:
             return  # said for whom it concerns
         if missing > 0:
@@ -174,7 +194,9 @@ def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
     often = [each for each in stuck if asked[each] * 2 > asked.total()]
     if often:
         share = f"{asked[often[0]]} of the {asked.total()} calls under it in {DAYS} days"
-        return f"{often[0]} asked for {share}, and without {often[0]} too few are left to approve them"
+        return (
+            f"{often[0]} asked for {share}, and without {often[0]} too few are left to approve them"
+        )
     if len(set(able)) == 1:
         return f"only {stuck[0]} may decide, and nobody about what {stuck[0]} asks for"
     return f"what {', '.join(stuck)} ask for finds too few others to approve it"
@@ -188,4 +210,8 @@ def _unfit(person: Person | None, team: str) -> str:
         return f"{person.name} is deactivated"
     if person.is_bot:
         return f"{person.name} is a bot"
-    return f"{person.name} is a guest" if person.team == team else f"{person.name} is of another workspace"
+    return (
+        f"{person.name} is a guest"
+        if person.team == team
+        else f"{person.name} is of another workspace"
+    )

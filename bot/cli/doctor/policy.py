@@ -1,4 +1,7 @@
-"""The looks at the policy's rules beside the tools there are and the calls on record. They need no Slack."""
+"""The looks at the policy's rules beside the tools there are and the calls on record.
+
+They need no Slack.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,27 @@ DAYS = 30  # how far back the record is read
 DEEPEST = 5  # levels of a made-up value
 Usual = dict[str, Counter[str]]  # rule -> who asked how often
 Tools = dict[str, Tool[Any]]
-_MOMENTS: dict[str, Any] = {"date": date(2026, 1, 5), "date-time": datetime(2026, 1, 5, tzinfo=UTC), "time": "09:00:00"}
+_MOMENTS: dict[str, Any] = {
+    "date": date(2026, 1, 5),
+    "date-time": datetime(2026, 1, 5, tzinfo=UTC),
+    "time": "09:00:00",
+}
 
 
 def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
     """Whether each rule is about a tool there is, and its condition about fields that tool has."""
     client = WebClient(base_url=settings.slack_api_url)
     try:
-        tools = {each.name: each for each in toolbox(settings, client, SlackDirectory(client, clock))}
-    except Exception as error:  # noqa: BLE001 - importing runs code of others, which may raise anything
-        yield Check("warn", "rules", f"not compared with the tools: {error}", "Correct what is wrong with them first")
+        tools = {
+            each.name: each for each in toolbox(settings, client, SlackDirectory(client, clock))
+        }
+    except Exception as error:
+        yield Check(
+            "warn",
+            "rules",
+            f"not compared with the tools: {error}",
+            "Correct what is wrong with them first",
+        )
         return
     found = [each for rule in policy.rules for each in _rule(rule, tools)]
     yield from found
@@ -50,7 +64,10 @@ def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Ch
 
 
 def usual_requesters(settings: Settings, now: datetime) -> Usual:
-    """Who asked how often under which rule, in the last days; nothing where the record cannot be read."""
+    """Who asked how often under which rule, in the last days.
+
+    Nothing where the record cannot be read.
+    """
     store, found = ReadOnly(settings.database_path), Usual()
     if store.trouble():
         return found
@@ -65,7 +82,11 @@ def usual_requesters(settings: Settings, now: datetime) -> Usual:
 
 def _rule(rule: Rule, tools: Tools) -> Iterator[Check]:
     about = f"rule {rule.name!r}"
-    named = [each for each in tools.values() if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)]
+    named = [
+        each
+        for each in tools.values()
+        if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
+    ]
     matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
     if not named:
         remedy = "Correct the name, or remove the rule" + _meant(rule.tools, tools)
@@ -82,42 +103,69 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
     if not rule.when:
         return
     about, told = f"rule {rule.name!r}", condition(rule.when)
-    lacking = {each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching}
+    lacking = {
+        each.name: sorted(told.fields - set(each.arguments.model_fields)) for each in matching
+    }
     blind = sorted({field for fields in lacking.values() for field in fields})
     if all(lacking.values()):
         near = _meant(blind, {field for each in matching for field in each.arguments.model_fields})
         text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
-        yield Check("fail", about, text, "What cannot be told is never allowed: correct the field" + near)
+        yield Check(
+            "fail", about, text, "What cannot be told is never allowed: correct the field" + near
+        )
     else:
-        unasked = {name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()}
+        unasked = {
+            name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()
+        }
         some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
         if some:
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
-            yield Check("warn", about, f"its condition cannot be told of some tools: {'; '.join(some)}", remedy)
+            yield Check(
+                "warn",
+                about,
+                f"its condition cannot be told of some tools: {'; '.join(some)}",
+                remedy,
+            )
         else:
             yield from _tried(rule, matching)
     for each in sorted(told.spent):
         tool = tools.get(each.tool)
         if tool is None:
             yield Check(
-                "fail", about, f"it sums up {each.tool}, which is no tool", "Correct it" + _meant([each.tool], tools)
+                "fail",
+                about,
+                f"it sums up {each.tool}, which is no tool",
+                "Correct it" + _meant([each.tool], tools),
             )
         elif each.field and each.field not in tool.arguments.model_fields:
             near = _meant([each.field], tool.arguments.model_fields)
-            yield Check("fail", about, f"it sums up {each.field}, which {each.tool} lacks", "Correct it" + near)
+            yield Check(
+                "fail",
+                about,
+                f"it sums up {each.field}, which {each.tool} lacks",
+                "Correct it" + near,
+            )
 
 
 def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
-    """Tell the condition with made-up values of the right kinds; where that never works, kinds are mixed up."""
+    """Tell the condition with made-up values of the right kinds.
+
+    Where that never works, kinds are mixed up.
+    """
     told, problems = condition(rule.when), []
     for each in matching:
         schema = each.arguments.model_json_schema(by_alias=False)
         facts = Facts(
-            tool=each.name, effect=each.does, risk=each.risk, requester="U0", channel="C0",
+            tool=each.name,
+            effect=each.does,
+            risk=each.risk,
+            requester="U0",
+            channel="C0",
             now=_MOMENTS["date-time"],
             args=_sample(schema, schema),
-            groups=dict.fromkeys(told.groups, frozenset[str]()), spent=dict.fromkeys(told.spent, Decimal(1)),
-        )  # fmt: skip
+            groups=dict.fromkeys(told.groups, frozenset[str]()),
+            spent=dict.fromkeys(told.spent, Decimal(1)),
+        )
         try:
             told.holds(facts)
         except ValueError as error:
@@ -129,7 +177,10 @@ def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
 
 
 def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
-    """A value such as the JSON schema describes; the first kind that is not null. What contains itself ends."""
+    """A value such as the JSON schema describes; the first kind that is not null.
+
+    What contains itself ends.
+    """
     if depth > DEEPEST:
         return None
     make = partial(_sample, schema=schema, depth=depth + 1)

@@ -1,4 +1,7 @@
-"""The looks at Slack: tokens, scopes, clock, and the places and people that the policy names. It posts nothing."""
+"""The looks at Slack: tokens, scopes, clock, and the places and people that the policy names.
+
+It posts nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,15 @@ from bot.slack.directory import SlackDirectory
 
 MANIFEST = Path(__file__).parents[3] / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's
-UNREACHABLE = (SlackClientError, HTTPException, OSError)  # what slack_sdk raises besides SlackApiError
+# what slack_sdk raises besides SlackApiError
+UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
 def check_slack(settings: Settings, policy: Policy, clock: Clock, usual: Usual) -> Iterator[Check]:
-    """All looks at Slack, in the order in which one builds on the other; `usual`: who asks for what, as recorded."""
+    """All looks at Slack, in the order in which one builds on the other.
+
+    `usual`: who asks for what, as recorded.
+    """
     token = settings.slack_bot_token.get_secret_value()
     client = WebClient(token, base_url=settings.slack_api_url, timeout=int(PATIENCE))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
@@ -58,7 +65,9 @@ def _reason(error: Exception) -> str:
 def _scopes(headers: Mapping[str, str]) -> Check:
     """The token's scopes, which Slack names in a header, against the manifest's."""
     if "x-oauth-scopes" not in headers or not MANIFEST.is_file():
-        return Check("warn", "scopes", "not compared: Slack named none, or manifest.yml is not here")
+        return Check(
+            "warn", "scopes", "not compared: Slack named none, or manifest.yml is not here"
+        )
     given = set(filter(None, (each.strip() for each in headers["x-oauth-scopes"].split(","))))
     wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
     if missing := wanted - given:
@@ -71,14 +80,21 @@ def _scopes(headers: Mapping[str, str]) -> Check:
 
 
 def _clock(headers: Mapping[str, str], now: float) -> Check:
-    """Our clock (`now`, Unix seconds) against the Date of Slack's answer, which counts whole seconds."""
+    """Our clock (`now`, Unix seconds) against the Date of Slack's answer, which counts whole
+    seconds.
+    """
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
         return Check("warn", "clock", "not compared: Slack's answer carried no date")
     if abs(drift) >= DRIFT:
         remedy = "Set the clock (NTP): deadlines and expiry hang on it"
-        return Check("fail", "clock", f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's", remedy)
+        return Check(
+            "fail",
+            "clock",
+            f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
+            remedy,
+        )
     return Check("ok", "clock", f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
@@ -92,7 +108,9 @@ def _app_token(client: WebClient, settings: Settings) -> Check:
     return Check("ok", "app token", "Socket Mode opens")
 
 
-def _named(policy: Policy, client: WebClient, clock: Clock, team: str, usual: Usual) -> Iterator[Check]:
+def _named(
+    policy: Policy, client: WebClient, clock: Clock, team: str, usual: Usual
+) -> Iterator[Check]:
     """The places and the people that the policy names; `team` is the installing workspace."""
     directory = SlackDirectory(client, clock)
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
@@ -106,16 +124,27 @@ def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
     about = f"channel {place}"
     try:
         found = directory.channel(place)
-        channel: dict[str, Any] = client.conversations_info(channel=found)["channel"] if found else {}
+        channel: dict[str, Any] = (
+            client.conversations_info(channel=found)["channel"] if found else {}
+        )
     except LookupFailedError as error:
-        return Check("fail", about, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
+        return Check(
+            "fail", about, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
+        )
     except (SlackApiError, *UNREACHABLE) as error:
         return Check("fail", about, _reason(error), "Correct what is wrong above first")
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
         return Check("fail", about, text, "Invite the bot, or name another channel in the policy")
     if not channel.get("is_member"):
-        return Check("fail", about, "the bot is not in it", f"Write /invite @countersign in {place}")
+        return Check(
+            "fail", about, "the bot is not in it", f"Write /invite @countersign in {place}"
+        )
     if channel.get("is_ext_shared"):
-        return Check("warn", about, "is shared with another company, which would see the cards", "Name another channel")
+        return Check(
+            "warn",
+            about,
+            "is shared with another company, which would see the cards",
+            "Name another channel",
+        )
     return Check("ok", about, "the bot is in it")

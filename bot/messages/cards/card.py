@@ -1,7 +1,8 @@
-"""The card: one Slack message that shows the calls of a plan and takes the decision. Pure: rows in, blocks out.
+"""The card: one Slack message that shows the calls of a plan and takes the decision. Pure: rows in,
+blocks out.
 
-Nothing is read back from a message. Nobody can approve here what is not shown here in full: such a call has a Review
-button in the place of Approve, and the message has no "Approve all".
+Nothing is read back from a message. Nobody can approve here what is not shown here in full: such a
+call has a Review button in the place of Approve, and the message has no "Approve all".
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ from bot.messages.cards.parts import (
     weight,
 )
 from bot.messages.cards.values import Filled, effect_of, fill, headline, pieces_of, title_of
-from bot.messages.text import channel_mention, escape, group_mention, in_utc, mention, plain, slack_length, when
+from bot.messages.text import (
+    channel_mention,
+    escape,
+    group_mention,
+    in_utc,
+    mention,
+    plain,
+    slack_length,
+    when,
+)
 from bot.messages.views import CallView, CardView, Progress
 from bot.messages.visible import visible
 from storage.states import CallStatus
@@ -48,7 +58,10 @@ class Drawn:
 
 
 def card(view: CardView, now: datetime) -> Drawn:
-    """Draw the message for at most five calls, as of `now` (aware). ValueError for no calls or more than five."""
+    """Draw the message for at most five calls, as of `now` (aware).
+
+    ValueError for no calls or more than five.
+    """
     if not 1 <= len(view.calls) <= 5:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if is_waiting(call, now)]
@@ -67,10 +80,13 @@ def _share(calls: dict[str, CallView], room: int) -> dict[str, Filled]:
     """Give each call its room: what the small ones leave over goes to the larger ones."""
     pieces = {key: pieces_of(call) for key, call in calls.items()}
     sizes = {key: sum(p.size for p in each if p.fits_a_card) for key, each in pieces.items()}
-    # Blocks that come with the pieces: per call the arguments, the agent's words and what is said if some is missing.
+    # Blocks that come with the pieces: per call the arguments, the agent's words and what is said
+    # if some is missing.
     room -= (3 * PER_BLOCK + 140) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
     fills: dict[str, Filled] = {}
-    for left, key in zip(range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True):
+    for left, key in zip(
+        range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
+    ):
         fills[key] = fill(pieces[key], room // left)
         room -= min(sizes[key], room // left)
     return fills
@@ -80,14 +96,18 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
     alone = len(view.calls) == 1
     blocks: list[Json] = []
     if view.parts > 1:
-        blocks.append(context(f"part:{view.plan_id}", [plain_text(f"Part {view.part} of {view.parts}")]))
+        blocks.append(
+            context(f"part:{view.plan_id}", [plain_text(f"Part {view.part} of {view.parts}")])
+        )
     for index, call in enumerate(view.calls):
         if index:
             blocks.append(divider(f"d:{_key(call)}"))
         if is_waiting(call, now):
             blocks += _waiting_blocks(view, call, fills[call.id], alone)
         else:
-            blocks += decided_blocks(call, others_wait=any(is_waiting(each, now) for each in view.calls))
+            blocks += decided_blocks(
+                call, others_wait=any(is_waiting(each, now) for each in view.calls)
+            )
     return blocks + _footer(view, now, fills, alone)
 
 
@@ -101,7 +121,9 @@ def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool)
     if call.does == "destructive":
         blocks.append(section(f"w:{key}", mrkdwn("⚠️ *This cannot be undone.*")))
     if call.note and not call.edited_by:
-        blocks.append(context(f"n:{key}", [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))]))
+        blocks.append(
+            context(f"n:{key}", [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))])
+        )
     blocks += _rich_blocks(f"v:{key}", filled.body)
     if filled.missing:
         blocks.append(context(f"m:{key}", [plain_text(f"🔎 {filled.missing}")]))
@@ -129,10 +151,14 @@ def _so_far(progress: Progress) -> str:
     parts += [f"🚫 {mention(person)}" for person in progress.rejected]
     more = "more " if progress.approved else ""
     here = " in this step" if progress.stages > 1 else ""
-    parts.append(f"{progress.needed} {more}approval{'s' if progress.needed != 1 else ''} needed{here}")
+    parts.append(
+        f"{progress.needed} {more}approval{'s' if progress.needed != 1 else ''} needed{here}"
+    )
     if progress.veto > 1:
         left = progress.veto - len(progress.rejected)
-        parts.append(f"{left} {'more ' if progress.rejected else ''}rejection{'s' if left != 1 else ''} would end it")
+        parts.append(
+            f"{left} {'more ' if progress.rejected else ''}rejection{'s' if left != 1 else ''} would end it"
+        )
     return "🗳️ " + "  ·  ".join(parts)
 
 
@@ -171,7 +197,10 @@ def _more(call: CallView, filled: Filled) -> Json:
     if filled.complete and not call.needs_words:
         remember = " or remember it" if call.offers else ""
         choices.append((f"Approve with a note{remember}…", f"review:{value}"))
-    choices += [("Send the plan back…", f"send_back:{value}"), ("Withdraw (who asked)", f"withdraw:{value}")]
+    choices += [
+        ("Send the plan back…", f"send_back:{value}"),
+        ("Withdraw (who asked)", f"withdraw:{value}"),
+    ]
     return menu("more", choices)
 
 
@@ -181,16 +210,28 @@ def _cancel(view: CardView) -> Json:
 
 def _who(view: CardView) -> list[str]:
     """Who asked, who may decide, and where it was asked: mrkdwn of ids only."""
-    names = [group_mention(each) for each in view.approver_groups] + [mention(each) for each in view.approver_users]
+    names = [group_mention(each) for each in view.approver_groups] + [
+        mention(each) for each in view.approver_users
+    ]
     more = len(names) - MENTIONS
-    who = names[:MENTIONS] + ([f"members of {channel_mention(view.approver_channel)}"] if view.approver_channel else [])
+    who = names[:MENTIONS] + (
+        [f"members of {channel_mention(view.approver_channel)}"] if view.approver_channel else []
+    )
     who += [f"{more} more"] if more > 0 else []
-    own = " – not by who asked" if not view.self_approval and view.requester in view.approver_users else ""
+    own = (
+        " – not by who asked"
+        if not view.self_approval and view.requester in view.approver_users
+        else ""
+    )
     return [_asked(view), f"Approvers: {', '.join(who) or 'nobody'}{own}"]
 
 
 def _asked(view: CardView) -> str:
-    link = escape(view.origin.replace("|", "%7C")) if view.origin.startswith(("https://", "http://")) else ""
+    link = (
+        escape(view.origin.replace("|", "%7C"))
+        if view.origin.startswith(("https://", "http://"))
+        else ""
+    )
     return f"Asked by {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")
 
 
@@ -204,7 +245,8 @@ def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool
     blocks = [divider(f"e:{key}"), context(f"u:{key}", [mrkdwn("  ·  ".join(_who(view)))])]
     row: list[Json] = []
     if len(waiting) > 1:
-        which = "all" if view.parts == 1 else "these"  # a click counts for the calls of its own message only
+        # a click counts for the calls of its own message only
+        which = "all" if view.parts == 1 else "these"
         if all(fills[call.id].complete and not call.needs_words for call in waiting):
             row.append(_approve_all(waiting, key, which))
         row.append(button("reject_all", f"Reject {which}", key, style="danger"))
@@ -216,18 +258,30 @@ def _approve_all(waiting: Sequence[CallView], key: str, which: str) -> Json:
     ask = None
     if final:
         text = plain("\n".join(f"• {effect_of(call)}" for call in final), 240)
-        ask = confirm(f"Approve {which} {len(waiting)}?", f"This cannot be undone:\n{text}", f"Approve {which}")
-    return button("approve_all", f"Approve {which} ({len(waiting)})", key, style="primary", confirm=ask)
+        ask = confirm(
+            f"Approve {which} {len(waiting)}?",
+            f"This cannot be undone:\n{text}",
+            f"Approve {which}",
+        )
+    return button(
+        "approve_all", f"Approve {which} ({len(waiting)})", key, style="primary", confirm=ask
+    )
 
 
 def _notification(view: CardView, waiting: Sequence[CallView]) -> str:
-    """One plain sentence for the phone's lock screen: mentions and our words beside the escaped effect."""
+    """One plain sentence for the phone's lock screen: mentions and our words beside the escaped
+    effect.
+    """
     if not waiting:
         return _joined([outcome_sentence(call) for call in view.calls])
     due = min((call.deadline for call in waiting if call.deadline), default=None)
     end = f". Approve or reject by {in_utc(due)}." if due else ". Approve or reject."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
-    start = f"{mention(view.requester)} asks to {count}" if not count else f"{mention(view.requester)} asks for {count}"
+    start = (
+        f"{mention(view.requester)} asks to {count}"
+        if not count
+        else f"{mention(view.requester)} asks for {count}"
+    )
     room = NOTIFICATION - slack_length(start) - slack_length(end)
     what = "; ".join(_lower(effect_of(call)).rstrip(".") for call in waiting)
     return f"{start}{escape(plain(what, room))}{end}"

@@ -1,4 +1,7 @@
-"""A call that no longer waits for its decision: what became of it, who said so and why. Pure; part of `cards`."""
+"""A call that no longer waits for its decision: what became of it, who said so and why.
+
+Pure; part of `cards`.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +31,51 @@ INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
 
 S = CallStatus
 ICONS = {
-    S.PENDING: "⌛", S.APPROVED: "✅", S.REJECTED: "🚫", S.EXPIRED: "⌛", S.CANCELLED: "⏹️", S.SUPERSEDED: "↪️",
-    S.INVALIDATED: "⚠️", S.REFUSED: "⛔", S.RUNNING: "⏳", S.SUCCEEDED: "✅", S.FAILED: "❌", S.UNKNOWN: "❓",
-}  # fmt: skip
+    S.PENDING: "⌛",
+    S.APPROVED: "✅",
+    S.REJECTED: "🚫",
+    S.EXPIRED: "⌛",
+    S.CANCELLED: "⏹️",
+    S.SUPERSEDED: "↪️",
+    S.INVALIDATED: "⚠️",
+    S.REFUSED: "⛔",
+    S.RUNNING: "⏳",
+    S.SUCCEEDED: "✅",
+    S.FAILED: "❌",
+    S.UNKNOWN: "❓",
+}
 WORDS = {
-    S.PENDING: "Too late", S.APPROVED: "Approved", S.REJECTED: "Rejected", S.EXPIRED: "Expired",
-    S.CANCELLED: "Cancelled", S.SUPERSEDED: "Superseded", S.INVALIDATED: "No longer valid", S.REFUSED: "Refused",
-    S.RUNNING: "Running…", S.SUCCEEDED: "Done", S.FAILED: "Failed", S.UNKNOWN: "Unknown",
-}  # fmt: skip
+    S.PENDING: "Too late",
+    S.APPROVED: "Approved",
+    S.REJECTED: "Rejected",
+    S.EXPIRED: "Expired",
+    S.CANCELLED: "Cancelled",
+    S.SUPERSEDED: "Superseded",
+    S.INVALIDATED: "No longer valid",
+    S.REFUSED: "Refused",
+    S.RUNNING: "Running…",
+    S.SUCCEEDED: "Done",
+    S.FAILED: "Failed",
+    S.UNKNOWN: "Unknown",
+}
 STARTED = (S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
 def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
-    """Effect, outcome, reason or result, the arguments on one line; buttons only where the outcome is unknown.
+    """Effect, outcome, reason or result, the arguments on one line; buttons only where the outcome
+    is unknown.
 
-    `others_wait`: whether other calls of the same message still wait, which an approved call has to say.
+    `others_wait`: whether other calls of the same message still wait, which an approved call has to
+    say.
     """
     key = f"{call.id}:{call.revision}"
     elements = [line(words(plain(effect_of(call), EFFECT_LIMIT), bold=True))]
     text = _said(call)
     inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text
-    elements.append(line(*_status(call, others_wait), *([words(_glue(call)), words(text)] if inline else [])))
+    elements.append(
+        line(*_status(call, others_wait), *([words(_glue(call)), words(text)] if inline else []))
+    )
     if text and not inline:
         elements.append(quote(text))
     if call.values:
@@ -68,7 +94,9 @@ def _status(call: CallView, others_wait: bool) -> list[Json]:
             leaves += _by(call)
         case S.EXPIRED:
             leaves.append(words(": nobody answered"))
-            leaves += [words(" by "), moment(call.deadline)] if call.deadline else [words(" in time")]
+            leaves += (
+                [words(" by "), moment(call.deadline)] if call.deadline else [words(" in time")]
+            )
         case S.PENDING:
             leaves.append(words(": the deadline has passed, and this is being closed"))
         case S.UNKNOWN:
@@ -86,7 +114,10 @@ def _status(call: CallView, others_wait: bool) -> list[Json]:
 def _by(call: CallView) -> list[Json]:
     leaves: list[Json] = []
     for index, user in enumerate(call.decided_by):
-        leaves += [words((" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "), person(user)]
+        leaves += [
+            words((" and " if index == len(call.decided_by) - 1 else ", ") if index else " by "),
+            person(user),
+        ]
     if not call.decided_by and call.status is S.APPROVED:
         leaves.append(words(" by policy"))
     if call.decided_at:
@@ -99,7 +130,11 @@ def _mentions(call: CallView) -> str:
 
 
 def _glue(call: CallView) -> str:
-    return " — " if call.status in BY_A_PERSON or call.status in (S.EXPIRED, S.UNKNOWN, S.PENDING) else ": "
+    return (
+        " — "
+        if call.status in BY_A_PERSON or call.status in (S.EXPIRED, S.UNKNOWN, S.PENDING)
+        else ": "
+    )
 
 
 def _said(call: CallView) -> str:
@@ -114,7 +149,9 @@ def _small(call: CallView) -> list[Json]:
     small: list[str] = []
     if call.status in STARTED:
         by = _mentions(call) or "policy"
-        small.append(f"Approved by {by}" + (f", {when(call.decided_at)}" if call.decided_at else ""))
+        small.append(
+            f"Approved by {by}" + (f", {when(call.decided_at)}" if call.decided_at else "")
+        )
     if call.edited_by:
         small.append(f"Edited by {mention(call.edited_by)}")
     about = plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}")
@@ -136,7 +173,10 @@ def _resolutions(call: CallView) -> list[Json]:
 
 
 def outcome_sentence(call: CallView) -> str:
-    """For the notification: "Approved by <@U1>: Refund 40.00 EUR of order 1042. Done.", escaped, <= 250 characters."""
+    """For the notification: "Approved by <@U1>: Refund 40.00 EUR of order 1042.
+
+    Done.", escaped, <= 250 characters.
+    """
     effect = escape(plain(effect_of(call), 120)).rstrip(".")
     by = f" by {_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:

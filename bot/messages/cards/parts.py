@@ -1,6 +1,8 @@
-"""The small pieces that cards, dialogs and answers are made of: blocks, buttons, rich text. Pure, without wording.
+"""The small pieces that cards, dialogs and answers are made of: blocks, buttons, rich text. Pure,
+without wording.
 
-What others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for our words, mentions and times.
+What others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for our words, mentions
+and times.
 """
 
 from __future__ import annotations
@@ -54,9 +56,16 @@ def rich(block_id: str, elements: Sequence[Json]) -> Json:
     return {"type": "rich_text", "block_id": block_id, "elements": list(elements)}
 
 
-def button(action_id: str, label: str, value: str, *, style: str = "", confirm: Json | None = None) -> Json:
+def button(
+    action_id: str, label: str, value: str, *, style: str = "", confirm: Json | None = None
+) -> Json:
     """A button; `style` is "", "primary" or "danger"."""
-    element: Json = {"type": "button", "action_id": action_id, "text": plain_text(label), "value": value}
+    element: Json = {
+        "type": "button",
+        "action_id": action_id,
+        "text": plain_text(label),
+        "value": value,
+    }
     if style:
         element["style"] = style
     if confirm:
@@ -96,7 +105,12 @@ def person(user: str) -> Json:
 
 def moment(at: datetime) -> Json:
     """A rich-text leaf with a time in the reader's own zone."""
-    return {"type": "date", "timestamp": int(at.timestamp()), "format": DATE_FORMAT, "fallback": in_utc(at)}
+    return {
+        "type": "date",
+        "timestamp": int(at.timestamp()),
+        "format": DATE_FORMAT,
+        "fallback": in_utc(at),
+    }
 
 
 def line(*leaves: Json) -> Json:
@@ -118,7 +132,9 @@ def weight(thing: Any) -> int:
     """How many characters of text Slack counts in a block, an element or a list of them."""
     if isinstance(thing, dict):
         count = len if thing.get("type") == "mrkdwn" else slack_length
-        own = sum(count(v) for k, v in thing.items() if k in ("text", "fallback") and isinstance(v, str))
+        own = sum(
+            count(v) for k, v in thing.items() if k in ("text", "fallback") and isinstance(v, str)
+        )
         return own + weight([v for v in thing.values() if isinstance(v, dict | list)])
     if isinstance(thing, list):
         return sum(weight(each) for each in thing)

@@ -1,7 +1,9 @@
-"""What a call would do, piece by piece: its sentence, its arguments, the tool's preview, the agent's words.
+"""What a call would do, piece by piece: its sentence, its arguments, the tool's preview, the
+agent's words.
 
-Pure. A piece is shown whole or not at all; `fill` says what found room and what did not. Everything here is rich text
-with literal leaves and went through `visible`, so no value can format, mention, link or pass for a part of the card.
+Pure. A piece is shown whole or not at all; `fill` says what found room and what did not. Everything
+here is rich text with literal leaves and went through `visible`, so no value can format, mention,
+link or pass for a part of the card.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def headline(call: CallView) -> str:
 
 
 def pieces_of(call: CallView) -> list[Piece]:
-    """All that has to be seen before approving, in the order in which it is shown (the agent's words last)."""
+    """All that has to be seen before approving, in the order in which it is shown (the agent's
+    words last).
+    """
     pieces: list[Piece] = []
     effect = effect_of(call)
     if not fits_header(effect):
@@ -76,10 +80,20 @@ def pieces_of(call: CallView) -> list[Piece]:
     pieces.extend(_argument(value) for value in call.values)
     if call.preview.strip():
         text = visible(call.preview)
-        pieces.append(Piece("preview", (line(words("Preview", bold=True)), preformatted(text)), text.count("\n")))
+        pieces.append(
+            Piece(
+                "preview", (line(words("Preview", bold=True)), preformatted(text)), text.count("\n")
+            )
+        )
     if call.agent_reason.strip():
         text = visible(call.agent_reason)
-        pieces.append(Piece("reason", (line(words("The agent says:", italic=True)), quote(text)), text.count("\n")))
+        pieces.append(
+            Piece(
+                "reason",
+                (line(words("The agent says:", italic=True)), quote(text)),
+                text.count("\n"),
+            )
+        )
     return pieces
 
 
@@ -94,7 +108,11 @@ def _argument(value: Value) -> Piece:
     if "\n" not in text + before:
         change = (words(before, strike=True), words("  →  "), words(text, bold=True))
         return Piece("argument", (line(label, *change),))
-    elements = (line(label, words("before", italic=True)), preformatted(before), line(words("now", italic=True)))
+    elements = (
+        line(label, words("before", italic=True)),
+        preformatted(before),
+        line(words("now", italic=True)),
+    )
     return Piece("argument", (*elements, preformatted(text)), text.count("\n") + before.count("\n"))
 
 
@@ -141,7 +159,11 @@ def _missing(hidden: Sequence[str], total: int) -> str:
         "preview": "the preview",
         "reason": "what the agent says",
     }
-    if others := [name for kind, name in names.items() if kind in hidden and (kind != "argument" or total == 1)]:
+    if others := [
+        name
+        for kind, name in names.items()
+        if kind in hidden and (kind != "argument" or total == 1)
+    ]:
         text = ", ".join(others[:-1]) + (" and " if others[1:] else "") + others[-1]
         verb = "is" if len(others) == 1 else "are"
         sentences.append(f"{text[0].upper()}{text[1:]} {verb} in Review")

@@ -1,5 +1,7 @@
-"""The blocks of the Edit modal: an input for a value that can be edited, text for one that cannot. Pure; it decides
-nothing about values. All text is `plain_text` without emoji, so that nothing in it is markup."""
+"""The blocks of the Edit modal: an input for a value that can be edited, text for one that cannot.
+Pure; it decides nothing about values. All text is `plain_text` without emoji, so that nothing in it
+is markup.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from bot.messages.forms.inputs import ACTION, EMPTY_LIST, EMPTY_TEXT, LONGEST, TEXT_INPUT, Input, exact_digits
+from bot.messages.forms.inputs import (
+    ACTION,
+    EMPTY_LIST,
+    EMPTY_TEXT,
+    LONGEST,
+    TEXT_INPUT,
+    Input,
+    exact_digits,
+)
 from bot.messages.forms.slots import Kind, Mark, Slot
 from bot.messages.forms.values import readable
 from bot.messages.text import plain, slack_length
@@ -16,7 +26,8 @@ from storage.masking import MASK
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines
 LONG_TEXT = 150  # the same, for the most a field takes
-MOST_SHOWN = 12_000  # characters Slack counts up to which a value that cannot be edited is shown whole
+# characters Slack counts up to which a value that cannot be edited is shown whole
+MOST_SHOWN = 12_000
 _PART = 2_800
 _INITIAL = {
     "datepicker": "initial_date",
@@ -45,11 +56,15 @@ def input_block(made: Input) -> dict[str, Any]:
 
 
 def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
-    """A value that cannot be edited here, whole and in order, or how long it is where it is enormous."""
+    """A value that cannot be edited here, whole and in order, or how long it is where it is
+    enormous.
+    """
     label = plain(visible(slot.label), 150)
     text = MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
     if slack_length(text) > MOST_SHOWN:
-        return [section(f"{label} (kept as it is)\nToo long to show here: {len(text):,} characters.")]
+        return [
+            section(f"{label} (kept as it is)\nToo long to show here: {len(text):,} characters.")
+        ]
     parts = _parts(text)
     if len(parts) == 1:
         return [section(f"{label} (kept as it is)\n{text}")]
@@ -65,11 +80,20 @@ def section(text: str) -> dict[str, Any]:
 
 
 def then_block() -> dict[str, Any]:
-    """The choice to approve what is saved. A modal has one submit button, so it is a box to tick, empty at first."""
+    """The choice to approve what is saved.
+
+    A modal has one submit button, so it is a box to tick, empty at first.
+    """
     option = {"text": text_object("Approve it as well", 75), "value": "approve"}
     element = {"type": "checkboxes", "action_id": ACTION, "options": [option]}
     label = text_object("After saving", 200)
-    return {"type": "input", "block_id": "then", "label": label, "optional": True, "element": element}
+    return {
+        "type": "input",
+        "block_id": "then",
+        "label": label,
+        "optional": True,
+        "element": element,
+    }
 
 
 def _parts(text: str) -> list[str]:
@@ -108,13 +132,17 @@ def _multiline(made: Input) -> bool:
 
 
 def _lengths(made: Input) -> dict[str, int]:
-    """The lengths for Slack to check while typing; not where they would refuse what is there or `""`."""
+    """The lengths for Slack to check while typing.
+
+    Not where they would refuse what is there or `""`.
+    """
     if made.kind is not Kind.TEXT:
         return {}
     least, most = made.slot.schema.get("minLength", 0), made.slot.schema.get("maxLength", LONGEST)
     if made.slot.nullable and not least:
         most = max(most, len(EMPTY_TEXT))
-    # Slack may count as slack_length does, Pydantic counts characters: never be stricter than Pydantic here.
+    # Slack may count as slack_length does, Pydantic counts characters: never be stricter than
+    # Pydantic here.
     text = str(made.initial or "")
     fits = {"min_length": 0 < least <= LONGEST, "max_length": 0 < most < LONGEST}
     if made.initial is not None:
@@ -125,25 +153,35 @@ def _lengths(made: Input) -> dict[str, int]:
 
 def _bounds(made: Input) -> dict[str, str]:
     """Bounds for Slack to check while typing, where they are exact and do not refuse what is there."""
-    branches = [option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"]
-    schema = branches[0] if branches else made.slot.schema  # a Decimal may be written as a number or as a string
+    branches = [
+        option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
+    ]
+    # a Decimal may be written as a number or as a string
+    schema = branches[0] if branches else made.slot.schema
     low = _bound(made.kind, schema.get("minimum"), schema.get("exclusiveMinimum"), 1)
     high = _bound(made.kind, schema.get("maximum"), schema.get("exclusiveMaximum"), -1)
     initial = None if made.initial is None else Decimal(made.initial)
     order = [number for number in (low, initial, high) if number is not None]
     if order != sorted(order):
         return {}
-    return {name: f"{bound:f}" for name, bound in (("min_value", low), ("max_value", high)) if bound is not None}
+    return {
+        name: f"{bound:f}"
+        for name, bound in (("min_value", low), ("max_value", high))
+        if bound is not None
+    }
 
 
 def _bound(kind: Kind, inclusive: Any, exclusive: Any, step: int) -> Decimal | None:
     """An inclusive bound, or None where there is none that Slack could check as the model does."""
     if kind is Kind.INTEGER and inclusive is None and isinstance(exclusive, int):
         inclusive = exclusive + step
-    # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the model allows.
+    # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the
+    # model allows.
     if inclusive is None or exact_digits(inclusive) is None:
         return None
-    return None if kind is Kind.INTEGER and not isinstance(inclusive, int) else Decimal(str(inclusive))
+    return (
+        None if kind is Kind.INTEGER and not isinstance(inclusive, int) else Decimal(str(inclusive))
+    )
 
 
 def _hint(made: Input) -> str:
@@ -157,16 +195,26 @@ def _hint(made: Input) -> str:
             said.append("One on each line.")
         case Kind.DATETIME if made.widget == TEXT_INPUT:
             said.append("Written like 2026-01-31T14:30:00.")
-        case Kind.DATETIME | Kind.TIME if made.initial is not None and made.old != f"{made.initial}:00":
-            said.append(f"Now {readable(made.old, made.kind)}; kept to the second unless you pick another minute.")
+        case Kind.DATETIME | Kind.TIME if (
+            made.initial is not None and made.old != f"{made.initial}:00"
+        ):
+            said.append(
+                f"Now {readable(made.old, made.kind)}; kept to the second unless you pick another minute."
+            )
         case Kind.CHOICE if made.widget == TEXT_INPUT:
             said.append("One of the allowed values, as it is written.")
         case _:
             pass
     if slot.nullable and made.kind in (Kind.TEXT, Kind.LINES):
-        empty, least = (EMPTY_TEXT, "minLength") if made.kind is Kind.TEXT else (EMPTY_LIST, "minItems")
+        empty, least = (
+            (EMPTY_TEXT, "minLength") if made.kind is Kind.TEXT else (EMPTY_LIST, "minItems")
+        )
         unset = "Leave it empty for “not set”"
-        said.append(f"{unset}." if slot.schema.get(least) else f"{unset}; write {empty} for {_NOTHING[made.kind]}.")
+        said.append(
+            f"{unset}."
+            if slot.schema.get(least)
+            else f"{unset}; write {empty} for {_NOTHING[made.kind]}."
+        )
     if made.old is Mark.ABSENT and slot.schema.get("default") is not None:
         said.append(f"Left empty, it is {readable(slot.schema['default'], slot.kind)}.")
     if isinstance(made.initial, str) and (hidden := Counter(filter(is_hidden, made.initial))):

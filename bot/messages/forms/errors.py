@@ -1,4 +1,7 @@
-"""What Pydantic says about an edit, as one short sentence at an input of the modal. Pure; it sees no values."""
+"""What Pydantic says about an edit, as one short sentence at an input of the modal.
+
+Pure; it sees no values.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,23 @@ _SUBJECT = re.compile(
 )
 
 
-def located(error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]) -> dict[str, str]:
-    """The errors by block id, given the slots of the arguments and the block ids of the inputs there are.
+def located(
+    error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]
+) -> dict[str, str]:
+    """The errors by block id, given the slots of the arguments and the block ids of the inputs
+    there are.
 
-    An error at a value without an input goes to the nearest input (of equally near ones the one above), with the
-    value's label before it; one that concerns no single value goes to the first. Empty when there are no inputs.
+    An error at a value without an input goes to the nearest input (of equally near ones the one
+    above), with the value's label before it; one that concerns no single value goes to the first.
+    Empty when there are no inputs.
     """
     places = [index for index, slot in enumerate(slots) if slot.block_id in inputs]
     found: dict[str, list[str]] = {}
-    for each in error.errors(include_url=False, include_input=False, include_context=False) if places else ():
+    for each in (
+        error.errors(include_url=False, include_input=False, include_context=False)
+        if places
+        else ()
+    ):
         index, rest = _slot_of(each["loc"], slots)
         if index is None:
             place, label = places[0], humanised(str(each["loc"][0])) if each["loc"] else ""
@@ -33,7 +44,9 @@ def located(error: ValidationError, slots: Sequence[Slot], inputs: Collection[st
             place = min(places, key=lambda at: (abs(at - index), at))
             label = "" if place == index and rest is not None else _label(slots[index], rest)
         hidden = index is not None and slots[index].secret
-        text = "This is not valid." if hidden else _within(rest) + sentence(each["type"], each["msg"])
+        text = (
+            "This is not valid." if hidden else _within(rest) + sentence(each["type"], each["msg"])
+        )
         found.setdefault(slots[place].block_id, []).append(f"{label}: {text}" if label else text)
     return {block_id: shortened(texts) for block_id, texts in found.items()}
 
@@ -57,8 +70,9 @@ def shortened(texts: Sequence[str]) -> str:
 
 
 def _slot_of(loc: Loc, slots: Sequence[Slot]) -> tuple[int | None, Loc | None]:
-    """The slot the location begins with and what of the location is left; for a nested model as a whole the first slot
-    within it and None; (None, the location) where there is neither."""
+    """The slot the location begins with and what of the location is left; for a nested model as a
+    whole the first slot within it and None; (None, the location) where there is neither.
+    """
     best: tuple[int | None, Loc | None] = (None, loc)
     for index, slot in enumerate(slots):
         agrees = all(step in called for step, called in zip(loc, slot.called, strict=False))
@@ -80,4 +94,8 @@ def _within(rest: Loc | None) -> str:
     """Where in a list or in JSON: (2, "sku") -> "At 3 › sku: "; people count from one."""
     if not rest:
         return ""
-    return "At " + " › ".join(str(step + 1) if isinstance(step, int) else visible(step) for step in rest) + ": "
+    return (
+        "At "
+        + " › ".join(str(step + 1) if isinstance(step, int) else visible(step) for step in rest)
+        + ": "
+    )

@@ -1,10 +1,11 @@
-"""The Edit modal: made from a tool's argument model and the arguments there are, and read back. Pure: views and values
-in, views and values out; it stores nothing and asks nobody.
+"""The Edit modal: made from a tool's argument model and the arguments there are, and read back.
+Pure: views and values in, views and values out; it stores nothing and asks nobody.
 
-Every value of the arguments has its place in the modal: an input, or text where it cannot be edited (secret, not
-editable by the tool, too long for an input). Whatever has no input, or an input that nobody touched, is kept exactly.
-How unset, empty and the various kinds are written is described in `field_inputs`; which kind a value has, in
-`field_kinds`. `diff` and `values` show arguments on cards.
+Every value of the arguments has its place in the modal: an input, or text where it cannot be edited
+(secret, not editable by the tool, too long for an input). Whatever has no input, or an input that
+nobody touched, is kept exactly. How unset, empty and the various kinds are written is described in
+`field_inputs`; which kind a value has, in `field_kinds`. `diff` and `values` show arguments on
+cards.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Parsed:
 class FieldErrors:
     """Why an edit cannot be stored."""
 
-    errors: dict[str, str]  # by block id of an input in the modal; sentences of at most 150 characters
+    # by block id of an input in the modal; sentences of at most 150 characters
+    errors: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,30 @@ class _Place:
 
 
 def edit_modal(
-    tool: Tool[Any], arguments: Mapping[str, Any], *, call_id: str, revision: int, save_and_approve: bool
+    tool: Tool[Any],
+    arguments: Mapping[str, Any],
+    *,
+    call_id: str,
+    revision: int,
+    save_and_approve: bool,
 ) -> dict[str, Any]:
     """The view for views.open: an input for every argument that can be edited, text for the others.
 
-    `arguments` are the validated arguments as `model_dump(mode="json")` gives them; `save_and_approve` adds a box to
-    tick, as Slack has only one submit button. The metadata holds the call and its revision, never a value.
+    `arguments` are the validated arguments as `model_dump(mode="json")` gives them;
+    `save_and_approve` adds a box to tick, as Slack has only one submit button. The metadata holds
+    the call and its revision, never a value.
     """
     places, left_out = _laid_out(tool, arguments)
-    blocks = [section(f"{tool.title}\nSaving makes a new version; votes for the old one no longer count.")]
+    blocks = [
+        section(f"{tool.title}\nSaving makes a new version; votes for the old one no longer count.")
+    ]
     for place in places:
         blocks += place.blocks
     if left_out:
         names = ", ".join(slot.label for slot in left_out)
-        blocks.append(section(plain(f"No room here for these; they are kept as they are: {names}", 2900)))
+        blocks.append(
+            section(plain(f"No room here for these; they are kept as they are: {names}", 2900))
+        )
     if save_and_approve:
         blocks.append(then_block())
     return {
@@ -91,7 +103,8 @@ def read_submission(
 ) -> Parsed | FieldErrors:
     """What the submitted modal means, given the arguments it was made from and `view.state.values`.
 
-    Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is ignored.
+    Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is
+    ignored.
     """
     places = _laid_out(tool, arguments)[0]
     approve = _ticked(state_values)
@@ -110,7 +123,8 @@ def read_submission(
     if errors:
         return FieldErrors(errors)
     for block_id, made in inputs.items():
-        value = entered.get(block_id, Mark.KEEP)  # there is none where an error did not count, below what is now unset
+        # there is none where an error did not count, below what is now unset
+        value = entered.get(block_id, Mark.KEEP)
         if made.kind is not Kind.PRESENCE and value is not Mark.KEEP:
             _put(data, made.slot.keys, value)
     if same(data, dict(arguments)):
@@ -131,7 +145,10 @@ def read_submission(
 
 
 def _laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[_Place], list[Slot]]:
-    """What stands in the modal, in order, and what found no room in it; the same for the same arguments."""
+    """What stands in the modal, in order, and what found no room in it.
+
+    The same for the same arguments.
+    """
     places: list[_Place] = []
     left_out: list[Slot] = []
     room, size = _MOST_BLOCKS, 0
@@ -148,13 +165,22 @@ def _laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[_Plac
     return places, left_out
 
 
-def _settle_presence(made: Input, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]) -> None:
-    """Decide whether an optional nested model is there; without it, what was entered below does not count."""
+def _settle_presence(
+    made: Input, entered: dict[str, Any], errors: dict[str, str], data: dict[str, Any]
+) -> None:
+    """Decide whether an optional nested model is there.
+
+    Without it, what was entered below does not count.
+    """
     if made.slot.block_id in errors:
         return
     was = made.initial == "yes"
     now = entered[made.slot.block_id]
-    below = [block_id for block_id in {**entered, **errors} if block_id.startswith(made.slot.block_id + ".")]
+    below = [
+        block_id
+        for block_id in {**entered, **errors}
+        if block_id.startswith(made.slot.block_id + ".")
+    ]
     if now is True or (now is Mark.KEEP and was):
         if not was:
             _put(data, made.slot.keys, {})

@@ -1,8 +1,8 @@
 """Which input of a modal holds one value of the arguments, and what stands in it at first. Pure.
 
-Unset differs from empty. Where None is allowed, an empty input means None, and the empty text or list is written
-as in JSON: two double quotes, or two square brackets. Where None is not allowed, an empty input of a text or a
-list is the empty text or list, and anything else must be filled in.
+Unset differs from empty. Where None is allowed, an empty input means None, and the empty text or
+list is written as in JSON: two double quotes, or two square brackets. Where None is not allowed, an
+empty input of a text or a list is the empty text or list, and anything else must be filled in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ EMPTY_TEXT = '""'
 EMPTY_LIST = "[]"
 _UNSET = "(unset)"
 # What Slack's own inputs are sure to accept; anything else stands in a plain one.
-_FORMS = {Kind.EMAIL: re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII), Kind.URL: re.compile(r"https?://[!-~]+")}
+_FORMS = {
+    Kind.EMAIL: re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII),
+    Kind.URL: re.compile(r"https?://[!-~]+"),
+}
 _DIGITS = 15  # beyond these, a client that thinks in doubles would round
 
 
@@ -53,7 +56,9 @@ class Input:
 
 
 def make(slot: Slot, old: Any) -> Input | None:
-    """The input for the slot with the JSON value it has now; None when the value is too long for one."""
+    """The input for the slot with the JSON value it has now; None when the value is too long for
+    one.
+    """
     made = _made(slot, _fitting(slot, old), old)
     if made.kind is Kind.JSON and not _fits(made):
         made = replace(made, initial=_written(old, indent=None))
@@ -83,7 +88,11 @@ def _fitting(slot: Slot, old: Any) -> Kind:
     }.get(kind, isinstance(old, str))
     if not fits:
         return Kind.JSON
-    reader = {Kind.DATE: date.fromisoformat, Kind.TIME: time.fromisoformat, Kind.DATETIME: datetime.fromisoformat}
+    reader = {
+        Kind.DATE: date.fromisoformat,
+        Kind.TIME: time.fromisoformat,
+        Kind.DATETIME: datetime.fromisoformat,
+    }
     try:
         reader.get(kind, str)(old)
     except ValueError:
@@ -96,7 +105,8 @@ def _one_a_line(items: list[Any], nullable: bool) -> bool:
     if nullable and items == [EMPTY_LIST]:
         return False
     return all(
-        isinstance(item, str) and item and item == item.strip() and not re.search(r"[\r\n]", item) for item in items
+        isinstance(item, str) and item and item == item.strip() and not re.search(r"[\r\n]", item)
+        for item in items
     )
 
 
@@ -104,7 +114,9 @@ def _made(slot: Slot, kind: Kind, old: Any) -> Input:
     match kind:
         case Kind.PRESENCE:
             set_or_not = (("yes", "Set", True), ("no", "Not set", False))
-            return Input(slot, kind, "radio_buttons", old, "yes" if _there(old) else "no", set_or_not)
+            return Input(
+                slot, kind, "radio_buttons", old, "yes" if _there(old) else "no", set_or_not
+            )
         case Kind.BOOLEAN:
             answers = (("yes", "Yes", True), ("no", "No", False), *_unset(slot))
             return _of_options(Input(slot, kind, "radio_buttons", old, None, answers))
@@ -132,15 +144,31 @@ def _typed(slot: Slot, kind: Kind, old: Any) -> Input:
     else:
         initial = old or (EMPTY_TEXT if slot.nullable and kind is Kind.TEXT else None)
     form = _FORMS.get(kind)
-    widget = f"{kind}_text_input" if form and (initial is None or form.fullmatch(initial)) else TEXT_INPUT
+    widget = (
+        f"{kind}_text_input"
+        if form and (initial is None or form.fullmatch(initial))
+        else TEXT_INPUT
+    )
     return Input(slot, kind, widget, old, initial)
 
 
 def _picker(slot: Slot, kind: Kind, old: Any) -> Input:
     if kind is Kind.DATE:
-        return Input(slot, kind, "datepicker", old, date.fromisoformat(old).isoformat() if _there(old) else None)
+        return Input(
+            slot,
+            kind,
+            "datepicker",
+            old,
+            date.fromisoformat(old).isoformat() if _there(old) else None,
+        )
     if kind is Kind.TIME:
-        return Input(slot, kind, "timepicker", old, f"{time.fromisoformat(old):%H:%M}" if _there(old) else None)
+        return Input(
+            slot,
+            kind,
+            "timepicker",
+            old,
+            f"{time.fromisoformat(old):%H:%M}" if _there(old) else None,
+        )
     seconds = _pickable(datetime.fromisoformat(old)) if _there(old) else None
     if slot.naive or (_there(old) and seconds is None):
         return Input(slot, kind, TEXT_INPUT, old, old if _there(old) else None)
@@ -148,7 +176,9 @@ def _picker(slot: Slot, kind: Kind, old: Any) -> Input:
 
 
 def _pickable(moment: datetime) -> int | None:
-    """Unix seconds of ten digits, which Slack's picker takes; None for other moments and where no zone is known."""
+    """Unix seconds of ten digits, which Slack's picker takes; None for other moments and where no
+    zone is known.
+    """
     if moment.tzinfo is None:
         return None
     seconds = int(moment.timestamp())
@@ -161,7 +191,11 @@ def exact_digits(number: Any) -> str | None:
         exact = Decimal(str(number))
     except ArithmeticError:
         return None
-    if not exact.is_finite() or len(exact.as_tuple().digits) > _DIGITS or abs(exact.adjusted()) >= _DIGITS:
+    if (
+        not exact.is_finite()
+        or len(exact.as_tuple().digits) > _DIGITS
+        or abs(exact.adjusted()) >= _DIGITS
+    ):
         return None
     return f"{exact:f}"
 
@@ -185,18 +219,34 @@ def _choices(slot: Slot) -> list[Any]:
 
 
 def _choice(slot: Slot, old: Any) -> Input:
-    """A menu; an input to type into where there are too many values, or too long ones to tell apart; else JSON."""
+    """A menu.
+
+    An input to type into where there are too many values, or too long ones to tell apart; else
+    JSON.
+    """
     choices = _choices(slot)
     written = [" ".join(readable(value).split()) for value in choices]
     shown = [plain(text, 75) for text in written]
-    codes = [value if isinstance(value, str) else text for value, text in zip(choices, written, strict=True)]
-    if len({*codes, _UNSET}) <= len(codes) or not all(code.strip() and slack_length(code) <= 150 for code in codes):
+    codes = [
+        value if isinstance(value, str) else text
+        for value, text in zip(choices, written, strict=True)
+    ]
+    if len({*codes, _UNSET}) <= len(codes) or not all(
+        code.strip() and slack_length(code) <= 150 for code in codes
+    ):
         codes = [str(index) for index in range(len(choices))]
     menu = (*zip(codes, shown, choices, strict=True), *_unset(slot))
     if len(menu) <= 100 and len(set(shown)) == len(shown):
         return _of_options(Input(slot, Kind.CHOICE, "static_select", old, None, menu))
     if len(set(written)) == len(written):
         return _of_options(
-            Input(slot, Kind.CHOICE, TEXT_INPUT, old, None, tuple(zip(written, shown, choices, strict=True)))
+            Input(
+                slot,
+                Kind.CHOICE,
+                TEXT_INPUT,
+                old,
+                None,
+                tuple(zip(written, shown, choices, strict=True)),
+            )
         )
     return _made(slot, Kind.JSON, old)

@@ -1,7 +1,8 @@
-"""What a person put into one input, as the JSON value it means. Pure; it validates no more than it must to read.
+"""What a person put into one input, as the JSON value it means. Pure; it validates no more than it
+must to read.
 
-What comes back unchanged is not converted at all: `read` answers Mark.KEEP, so that precision, seconds, time zones
-and line ends that an input cannot carry survive an edit of something else.
+What comes back unchanged is not converted at all: `read` answers Mark.KEEP, so that precision,
+seconds, time zones and line ends that an input cannot carry survive an edit of something else.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class RefusedError(Exception):
 
 
 def read(made: Input, state: Mapping[str, Any] | None) -> Any:
-    """The JSON value in the input, given its state as Slack sends it (None: not sent); Mark.KEEP when unchanged.
+    """The JSON value in the input, given its state as Slack sends it (None: not sent); Mark.KEEP
+    when unchanged.
 
     RefusedError with a sentence for the person where it cannot be read.
     """
@@ -54,7 +56,9 @@ def read(made: Input, state: Mapping[str, Any] | None) -> Any:
     if any("\ud800" <= char <= "\udfff" for char in raw):
         raise RefusedError("It holds characters that cannot be stored.")
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
-    if isinstance(made.initial, str) and text == made.initial.replace("\r\n", "\n").replace("\r", "\n"):
+    if isinstance(made.initial, str) and text == made.initial.replace("\r\n", "\n").replace(
+        "\r", "\n"
+    ):
         return Mark.KEEP
     return _converted(made, text)
 
@@ -87,7 +91,10 @@ def _chosen(made: Input, raw: Any) -> Any:
 
 
 def _moment(made: Input, raw: Any) -> str | Mark:
-    """The picked moment, in the time zone the value had before, else in UTC; pickers know no seconds."""
+    """The picked moment, in the time zone the value had before, else in UTC.
+
+    Pickers know no seconds.
+    """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
         raise RefusedError("This is not a date and time.")
     if isinstance(made.initial, int):
@@ -152,14 +159,22 @@ def _time(made: Input, text: str) -> str:
 
 
 def parsed_json(text: str) -> Any:
-    """The value the JSON text means; RefusedError for what is no JSON (with the place) and keys that stand twice."""
+    """The value the JSON text means; RefusedError for what is no JSON (with the place) and keys
+    that stand twice.
+    """
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_integer,
         )
         deep = _depth(value) > _DEEPEST
     except json.JSONDecodeError as error:
-        raise RefusedError(f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}.") from None
+        raise RefusedError(
+            f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
+        ) from None
     except RecursionError:
         deep = True
     if deep:
@@ -175,7 +190,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise RefusedError(f"The key {json.dumps(key, ensure_ascii=False)[:60]} stands twice in one object.")
+            raise RefusedError(
+                f"The key {json.dumps(key, ensure_ascii=False)[:60]} stands twice in one object."
+            )
         found[key] = value
     return found
 

@@ -1,7 +1,9 @@
-"""What a tool's arguments consist of, for people: one Slot per value that can be shown or edited by itself.
+"""What a tool's arguments consist of, for people: one Slot per value that can be shown or edited by
+itself.
 
-Pure: it reads the Pydantic model and the JSON values, and knows neither Slack's blocks nor how a value is written.
-A nested model gives one slot per field of its own, one level deep; everything deeper is one slot of JSON.
+Pure: it reads the Pydantic model and the JSON values, and knows neither Slack's blocks nor how a
+value is written. A nested model gives one slot per field of its own, one level deep; everything
+deeper is one slot of JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from pydantic import AliasChoices, BaseModel, NaiveDatetime, RootModel, Secret, SecretBytes, SecretStr
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    NaiveDatetime,
+    RootModel,
+    Secret,
+    SecretBytes,
+    SecretStr,
+)
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
@@ -51,7 +61,8 @@ class Mark(Enum):
 class Slot:
     """One value of the arguments."""
 
-    names: tuple[str, ...]  # field names from the top: make the block id, and are what errors point at
+    # field names from the top: make the block id, and are what errors point at
+    names: tuple[str, ...]
     keys: tuple[str, ...]  # the same as keys of the dumped arguments
     label: str  # "Address › City"
     hint: str  # the field's description
@@ -70,12 +81,20 @@ class Slot:
         return "f:" + ".".join(self.names)
 
 
-_FORMATS = {"email": Kind.EMAIL, "uri": Kind.URL, "date": Kind.DATE, "time": Kind.TIME, "date-time": Kind.DATETIME}
+_FORMATS = {
+    "email": Kind.EMAIL,
+    "uri": Kind.URL,
+    "date": Kind.DATE,
+    "time": Kind.TIME,
+    "date-time": Kind.DATETIME,
+}
 _TYPES = {"boolean": Kind.BOOLEAN, "integer": Kind.INTEGER, "number": Kind.FLOAT}
 
 
 def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
-    """The slots of these arguments (JSON values) in the order of the model's fields, then keys the model lacks."""
+    """The slots of these arguments (JSON values) in the order of the model's fields, then keys the
+    model lacks.
+    """
     found: list[Slot] = []
     model: type[BaseModel] = tool.arguments
     known = {dump_key(model, name, field) for name, field in model.model_fields.items()}
@@ -93,7 +112,11 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
     for key in arguments:
         if key not in known:
             called = (frozenset({key}),)
-            found.append(Slot((key,), (key,), humanised(key), "", Kind.JSON, True, {}, called, editable=False))
+            found.append(
+                Slot(
+                    (key,), (key,), humanised(key), "", Kind.JSON, True, {}, called, editable=False
+                )
+            )
     return tuple(found)
 
 
@@ -127,7 +150,11 @@ def _field_slots(model: type[BaseModel]) -> dict[str, tuple[Slot, tuple[Slot, ..
     for name, whole in _own_slots(model).items():
         inner = _unwrapped(model.model_fields[name].annotation)
         parts: tuple[Slot, ...] = ()
-        if isinstance(inner, type) and issubclass(inner, BaseModel) and not issubclass(inner, RootModel):
+        if (
+            isinstance(inner, type)
+            and issubclass(inner, BaseModel)
+            and not issubclass(inner, RootModel)
+        ):
             parts = tuple(_below(whole, part) for part in _own_slots(inner).values())
         if parts and whole.nullable:
             parts = (replace(whole, kind=Kind.PRESENCE, secret=False), *parts)
@@ -220,7 +247,10 @@ def _kind(schema: Mapping[str, Any], core: Any, root: Mapping[str, Any]) -> Kind
 
 
 def _unwrapped(annotation: Any) -> Any:
-    """The type inside Annotated, Optional, NewType and aliases; the annotation itself where that is not one type."""
+    """The type inside Annotated, Optional, NewType and aliases.
+
+    The annotation itself where that is not one type.
+    """
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]

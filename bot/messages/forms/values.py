@@ -1,7 +1,8 @@
-"""Arguments as a person reads them, and what differs between two versions of them. Pure; it knows no blocks.
+"""Arguments as a person reads them, and what differs between two versions of them. Pure; it knows
+no blocks.
 
-Secrets never leave this file: they come out as a mask of fixed length, changed or not; so does what looks like one
-inside another value.
+Secrets never leave this file: they come out as a mask of fixed length, changed or not; so does what
+looks like one inside another value.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ EMPTY = "(empty)"
 _SHORT_LIST = 60  # characters up to which a list stands on one line
 
 
-def values(tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Value, ...]:
-    """Every argument (JSON values) as plain text in the model's order; with `before`, also what each was."""
+def values(
+    tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, Any] | None = None
+) -> tuple[Value, ...]:
+    """Every argument (JSON values) as plain text in the model's order.
+
+    With `before`, also what each was.
+    """
     if before is None:
         return tuple(Value(row.slot.label, row.text) for row in _rows(tool, arguments))
     return tuple(
@@ -33,13 +39,24 @@ def values(tool: Tool[Any], arguments: Mapping[str, Any], before: Mapping[str, A
     )
 
 
-def diff(tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What differs, as (label, old text, new text), in the order of the model; empty when nothing does."""
-    return [(change.label, change.old, change.new) for change in _compared(tool, before, after) if change.differs]
+def diff(
+    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """What differs, as (label, old text, new text), in the order of the model.
+
+    Empty when nothing does.
+    """
+    return [
+        (change.label, change.old, change.new)
+        for change in _compared(tool, before, after)
+        if change.differs
+    ]
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal, telling 1 from 1.0 and from true, and not caring for the order of keys."""
+    """Whether two JSON values are equal, telling 1 from 1.0 and from true, and not caring for the
+    order of keys.
+    """
     if one is other:
         return True
     if isinstance(one, Mark) or isinstance(other, Mark):
@@ -48,7 +65,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
-    """One JSON value as plain text: nothing in it is cut, secrets are masked, hidden characters are made visible."""
+    """One JSON value as plain text: nothing in it is cut, secrets are masked, hidden characters are
+    made visible.
+    """
     return masked(_readable(value, kind))
 
 
@@ -84,7 +103,10 @@ class _Change:
 
 
 def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
-    """One row for each value; an unset nested model is one row, a set one has a row for each of its fields."""
+    """One row for each value.
+
+    An unset nested model is one row, a set one has a row for each of its fields.
+    """
     for slot in slots(tool, arguments):
         value = lookup(arguments, slot.keys)
         parent = lookup(arguments, slot.keys[:-1])
@@ -92,20 +114,28 @@ def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
             continue
         if slot.kind is not Kind.PRESENCE and parent in (None, Mark.ABSENT):
             continue
-        text = MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
+        text = (
+            MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
+        )
         yield _Row(slot, value, text)
 
 
-def _compared(tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[_Change]:
+def _compared(
+    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[_Change]:
     old_rows = {row.slot.keys: row for row in _rows(tool, before)}
     new_rows = {row.slot.keys: row for row in _rows(tool, after)}
     for keys, new in new_rows.items():
         old_value = lookup(before, keys)
         if keys in old_rows:
             old = old_rows[keys].text
-        else:  # the other side is divided differently: it had the nested model as a whole, or in parts
+        # the other side is divided differently: it had the nested model as a whole, or in parts
+        else:
             parts = [row for other, row in old_rows.items() if other[: len(keys)] == keys]
-            old = "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts) or UNSET
+            old = (
+                "\n".join(f"{row.slot.label.split(' › ')[-1]}: {row.text}" for row in parts)
+                or UNSET
+            )
         yield _change(new.slot, old, old_value, new.text, new.value)
     for keys, row in old_rows.items():
         if not any(keys[: len(other)] == other or other[: len(keys)] == keys for other in new_rows):
@@ -121,14 +151,19 @@ def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _
 
 def _raw(value: Any) -> str:
     """The value as JSON, for what reads alike but is not."""
-    return "(not given)" if value is Mark.ABSENT else masked(visible(json.dumps(value, ensure_ascii=False)))
+    return (
+        "(not given)"
+        if value is Mark.ABSENT
+        else masked(visible(json.dumps(value, ensure_ascii=False)))
+    )
 
 
 def _text(value: str, kind: Kind) -> str:
     if not value:
         return EMPTY
     if not value.strip() or value in (MASK, UNSET, EMPTY):
-        return visible(json.dumps(value, ensure_ascii=False))  # in quotes: it is this text, not our sign
+        # in quotes: it is this text, not our sign
+        return visible(json.dumps(value, ensure_ascii=False))
     try:
         if kind is Kind.DATETIME:
             moment = datetime.fromisoformat(value)
@@ -159,4 +194,8 @@ def _list(items: list[Any]) -> str:
     if any(isinstance(item, dict | list) for item in items) or any("\n" in text for text in texts):
         return visible(json.dumps(items, indent=2, ensure_ascii=False))
     line = ", ".join(texts)
-    return line if len(line) <= _SHORT_LIST and not any("," in text for text in texts) else "\n".join(texts)
+    return (
+        line
+        if len(line) <= _SHORT_LIST and not any("," in text for text in texts)
+        else "\n".join(texts)
+    )

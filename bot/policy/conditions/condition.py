@@ -1,7 +1,9 @@
-"""Conditions of policy rules, in CEL (the Common Expression Language): read once, then asked with facts. PURE.
+"""Conditions of policy rules, in CEL (the Common Expression Language): read once, then asked with
+facts. PURE.
 
-Stricter than CEL where CEL would let something through: numbers are exact and nothing else, what raises is never
-true, `||` and `&&` read from left to right, and no list operation may stand inside another.
+Stricter than CEL where CEL would let something through: numbers are exact and nothing else, what
+raises is never true, `||` and `&&` read from left to right, and no list operation may stand inside
+another.
 """
 
 from __future__ import annotations
@@ -16,7 +18,18 @@ from lark import Tree
 
 from bot.policy.conditions.evaluator import MACROS, Telling
 from bot.policy.conditions.parser import read
-from bot.policy.conditions.values import CLOCK, METHODS, Untold, Unusable, number, pattern, size, truth, value_of, zone
+from bot.policy.conditions.values import (
+    CLOCK,
+    METHODS,
+    Untold,
+    Unusable,
+    number,
+    pattern,
+    size,
+    truth,
+    value_of,
+    zone,
+)
 from bot.policy.facts import Facts, Spent
 
 MOST_BYTES = 1_024
@@ -45,8 +58,13 @@ class Condition:
             check.walk(self._tree, frozenset(), False)
         except Untold as error:
             raise ConditionError(str(error)) from None
-        self.spent, self.groups, self._names = frozenset(check.sums), frozenset(check.groups), frozenset(check.names)
-        self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)  # of args; those inside has()
+        self.spent, self.groups, self._names = (
+            frozenset(check.sums),
+            frozenset(check.groups),
+            frozenset(check.names),
+        )
+        # of args; those inside has()
+        self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
 
     def holds(self, facts: Facts) -> bool:
         """Whether it is true of `facts`. Raises ConditionError where that cannot be told."""
@@ -63,7 +81,7 @@ class Condition:
             return truth(telling.value(self._tree))
         except Untold as error:
             raise ConditionError(f"could not be told: {error}") from None
-        except Exception as error:  # noqa: BLE001 - whatever strange values raise, it is not a yes
+        except Exception as error:
             raise ConditionError(f"could not be told: {type(error).__name__}") from None
 
     def _values(self, facts: Facts) -> dict[str, Any]:
@@ -96,7 +114,10 @@ def seconds(window: str) -> int:
 
 
 class _Check:
-    """Walks a tree for the facts it needs. Raises for unknown names and functions, and for nested list operations."""
+    """Walks a tree for the facts it needs.
+
+    Raises for unknown names and functions, and for nested list operations.
+    """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -110,7 +131,9 @@ class _Check:
         if not isinstance(node, Tree) or node.data == "literal":
             return
         if node.data in ("member_object", "map_lit", "dot_ident", "dot_ident_arg"):
-            raise ConditionError("makes objects, which a condition has no use for; compare values instead")
+            raise ConditionError(
+                "makes objects, which a condition has no use for; compare values instead"
+            )
         if node.data == "ident":
             self._name(str(node.children[0]), bound)
         elif node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "groups"):
@@ -119,7 +142,11 @@ class _Check:
             self._macro(node, bound, inside)
         else:
             if node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "args"):
-                self.fields |= {str(node.children[1])} if node.data == "member_dot" else set(_texts(node.children[1:]))
+                self.fields |= (
+                    {str(node.children[1])}
+                    if node.data == "member_dot"
+                    else set(_texts(node.children[1:]))
+                )
             if node.data == "ident_arg":
                 self._function(node)
             if node.data == "member_dot_arg":
@@ -129,7 +156,9 @@ class _Check:
 
     def _name(self, name: str, bound: frozenset[str]) -> None:
         if name not in NAMES | bound:
-            raise ConditionError(f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}")
+            raise ConditionError(
+                f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}"
+            )
         if name == "groups":
             raise ConditionError("uses groups as a whole; name one, as in groups.finance")
         self.names |= {name} - bound
@@ -146,12 +175,16 @@ class _Check:
     def _function(self, node: Tree[Any]) -> None:
         name, given = str(node.children[0]), node.children[1:]
         if name not in FUNCTIONS:
-            raise ConditionError(f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}")
+            raise ConditionError(
+                f"calls {name}(), which is not there; there are {', '.join(sorted(FUNCTIONS))}"
+            )
         if name in _SHAPES:
             self._sum(name, list(_texts(given)), len(given))
         elif len(given) != 1:
             raise ConditionError(f"needs one value in {name}()")
-        elif name == "has" and (given[0].data != "member_dot" or _is_ident(given[0].children[0], "groups")):
+        elif name == "has" and (
+            given[0].data != "member_dot" or _is_ident(given[0].children[0], "groups")
+        ):
             raise ConditionError("needs a field in has(), as in has(args.note)")
         elif name == "has" and _is_ident(given[0].children[0], "args"):
             self.asked.add(str(given[0].children[1]))
@@ -182,7 +215,9 @@ def _group(node: Tree[Any]) -> str:
 def _method(node: Tree[Any]) -> None:
     method, given = str(node.children[1]), node.children[2:]
     if method not in METHODS:
-        raise ConditionError(f"calls .{method}(), which is not there; there are {', '.join(sorted(METHODS))}")
+        raise ConditionError(
+            f"calls .{method}(), which is not there; there are {', '.join(sorted(METHODS))}"
+        )
     if len(given) not in ((0, 1) if method in CLOCK else (int(method != "size"),)):
         raise ConditionError(f"gives .{method}() too many values, or too few")
     if method == "matches" or method in CLOCK:
@@ -195,4 +230,8 @@ def _method(node: Tree[Any]) -> None:
 
 def _texts(nodes: list[Any]) -> Iterator[str]:
     """The text literals among the nodes."""
-    return (node.children[0] for node in nodes if node.data == "literal" and isinstance(node.children[0], str))
+    return (
+        node.children[0]
+        for node in nodes
+        if node.data == "literal" and isinstance(node.children[0], str)
+    )

@@ -1,7 +1,9 @@
-"""Tells one condition, of which the syntax tree was read and checked, over one set of values. PURE; one per telling.
+"""Tells one condition, of which the syntax tree was read and checked, over one set of values. PURE;
+one per telling.
 
-CEL's grammar is read by the library; its own evaluation would let through what must not pass: errors on one side of
-`||` become true, numbers become doubles, what is not boolean counts as true, and nothing bounds the time.
+CEL's grammar is read by the library; its own evaluation would let through what must not pass:
+errors on one side of `||` become true, numbers become doubles, what is not boolean counts as true,
+and nothing bounds the time.
 """
 
 from __future__ import annotations
@@ -94,7 +96,9 @@ class Telling:
     def _macro(self, name: str, found: Any, variable: str, body: Any) -> Any:
         if not isinstance(found, list | dict | frozenset):
             raise Untold(f"only a list, a map or a group has .{name}()")
-        each = self._each(sorted(found) if isinstance(found, frozenset) else list(found), variable, body)
+        each = self._each(
+            sorted(found) if isinstance(found, frozenset) else list(found), variable, body
+        )
         if name == "map":
             return [value for _, value in each]
         if name == "all":

@@ -1,6 +1,8 @@
-"""The text of a condition, read into a small tree: nodes named as in the grammar, without those that only wrap. PURE.
+"""The text of a condition, read into a small tree: nodes named as in the grammar, without those
+that only wrap. PURE.
 
-The grammar is the library's. Literals stand in the tree as values, chains of `||` and `&&` as one node.
+The grammar is the library's. Literals stand in the tree as values, chains of `||` and `&&` as one
+node.
 """
 
 from __future__ import annotations
@@ -17,10 +19,18 @@ from bot.policy.conditions.values import Untold, number
 MOST_DEPTH = 64
 _WRAPS = frozenset(
     {
-        "expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member",
-        "primary", "paren_expr",
+        "expr",
+        "conditionalor",
+        "conditionaland",
+        "relation",
+        "addition",
+        "multiplication",
+        "unary",
+        "member",
+        "primary",
+        "paren_expr",
     }
-)  # fmt: skip
+)
 _LISTED = frozenset({"ident_arg", "member_dot_arg", "list_lit"})  # their exprlist is spliced in
 _ESCAPED = re.compile(
     r"""(?:[^\\]|\\[abfnrtv"'\\]|\\[0-3][0-7]{2}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})*"""
@@ -33,7 +43,9 @@ def read(source: str) -> Tree[Any]:
         tree: Tree[Any] = _folded(CELParser().parse(source), 0)
         return tree
     except CELParseError as error:
-        where = f" (line {error.line}, column {error.column})" if error.line and error.column else ""
+        where = (
+            f" (line {error.line}, column {error.column})" if error.line and error.column else ""
+        )
         raise Untold(f"is not CEL{where}; compare, combine with && and ||, negate with !") from None
     except RecursionError:
         raise Untold("is nested too deeply; split the rule") from None
@@ -81,5 +93,7 @@ def _literal(token: Any) -> Any:
     if token.type == "BYTES_LIT" or "\n" in inner or "\r" in inner:
         raise Untold("holds bytes or a text over several lines, which a condition has no use for")
     if (raw and inner.endswith("\\")) or not (raw or _ESCAPED.fullmatch(inner)):
-        raise Untold('has a backslash that means nothing; write \\\\ for one, or r"…" around the text')
+        raise Untold(
+            'has a backslash that means nothing; write \\\\ for one, or r"…" around the text'
+        )
     return inner if raw else str(celstr(token))

@@ -1,7 +1,8 @@
-"""What conditions compute with: exact numbers, texts, truth, lists, maps, times, and the operators on them. PURE.
+"""What conditions compute with: exact numbers, texts, truth, lists, maps, times, and the operators
+on them. PURE.
 
-A number is a fraction, so nothing is ever rounded. Every operator takes values of one kind; anything else raises
-Untold, and so does whatever would grow without bound.
+A number is a fraction, so nothing is ever rounded. Every operator takes values of one kind;
+anything else raises Untold, and so does whatever would grow without bound.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
 class Untold(Exception):
-    """Why something cannot be told. The words name kinds and fields, never a value: arguments may be secret."""
+    """Why something cannot be told.
+
+    The words name kinds and fields, never a value: arguments may be secret.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,10 @@ class Unusable:
 
 
 def number(value: int | float | Decimal | Fraction | str) -> Fraction:
-    """The exact number; a float counts as it is written, so 0.1 is a tenth. Raises Untold beyond MOST_DIGITS."""
+    """The exact number; a float counts as it is written, so 0.1 is a tenth.
+
+    Raises Untold beyond MOST_DIGITS.
+    """
     if isinstance(value, str | float | Decimal):
         try:
             value = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
@@ -104,7 +111,13 @@ def truth(value: Any) -> bool:
 
 def weight(value: Any) -> int:
     """How much work it is to go through a value once, in steps."""
-    return len(value) // 8 if isinstance(value, str) else len(value) // 2 if isinstance(value, list) else 0
+    return (
+        len(value) // 8
+        if isinstance(value, str)
+        else len(value) // 2
+        if isinstance(value, list)
+        else 0
+    )
 
 
 def field(within: Any, name: str) -> Any:
@@ -136,7 +149,9 @@ def _kind(value: Any) -> type:
     return datetime if isinstance(value, datetime) else type(value)
 
 
-def _compare(left: Any, right: Any, kinds: tuple[type, ...], test: Callable[[Any, Any], bool]) -> bool:
+def _compare(
+    left: Any, right: Any, kinds: tuple[type, ...], test: Callable[[Any, Any], bool]
+) -> bool:
     if _kind(left) is not _kind(right) or _kind(left) not in kinds:
         raise Untold("these cannot be compared")
     return test(left, right)
@@ -154,7 +169,9 @@ def _alike(left: Any, right: Any) -> bool:
 
 def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(_alike(a, b) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(
+            _alike(a, b) for a, b in zip(left, right, strict=True)
+        )
     return _alike(left, right)
 
 
@@ -212,7 +229,10 @@ def size(value: Any) -> Fraction:
 
 @lru_cache(256)
 def pattern(text: str) -> Any:
-    """The expression, ready to search with, in time that grows with the text only. Raises Untold."""
+    """The expression, ready to search with, in time that grows with the text only.
+
+    Raises Untold.
+    """
     options = re2.Options()
     options.log_errors = False
     try:
@@ -223,7 +243,10 @@ def pattern(text: str) -> Any:
 
 @lru_cache(64)
 def zone(name: str) -> tzinfo:
-    """A time zone by its name ("Europe/Berlin") or its distance from UTC ("+05:30"). Raises Untold."""
+    """A time zone by its name ("Europe/Berlin") or its distance from UTC ("+05:30").
+
+    Raises Untold.
+    """
     if found := _OFFSET.fullmatch(name):
         distance = timedelta(hours=int(found[2]), minutes=int(found[3]))
         return timezone(distance if found[1] == "+" else -distance)
@@ -266,8 +289,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
     "relation_ne": lambda a, b: not _equal(a, b),
     "relation_in": _contains,
 }
-UNARY: dict[str, Callable[[Any], Any]] = {"unary_not": lambda value: not truth(value), "unary_neg": _negated}
-CLOCK: dict[str, Callable[..., Any]] = {  # as CEL counts: from 0, Sunday is 0; only getDate counts from 1
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "unary_not": lambda value: not truth(value),
+    "unary_neg": _negated,
+}
+# as CEL counts: from 0, Sunday is 0; only getDate counts from 1
+CLOCK: dict[str, Callable[..., Any]] = {
     "getDate": _clock(lambda at: at.day),
     "getDayOfMonth": _clock(lambda at: at.day - 1),
     "getDayOfWeek": _clock(lambda at: at.isoweekday() % 7),

@@ -1,6 +1,8 @@
-"""What Slack would say about a message's attachments, the older kind and those that hold blocks, and how it shows them.
+"""What Slack would say about a message's attachments, the older kind and those that hold blocks,
+and how it shows them.
 
-Pure: values in, an error code and messages in Slack's words out. Fields that Slack does not know it leaves out.
+Pure: values in, an error code and messages in Slack's words out. Fields that Slack does not know it
+leaves out.
 """
 
 from __future__ import annotations
@@ -9,14 +11,42 @@ import copy
 from typing import Any
 
 from bot.sandbox.blockkit import blocks as checker
-from bot.sandbox.blockkit.objects import LINK, Check, anything, array, flag, one_of, problem, record, text
+from bot.sandbox.blockkit.objects import (
+    LINK,
+    Check,
+    anything,
+    array,
+    flag,
+    one_of,
+    problem,
+    record,
+    text,
+)
 from bot.sandbox.blockkit.text import completed
 from bot.sandbox.workspace.wire import Json
 
 MOST = 100  # attachments of one message
 _WORDS = text(low=0)
-_LINKS = ("title_link", "author_link", "author_icon", "image_url", "thumb_url", "footer_icon", "from_url")
-_PLAIN = ("fallback", "color", "pretext", "title", "text", "author_name", "author_subname", "footer", "callback_id")
+_LINKS = (
+    "title_link",
+    "author_link",
+    "author_icon",
+    "image_url",
+    "thumb_url",
+    "footer_icon",
+    "from_url",
+)
+_PLAIN = (
+    "fallback",
+    "color",
+    "pretext",
+    "title",
+    "text",
+    "author_name",
+    "author_subname",
+    "footer",
+    "callback_id",
+)
 _FIELD = record({}, {"title": _WORDS, "value": _WORDS, "short": flag})
 _KNOWN: dict[str, Check] = {
     **dict.fromkeys(_PLAIN, _WORDS),
@@ -26,7 +56,18 @@ _KNOWN: dict[str, Check] = {
     "ts": anything,
     "blocks": anything,
 }
-_SHOWN = ("blocks", "text", "title", "pretext", "fields", "image_url", "thumb_url", "fallback", "author_name", "footer")
+_SHOWN = (
+    "blocks",
+    "text",
+    "title",
+    "pretext",
+    "fields",
+    "image_url",
+    "thumb_url",
+    "fallback",
+    "author_name",
+    "footer",
+)
 
 
 def check_attachments(value: object, blocks: list[Json]) -> tuple[str, list[str]]:
@@ -38,7 +79,9 @@ def check_attachments(value: object, blocks: list[Json]) -> tuple[str, list[str]
         return "invalid_attachments", [problem("must provide an array of objects", "/attachments")]
     if len(value) > MOST:
         return "too_many_attachments", []
-    found = [what for index, each in enumerate(value) for what in _check(each, f"/attachments/{index}")]
+    found = [
+        what for index, each in enumerate(value) for what in _check(each, f"/attachments/{index}")
+    ]
     if found:
         return "invalid_attachments", found
     together = list(blocks)
@@ -62,12 +105,21 @@ def _check(attachment: Json, at: str) -> list[str]:
 
 
 def completed_attachments(attachments: list[Json]) -> list[Json]:
-    """Sound attachments as Slack gives them back: numbered, with a fallback, and with ids in their blocks."""
+    """Sound attachments as Slack gives them back: numbered, with a fallback, and with ids in their
+    blocks.
+    """
     shown: list[Json] = []
     for number, each in enumerate(attachments, 1):
-        kept: dict[str, Any] = {name: copy.deepcopy(each[name]) for name in _KNOWN if each.get(name) is not None}
+        kept: dict[str, Any] = {
+            name: copy.deepcopy(each[name]) for name in _KNOWN if each.get(name) is not None
+        }
         if "blocks" in kept:
             completed(kept["blocks"])
-        fallback = each.get("fallback") or each.get("text") or each.get("title") or "[no preview available]"
+        fallback = (
+            each.get("fallback")
+            or each.get("text")
+            or each.get("title")
+            or "[no preview available]"
+        )
         shown.append({"id": number, **kept, "fallback": fallback})
     return shown

@@ -1,7 +1,9 @@
-"""What Slack would say about blocks, views and message texts. Pure: values in, messages in Slack's words out.
+"""What Slack would say about blocks, views and message texts. Pure: values in, messages in Slack's
+words out.
 
-Each block is held against the tables of `layouts`, `elements` and `objects`; the rules here look at a payload as a
-whole and run once every block is sound by itself. Messages come without Slack's "[ERROR] " in front.
+Each block is held against the tables of `layouts`, `elements` and `objects`; the rules here look at
+a payload as a whole and run once every block is sound by itself. Messages come without Slack's
+"[ERROR] " in front.
 """
 
 from __future__ import annotations
@@ -11,36 +13,55 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bot.sandbox.blockkit.layouts import BLOCKS, MARKDOWN_LIMIT, Surface
-from bot.sandbox.blockkit.objects import Check, anything, escaped, flag, plain, problem, record, text, union
+from bot.sandbox.blockkit.objects import (
+    Check,
+    anything,
+    escaped,
+    flag,
+    plain,
+    problem,
+    record,
+    text,
+    union,
+)
 from bot.sandbox.workspace.wire import Json
 
 SECOND_TABLE = "only_one_table_allowed"
 TABLE_TEXT_LIMIT = 10_000  # characters of all table cells of a message together
 UPDATE_TEXT_LIMIT = 4_000  # characters of chat.update's text
-# Undocumented. Others measured that one markdown block may hold 13,297 characters, and 125 fewer with a divider below.
+# Undocumented. Others measured that one markdown block may hold 13,297 characters, and 125 fewer
+# with a divider below.
 MESSAGE_SIZE_LIMIT, BLOCK_SIZE = 13_200, 100
 
 
 def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[str]:
-    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; [] when sound.
+    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; []
+    when sound.
 
     `at` is where the call has them, for the JSON pointers.
     """
     found = list(BLOCKS[surface](blocks, at))
-    return found or [*_misplaced(blocks, surface, at), *(each for rule in RULES for each in rule(blocks, at))]
+    return found or [
+        *_misplaced(blocks, surface, at),
+        *(each for rule in RULES for each in rule(blocks, at)),
+    ]
 
 
 def error_of(problems: list[str]) -> str:
-    """The error code that goes with problems of a message's blocks. For a second table it is another than for the rest,
-    as others measured."""
+    """The error code that goes with problems of a message's blocks. For a second table it is
+    another than for the rest, as others measured.
+    """
     return "invalid_attachments" if problems[0].startswith(SECOND_TABLE) else "invalid_blocks"
 
 
-def check_leave(blocks: list[Json], scopes: Collection[str], manifest: Json, at: str = "/blocks") -> list[str]:
-    """Say which parts of sound blocks an app with these scopes and this manifest may not send; [] when all is allowed.
+def check_leave(
+    blocks: list[Json], scopes: Collection[str], manifest: Json, at: str = "/blocks"
+) -> list[str]:
+    """Say which parts of sound blocks an app with these scopes and this manifest may not send; []
+    when all is allowed.
 
-    docs.slack.dev: video and file_input have a scope each, videos come from the app's unfurl domains, and the addresses
-    of an auth_provider from its auth_hosts.
+    docs.slack.dev: video and file_input have a scope each, videos come from the app's unfurl
+    domains, and the addresses of an auth_provider from its auth_hosts.
     """
     features = manifest.get("features", {})
     hosts = features.get("user_connections", {}).get("auth_hosts", ())
@@ -65,7 +86,9 @@ def _within(url: str, domains: Iterable[str]) -> bool:
 
 
 def check_view(view: object) -> list[str]:
-    """Say what is wrong with a view as given to views.open, push, update or publish; [] when it is sound."""
+    """Say what is wrong with a view as given to views.open, push, update or publish; [] when it is
+    sound.
+    """
     found = list(_VIEW(view, "/view"))
     if found or not isinstance(view, dict):
         return found
@@ -77,7 +100,8 @@ def check_view(view: object) -> list[str]:
 
 
 def check_message_text(text: str, *, update: bool = False) -> str | None:
-    """The error code for the text of a message without blocks (or, with `update`, of chat.update); None when sound.
+    """The error code for the text of a message without blocks (or, with `update`, of chat.update);
+    None when sound.
 
     A text over 40,000 characters is no error when posting: Slack cuts it off and adds a warning.
     """
@@ -87,12 +111,16 @@ def check_message_text(text: str, *, update: bool = False) -> str | None:
 
 
 def check_message_size(blocks: list[dict[str, Any]]) -> str | None:
-    """The error code for sound blocks that are too long for one message together; None when they fit."""
+    """The error code for sound blocks that are too long for one message together; None when they
+    fit.
+    """
     return "msg_blocks_too_long" if message_size(blocks) > MESSAGE_SIZE_LIMIT else None
 
 
 def message_size(blocks: list[dict[str, Any]]) -> int:
-    """What sound blocks weigh against MESSAGE_SIZE_LIMIT: their characters as Slack counts them, and something each."""
+    """What sound blocks weigh against MESSAGE_SIZE_LIMIT: their characters as Slack counts them,
+    and something each.
+    """
     return BLOCK_SIZE * sum(1 for _ in _blocks(blocks, "")) + sum(_characters(blocks))
 
 
@@ -104,14 +132,24 @@ def _characters(value: Any) -> Iterator[int]:
 
 # Views.
 
-_ABOUT = {"private_metadata": text(3000, low=0), "callback_id": text(255, low=0), "external_id": text(255, low=0)}
+_ABOUT = {
+    "private_metadata": text(3000, low=0),
+    "callback_id": text(255, low=0),
+    "external_id": text(255, low=0),
+}
 
 
 _VIEW: Check = union(
     {
         "modal": record(
             {"title": plain(24), "blocks": anything},
-            {"submit": plain(24), "close": plain(24), "clear_on_close": flag, "notify_on_close": flag, **_ABOUT},
+            {
+                "submit": plain(24),
+                "close": plain(24),
+                "clear_on_close": flag,
+                "notify_on_close": flag,
+                **_ABOUT,
+            },
         ),
         "home": record({"blocks": anything}, _ABOUT),
     }
@@ -134,7 +172,13 @@ def _walk(value: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each object at any depth with its pointer."""
     if isinstance(value, dict):
         yield at, value
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in inner:
         yield from _walk(each, f"{at}/{key}")
 
@@ -148,7 +192,9 @@ def _repeated(values: Iterator[tuple[str, Any]], what: str) -> Iterator[str]:
 
 
 def _unique_block_ids(blocks: Any, at: str) -> Iterator[str]:
-    given = ((f"{here}/block_id", b["block_id"]) for here, b in _blocks(blocks, at) if "block_id" in b)
+    given = (
+        (f"{here}/block_id", b["block_id"]) for here, b in _blocks(blocks, at) if "block_id" in b
+    )
     yield from _repeated(given, "block_id")
 
 
@@ -156,24 +202,38 @@ def _unique_action_ids(blocks: Any, at: str) -> Iterator[str]:
     for here, block in _blocks(blocks, at):
         own = {name: each for name, each in block.items() if name != "child_blocks"}
         if block["type"] != "carousel":
-            ids = ((f"{there}/action_id", e["action_id"]) for there, e in _walk(own, here) if "action_id" in e)
+            ids = (
+                (f"{there}/action_id", e["action_id"])
+                for there, e in _walk(own, here)
+                if "action_id" in e
+            )
             yield from _repeated(ids, "action_id")
 
 
 def _one_focus(blocks: Any, at: str) -> Iterator[str]:
-    focused = [f"{here}/focus_on_load" for here, value in _walk(blocks, at) if value.get("focus_on_load")]
+    focused = [
+        f"{here}/focus_on_load" for here, value in _walk(blocks, at) if value.get("focus_on_load")
+    ]
     yield from (problem("focus_on_load is allowed once", here) for here in focused[1:])
 
 
 def _markdown_together(blocks: Any, at: str) -> Iterator[str]:
     if sum(len(block["text"]) for block in blocks if block["type"] == "markdown") > MARKDOWN_LIMIT:
-        yield problem(f"all markdown blocks together must be less than {MARKDOWN_LIMIT + 1} characters", at)
+        yield problem(
+            f"all markdown blocks together must be less than {MARKDOWN_LIMIT + 1} characters", at
+        )
 
 
 def _table_text(blocks: Any, at: str) -> Iterator[str]:
-    tables = [block["rows"] for _, block in _blocks(blocks, at) if block["type"] in ("table", "data_table")]
+    tables = [
+        block["rows"]
+        for _, block in _blocks(blocks, at)
+        if block["type"] in ("table", "data_table")
+    ]
     if sum(_characters(tables)) > TABLE_TEXT_LIMIT:
-        yield problem(f"all table cells together must be less than {TABLE_TEXT_LIMIT + 1} characters", at)
+        yield problem(
+            f"all table cells together must be less than {TABLE_TEXT_LIMIT + 1} characters", at
+        )
 
 
 AT_MOST: tuple[tuple[int, tuple[str, ...], str], ...] = (
@@ -194,8 +254,13 @@ def _misplaced(blocks: Any, surface: Surface, at: str) -> Iterator[str]:
         for there, value in _walk(block, here):
             if value.get("type") == "file_input" and surface != "modal":
                 yield problem("unsupported type: file_input", f"{there}/type")
-            if value.get("response_url_enabled") and (surface != "modal" or block["type"] != "input"):
-                yield problem("response_url_enabled is only for inputs of a modal", f"{there}/response_url_enabled")
+            if value.get("response_url_enabled") and (
+                surface != "modal" or block["type"] != "input"
+            ):
+                yield problem(
+                    "response_url_enabled is only for inputs of a modal",
+                    f"{there}/response_url_enabled",
+                )
 
 
 RULES: tuple[Callable[[Any, str], Iterator[str]], ...] = (

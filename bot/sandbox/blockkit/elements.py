@@ -50,7 +50,19 @@ from bot.sandbox.blockkit.objects import (
 
 LEAF_STYLE = record(
     {},
-    dict.fromkeys(("bold", "italic", "strike", "underline", "code", "highlight", "client_highlight", "unlink"), flag),
+    dict.fromkeys(
+        (
+            "bold",
+            "italic",
+            "strike",
+            "underline",
+            "code",
+            "highlight",
+            "client_highlight",
+            "unlink",
+        ),
+        flag,
+    ),
     not_empty,
 )
 
@@ -70,14 +82,19 @@ LEAF = union(
         "emoji": _leaf({"name": text()}, {"skin_tone": number(1, 6), "unicode": text()}),
         "broadcast": _leaf({"range": one_of("here", "channel", "everyone")}),
         "color": _leaf({"value": text(form="#?[0-9a-fA-F]{6}")}),
-        "date": _leaf({"timestamp": number(0), "format": text()}, {"url": LINK, "fallback": text(low=0)}),
+        "date": _leaf(
+            {"timestamp": number(0), "format": text()}, {"url": LINK, "fallback": text(low=0)}
+        ),
     }
 )
 _LEAVES = {"elements": array(LEAF, low=0)}
 _BORDER = {"border": one_of(0, 1)}
 _SECTION = record(_LEAVES)
 _LIST = record(
-    {"style": one_of("bullet", "ordered"), "elements": array(union({"rich_text_section": _SECTION}))},
+    {
+        "style": one_of("bullet", "ordered"),
+        "elements": array(union({"rich_text_section": _SECTION})),
+    },
     {"indent": number(0), "offset": number(0), **_BORDER},
 )
 RICH_PARTS = array(
@@ -98,7 +115,11 @@ RICH_TEXT_OBJECT = union({"rich_text": RICH_TEXT})
 
 
 def _calendar_date(value: Any, at: str) -> Iterator[str]:
-    found = list(text(form=r"[0-9]{4}-[0-9]{2}-[0-9]{2}", says="must be a date in the format YYYY-MM-DD")(value, at))
+    found = list(
+        text(form=r"[0-9]{4}-[0-9]{2}-[0-9]{2}", says="must be a date in the format YYYY-MM-DD")(
+            value, at
+        )
+    )
     yield from found
     if not found:
         try:
@@ -114,7 +135,9 @@ def _timezone(value: Any, at: str) -> Iterator[str]:
     """An IANA name, such as Europe/Berlin; where this machine knows none, any name will do."""
     found = list(text()(value, at))
     known = _zones()
-    yield from found or ([problem("must be a valid IANA timezone", at)] if known and value not in known else [])
+    yield from found or (
+        [problem("must be a valid IANA timezone", at)] if known and value not in known else []
+    )
 
 
 @cache
@@ -134,7 +157,11 @@ def _bounds_in_order(value: Mapping[str, Any]) -> str | None:
 
 
 def _numbers_agree(value: Mapping[str, Any]) -> str | None:
-    given = {name: Decimal(value[name]) for name in ("min_value", "initial_value", "max_value") if name in value}
+    given = {
+        name: Decimal(value[name])
+        for name in ("min_value", "initial_value", "max_value")
+        if name in value
+    }
     if not value["is_decimal_allowed"] and any("." in value[name] for name in given):
         return "decimals are not allowed"
     ordered = list(given.values())
@@ -144,12 +171,21 @@ def _numbers_agree(value: Mapping[str, Any]) -> str | None:
 def _spelled_out(option: Mapping[str, Any]) -> dict[str, Any]:
     """The option with what Slack takes for granted in its texts."""
     usual = {"plain_text": {"emoji": True}, "mrkdwn": {"verbatim": False}}
-    return {name: usual[each["type"]] | each if isinstance(each, dict) else each for name, each in option.items()}
+    return {
+        name: usual[each["type"]] | each if isinstance(each, dict) else each
+        for name, each in option.items()
+    }
 
 
 def _initial_is_offered(value: Mapping[str, Any]) -> str | None:
-    offered = [*value.get("options", ()), *(o for group in value.get("option_groups", ()) for o in group["options"])]
-    chosen = [*value.get("initial_options", ()), *([value["initial_option"]] if "initial_option" in value else ())]
+    offered = [
+        *value.get("options", ()),
+        *(o for group in value.get("option_groups", ()) for o in group["options"]),
+    ]
+    chosen = [
+        *value.get("initial_options", ()),
+        *([value["initial_option"]] if "initial_option" in value else ()),
+    ]
     known = [_spelled_out(each) for each in offered]
     fine = all(_spelled_out(each) in known for each in chosen)
     return None if fine else "initial options must match the options offered"
@@ -166,14 +202,23 @@ _ACTION = {"action_id": ID}
 _ASK = {**_ACTION, "confirm": CONFIRM, "focus_on_load": flag}
 _PICK = {**_ASK, "placeholder": PLACEHOLDER}
 _MANY = {**_PICK, "max_selected_items": number(1)}
-_TYPE = {**_ACTION, "focus_on_load": flag, "placeholder": PLACEHOLDER, "dispatch_action_config": DISPATCH}
+_TYPE = {
+    **_ACTION,
+    "focus_on_load": flag,
+    "placeholder": PLACEHOLDER,
+    "dispatch_action_config": DISPATCH,
+}
 _LISTS = {"options": array(OPTION, 100), "option_groups": array(OPTION_GROUP, 100)}
 _EITHER_LIST = (exactly_one("options", "option_groups"), _initial_is_offered)
 _CHANNELS = {"response_url_enabled": flag}
 _LOOKUP = {"min_query_length": number(0)}
 _PLACES = {"default_to_current_conversation": flag, "filter": FILTER}
 _BUTTON = {**_ACTION, "accessibility_label": text(75)}
-_PROMPT = {"agent_prompt": text(4000), "agent_prompt_display": text(), "visible_to_user_ids": PEOPLE}
+_PROMPT = {
+    "agent_prompt": text(4000),
+    "agent_prompt_display": text(),
+    "visible_to_user_ids": PEOPLE,
+}
 _FEEDBACK = record({"text": plain(75), "value": text(2000)}, {"accessibility_label": text(75)})
 _TRIGGER = record(
     {"url": LINK},
@@ -183,29 +228,49 @@ _TRIGGER = record(
 ELEMENTS: dict[str, Check] = {
     "button": record(
         {"text": plain(75)},
-        {**_BUTTON, "url": SHORT_LINK, "value": text(2000), "style": STYLE, "confirm": CONFIRM, **_PROMPT},
+        {
+            **_BUTTON,
+            "url": SHORT_LINK,
+            "value": text(2000),
+            "style": STYLE,
+            "confirm": CONFIRM,
+            **_PROMPT,
+        },
     ),
     "workflow_button": record(
-        {"text": plain(75), "workflow": record({"trigger": _TRIGGER}), "action_id": ID}, {**_BUTTON, "style": STYLE}
+        {"text": plain(75), "workflow": record({"trigger": _TRIGGER}), "action_id": ID},
+        {**_BUTTON, "style": STYLE},
     ),
     "icon_button": record(
         {"icon": one_of("trash"), "text": plain(75)},
         {**_BUTTON, "value": text(2000), "confirm": CONFIRM, "visible_to_user_ids": PEOPLE},
     ),
-    "feedback_buttons": record({"positive_button": _FEEDBACK, "negative_button": _FEEDBACK}, _ACTION),
+    "feedback_buttons": record(
+        {"positive_button": _FEEDBACK, "negative_button": _FEEDBACK}, _ACTION
+    ),
     "overflow": record({"options": array(OVERFLOW_OPTION, 5)}, {**_ACTION, "confirm": CONFIRM}),
     "checkboxes": record(
-        {"options": array(CHOICE, 10)}, {**_ASK, "initial_options": array(CHOICE)}, _initial_is_offered
+        {"options": array(CHOICE, 10)},
+        {**_ASK, "initial_options": array(CHOICE)},
+        _initial_is_offered,
     ),
-    "radio_buttons": record({"options": array(CHOICE, 10)}, {**_ASK, "initial_option": CHOICE}, _initial_is_offered),
+    "radio_buttons": record(
+        {"options": array(CHOICE, 10)}, {**_ASK, "initial_option": CHOICE}, _initial_is_offered
+    ),
     "static_select": record({}, {**_PICK, **_LISTS, "initial_option": OPTION}, *_EITHER_LIST),
-    "multi_static_select": record({}, {**_MANY, **_LISTS, "initial_options": array(OPTION)}, *_EITHER_LIST),
+    "multi_static_select": record(
+        {}, {**_MANY, **_LISTS, "initial_options": array(OPTION)}, *_EITHER_LIST
+    ),
     "external_select": record({}, {**_PICK, **_LOOKUP, "initial_option": OPTION}),
     "multi_external_select": record({}, {**_MANY, **_LOOKUP, "initial_options": array(OPTION)}),
     "users_select": record({}, {**_PICK, "initial_user": text(form=USER)}),
     "multi_users_select": record({}, {**_MANY, "initial_users": array(text(form=USER))}),
-    "conversations_select": record({}, {**_PICK, **_PLACES, **_CHANNELS, "initial_conversation": text()}),
-    "multi_conversations_select": record({}, {**_MANY, **_PLACES, "initial_conversations": array(text())}),
+    "conversations_select": record(
+        {}, {**_PICK, **_PLACES, **_CHANNELS, "initial_conversation": text()}
+    ),
+    "multi_conversations_select": record(
+        {}, {**_MANY, **_PLACES, "initial_conversations": array(text())}
+    ),
     "channels_select": record({}, {**_PICK, **_CHANNELS, "initial_channel": text(form=CHANNEL)}),
     "multi_channels_select": record({}, {**_MANY, "initial_channels": array(text(form=CHANNEL))}),
     "datepicker": record({}, {**_PICK, "initial_date": _calendar_date}),
@@ -231,7 +296,12 @@ ELEMENTS: dict[str, Check] = {
     ),
     "rich_text_input": record(
         {"action_id": ID},
-        {**_TYPE, "initial_value": RICH_TEXT_OBJECT, "min_lines": number(1), "max_lines": number(1)},
+        {
+            **_TYPE,
+            "initial_value": RICH_TEXT_OBJECT,
+            "min_lines": number(1),
+            "max_lines": number(1),
+        },
         _lines_in_order,
     ),
     "file_input": record({}, {**_ACTION, "filetypes": array(text()), "max_files": number(1, 10)}),
@@ -246,7 +316,8 @@ ELEMENTS: dict[str, Check] = {
 _SELECTS = tuple(name for name in ELEMENTS if name.endswith("_select"))
 _BOTH = ("checkboxes", "radio_buttons", "datepicker", "timepicker", *_SELECTS)
 IN_ACTIONS = ("button", "workflow_button", "overflow", "datetimepicker", *_BOTH)
-IN_SECTION = ("button", "workflow_button", "overflow", "image", *_BOTH)  # docs keep datetimepicker out
+# docs keep datetimepicker out
+IN_SECTION = ("button", "workflow_button", "overflow", "image", *_BOTH)
 IN_INPUT = (*(n for n in ELEMENTS if n.endswith("_input")), "datetimepicker", *_BOTH)
 IN_CONTEXT_ACTIONS = ("feedback_buttons", "icon_button")
 

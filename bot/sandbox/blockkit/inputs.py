@@ -1,4 +1,5 @@
-"""What Slack's own client does with inputs: their state before and after typing, and the checks before it submits.
+"""What Slack's own client does with inputs: their state before and after typing, and the checks
+before it submits.
 
 Pure functions over blocks and element states.
 """
@@ -50,9 +51,11 @@ def initial(element: Json) -> Json | None:
 
 
 def states(blocks: list[Json], before: Json | None = None, start: Start | None = None) -> Json:
-    """The states of all elements; what was typed `before` stays where block, action and type are the same.
+    """The states of all elements; what was typed `before` stays where block, action and type are
+    the same.
 
-    `start` may know the first state of an element (None: it does not), which then counts before the initial value.
+    `start` may know the first state of an element (None: it does not), which then counts before the
+    initial value.
     """
     values: Json = {}
     for block in every_block(blocks):
@@ -80,7 +83,9 @@ def triggers(element: Json) -> list[str]:
 
 
 def merge(values: Json, changes: Json) -> Json:
-    """`values` with the given element states in place; ValueError for a block or action that is not there."""
+    """`values` with the given element states in place; ValueError for a block or action that is not
+    there.
+    """
     merged: Json = {block: dict(actions) for block, actions in values.items()}
     for block_id, actions in changes.items():
         for action_id, state in actions.items():

@@ -1,7 +1,7 @@
 """Every Block Kit block as a table, and which surface takes which. Pure: no I/O, no state.
 
-`BLOCKS` holds, for each surface, the Check of its list of blocks, one block at a time; what concerns a payload as a
-whole (unique ids, one table, cumulative markdown …) is in `blocks`.
+`BLOCKS` holds, for each surface, the Check of its list of blocks, one block at a time; what
+concerns a payload as a whole (unique ids, one table, cumulative markdown …) is in `blocks`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _series_rule(value: Mapping[str, Any]) -> str | None:
     if len(set(names)) < len(names):
         return "the names of series must be unique"
     wanted = sorted(value["axis_config"]["categories"])
-    fits = all(sorted(point["label"] for point in series["data"]) == wanted for series in value["series"])
+    fits = all(
+        sorted(point["label"] for point in series["data"]) == wanted for series in value["series"]
+    )
     return None if fits else "each series must have exactly one data point for each category"
 
 
@@ -92,14 +94,20 @@ _SERIES = record(
     {
         "series": array(record({"name": text(20), "data": array(_POINT, 20)}), 6),
         "axis_config": record(
-            {"categories": array(text(20), 20, low=0)}, {"x_label": text(50, low=0), "y_label": text(50, low=0)}
+            {"categories": array(text(20), 20, low=0)},
+            {"x_label": text(50, low=0), "y_label": text(50, low=0)},
         ),
     },
     {},
     _series_rule,
 )
 _SLICE = record({"label": text(20), "value": number(0, whole=False, above=True)})
-_CHART = union({**dict.fromkeys(("line", "bar", "area"), _SERIES), "pie": record({"segments": array(_SLICE, 6)})})
+_CHART = union(
+    {
+        **dict.fromkeys(("line", "bar", "area"), _SERIES),
+        "pie": record({"segments": array(_SLICE, 6)}),
+    }
+)
 _TASK = {
     "details": RICH_TEXT_OBJECT,
     "output": RICH_TEXT_OBJECT,
@@ -132,7 +140,9 @@ def _instead(value: Any, at: str) -> Iterator[str]:
     yield from array(union(kinds))(value, at)
 
 
-def _block(need: Mapping[str, Check], may: Mapping[str, Check] | None = None, *rules: Rule) -> Check:
+def _block(
+    need: Mapping[str, Check], may: Mapping[str, Check] | None = None, *rules: Rule
+) -> Check:
     return record(need, {"block_id": ID, **(may or {})}, *rules)
 
 
@@ -151,7 +161,12 @@ _CARD = _block(
 _CHECKS: dict[str, Check] = {
     "section": _block(
         {},
-        {"text": words(3000), "fields": array(words(2000), 10), "accessory": element(*IN_SECTION), "expand": flag},
+        {
+            "text": words(3000),
+            "fields": array(words(2000), 10),
+            "accessory": element(*IN_SECTION),
+            "expand": flag,
+        },
         any_of("text", "fields"),
     ),
     "header": _block({"text": plain(150)}, {"level": number(1, 4)}),
@@ -171,7 +186,10 @@ _CHECKS: dict[str, Check] = {
     ),
     "rich_text": RICH_TEXT,
     "markdown": _block({"text": text(MARKDOWN_LIMIT)}),
-    "table": _block({"rows": array(array(_CELL, 20), 100)}, {"column_settings": array(_maybe(_COLUMN), 20, low=0)}),
+    "table": _block(
+        {"rows": array(array(_CELL, 20), 100)},
+        {"column_settings": array(_maybe(_COLUMN), 20, low=0)},
+    ),
     "data_table": _block(
         {"caption": text(), "rows": array(array(_DATA_CELL, 20), 101, low=2)},
         {"page_size": number(1, 100), "row_header_column_index": number(0, 19)},
@@ -180,7 +198,9 @@ _CHECKS: dict[str, Check] = {
     "data_visualization": _block({"title": text(50), "chart": _CHART}),
     "task_card": _block({"task_id": text(), "title": text()}, _TASK),
     "plan": _block({"title": _title}, {"tasks": array(_inline_task, low=0)}),
-    "alert": _block({"text": words()}, {"level": one_of("default", "info", "warning", "error", "success")}),
+    "alert": _block(
+        {"text": words()}, {"level": one_of("default", "info", "warning", "error", "success")}
+    ),
     "card": _CARD,
     "carousel": _block({"elements": array(union({"card": _CARD}), 10)}),
     "video": _block(
@@ -205,7 +225,18 @@ _CHECKS: dict[str, Check] = {
         },
     ),
 }
-_CHILDREN = ("actions", "context", "divider", "header", "image", "input", "rich_text", "section", "table", "video")
+_CHILDREN = (
+    "actions",
+    "context",
+    "divider",
+    "header",
+    "image",
+    "input",
+    "rich_text",
+    "section",
+    "table",
+    "video",
+)
 _CHECKS["container"] = _block(
     {"child_blocks": array(union({name: _CHECKS[name] for name in _CHILDREN}), 10)},
     {
@@ -220,7 +251,15 @@ _CHECKS["container"] = _block(
     _container_rule,
 )
 # file and call, which are only ever read, are refused as unknown types.
-_MESSAGE = ("context_actions", "markdown", "table", "data_table", "data_visualization", "task_card", "plan")
+_MESSAGE = (
+    "context_actions",
+    "markdown",
+    "table",
+    "data_table",
+    "data_visualization",
+    "task_card",
+    "plan",
+)
 _ONLY: dict[str, tuple[Surface, ...]] = {
     **dict.fromkeys(_MESSAGE, ("message",)),
     **dict.fromkeys(("card", "carousel", "container"), ("message", "home")),
@@ -229,7 +268,9 @@ _ONLY: dict[str, tuple[Surface, ...]] = {
 
 
 def _list_of_blocks(surface: Surface) -> Check:
-    kinds = {name: check for name, check in _CHECKS.items() if surface in _ONLY.get(name, (surface,))}
+    kinds = {
+        name: check for name, check in _CHECKS.items() if surface in _ONLY.get(name, (surface,))
+    }
     return array(union(kinds), 50, low=0) if surface == "message" else array(union(kinds), 100)
 
 

@@ -1,8 +1,10 @@
-"""How the rules of Block Kit are written down, and the small objects they all share. Pure: no I/O, no state.
+"""How the rules of Block Kit are written down, and the small objects they all share. Pure: no I/O,
+no state.
 
-A rule is a `Check`: given a value and its JSON pointer it yields what is wrong, in Slack's words. The makers below
-(`text`, `array`, `record`, `union` …) turn a line of a table into a Check; `elements` and `blocks` are such tables.
-Slack counts plain text after escaping `&`, `<` and `>`, and mrkdwn as it was sent.
+A rule is a `Check`: given a value and its JSON pointer it yields what is wrong, in Slack's words.
+The makers below (`text`, `array`, `record`, `union` …) turn a line of a table into a Check;
+`elements` and `blocks` are such tables. Slack counts plain text after escaping `&`, `<` and `>`,
+and mrkdwn as it was sent.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Check = Callable[[Any, str], Iterator[str]]
-Rule = Callable[[Mapping[str, Any]], str | None]  # over a record whose fields are sound: what is wrong, or None
+# over a record whose fields are sound: what is wrong, or None
+Rule = Callable[[Mapping[str, Any]], str | None]
 
 URI = r"[A-Za-z][A-Za-z0-9+.-]*:\S+"
 USER, CHANNEL, GROUP, TEAM = "[UW][A-Z0-9]+", "[CG][A-Z0-9]+", "S[A-Z0-9]+", "T[A-Z0-9]+"
@@ -31,8 +34,12 @@ def escaped(value: str) -> str:
 # Makers: from a few numbers to a Check.
 
 
-def text(high: int | None = None, *, low: int = 1, escape: bool = False, form: str = "", says: str = "") -> Check:
-    """A string of `low` to `high` characters, counted escaped on demand, that matches the whole pattern `form`."""
+def text(
+    high: int | None = None, *, low: int = 1, escape: bool = False, form: str = "", says: str = ""
+) -> Check:
+    """A string of `low` to `high` characters, counted escaped on demand, that matches the whole
+    pattern `form`.
+    """
 
     def check(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, str):
@@ -70,7 +77,9 @@ def anything(_value: Any, _at: str) -> Iterator[str]:
     yield from ()
 
 
-def number(low: float | None = None, high: float | None = None, *, whole: bool = True, above: bool = False) -> Check:
+def number(
+    low: float | None = None, high: float | None = None, *, whole: bool = True, above: bool = False
+) -> Check:
     """An integer (or any number) from `low` to `high`; `above` excludes `low` itself."""
 
     def check(value: Any, at: str) -> Iterator[str]:
@@ -85,7 +94,9 @@ def number(low: float | None = None, high: float | None = None, *, whole: bool =
 
 
 def array(item: Check, high: int | None = None, *, low: int = 1, unique: bool = False) -> Check:
-    """A list of `low` to `high` items, each of which passes `item`, no two alike where `unique` says so."""
+    """A list of `low` to `high` items, each of which passes `item`, no two alike where `unique`
+    says so.
+    """
 
     def check(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, list):
@@ -104,15 +115,22 @@ def array(item: Check, high: int | None = None, *, low: int = 1, unique: bool = 
     return check
 
 
-def record(need: Mapping[str, Check], may: Mapping[str, Check] | None = None, *rules: Rule) -> Check:
-    """An object with all fields of `need`, any of `may` and no others; `rules` run once its fields are sound."""
+def record(
+    need: Mapping[str, Check], may: Mapping[str, Check] | None = None, *rules: Rule
+) -> Check:
+    """An object with all fields of `need`, any of `may` and no others.
+
+    `rules` run once its fields are sound.
+    """
     known = {**need, **(may or {})}
 
     def check(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, dict):
             yield problem("must provide an object", at)
             return
-        found = [problem(f"missing required field: {name}", at) for name in need if name not in value]
+        found = [
+            problem(f"missing required field: {name}", at) for name in need if name not in value
+        ]
         for name, each in value.items():
             if name in known:
                 found.extend(known[name](each, f"{at}/{name}"))
@@ -144,12 +162,16 @@ def union(kinds: Mapping[str, Check]) -> Check:
 
 def exactly_one(*names: str) -> Rule:
     """One of these fields is there, and only one."""
-    return lambda value: None if sum(n in value for n in names) == 1 else f"must define either {' or '.join(names)}"
+    return lambda value: (
+        None if sum(n in value for n in names) == 1 else f"must define either {' or '.join(names)}"
+    )
 
 
 def any_of(*names: str) -> Rule:
     """At least one of these fields is there."""
-    return lambda value: None if any(n in value for n in names) else f"must define either {' or '.join(names)}"
+    return lambda value: (
+        None if any(n in value for n in names) else f"must define either {' or '.join(names)}"
+    )
 
 
 def not_empty(value: Mapping[str, Any]) -> str | None:
@@ -184,13 +206,25 @@ SHORT_LINK = text(3000, form=URI, says="must be a valid URL")
 STYLE = one_of("primary", "danger")
 PEOPLE = array(text(form=USER), low=0)
 PLACEHOLDER = plain(150)
-CONFIRM = record({"title": plain(100), "text": words(300), "confirm": plain(30), "deny": plain(30)}, {"style": STYLE})
+CONFIRM = record(
+    {"title": plain(100), "text": words(300), "confirm": plain(30), "deny": plain(30)},
+    {"style": STYLE},
+)
 OPTION = record({"text": plain(75), "value": text(150)}, {"description": plain(75)})
-CHOICE = record({"text": words(75), "value": text(150)}, {"description": words(75)})  # radio buttons, checkboxes
-OVERFLOW_OPTION = record({"text": plain(75), "value": text(150)}, {"description": plain(75), "url": SHORT_LINK})
+# radio buttons, checkboxes
+CHOICE = record({"text": words(75), "value": text(150)}, {"description": words(75)})
+OVERFLOW_OPTION = record(
+    {"text": plain(75), "value": text(150)}, {"description": plain(75), "url": SHORT_LINK}
+)
 OPTION_GROUP = record({"label": plain(75), "options": array(OPTION, 100)})
 SLACK_FILE = record({}, {"url": LINK, "id": text()}, exactly_one("url", "id"))
-DISPATCH = record({"trigger_actions_on": array(one_of("on_enter_pressed", "on_character_entered"), 2, unique=True)})
+DISPATCH = record(
+    {
+        "trigger_actions_on": array(
+            one_of("on_enter_pressed", "on_character_entered"), 2, unique=True
+        )
+    }
+)
 FILTER = record(
     {},
     {

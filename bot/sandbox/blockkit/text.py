@@ -1,4 +1,5 @@
-"""Slack's text: what typing becomes, rich text made of it, ids given to blocks, and who is mentioned.
+"""Slack's text: what typing becomes, rich text made of it, ids given to blocks, and who is
+mentioned.
 
 Pure functions; they know no state and refuse nothing.
 """
@@ -30,7 +31,8 @@ def escape(text: str) -> str:
 def typed(text: str, lookup: Callable[[str], str | None]) -> str:
     """What Slack stores for text that a person typed: escaped, with addresses and names linked.
 
-    `lookup` gets "@name" or "#name" and returns the token for it, or None. Tokens in `text` stay as they are.
+    `lookup` gets "@name" or "#name" and returns the token for it, or None. Tokens in `text` stay as
+    they are.
     """
 
     def link(match: re.Match[str]) -> str:
@@ -58,7 +60,9 @@ def _element(token: str) -> Json:
         return {"type": "broadcast", "range": target[1:]}
     if target.startswith("#"):
         return {"type": "channel", "channel_id": target[1:]}
-    return {"type": "link", "url": html.unescape(target)} | ({"text": html.unescape(label)} if label else {})
+    return {"type": "link", "url": html.unescape(target)} | (
+        {"text": html.unescape(label)} if label else {}
+    )
 
 
 def rich_text(text: str) -> Json:
@@ -95,7 +99,9 @@ def every_block(blocks: list[Json]) -> list[Json]:
     """The blocks, each followed by those inside it: a container's children, a carousel's cards."""
     found: list[Json] = []
     for block in blocks:
-        inner = block.get("child_blocks", []) or (block["elements"] if block.get("type") == "carousel" else [])
+        inner = block.get("child_blocks", []) or (
+            block["elements"] if block.get("type") == "carousel" else []
+        )
         found += [block, *every_block(inner)]
     return found
 
@@ -111,7 +117,10 @@ def elements_of(block: Json) -> list[Json]:
 
 
 def completed(blocks: list[Json]) -> list[Json]:
-    """The blocks as Slack gives them back: ids filled in, `emoji` and `verbatim` spelled out. Changes its argument."""
+    """The blocks as Slack gives them back: ids filled in, `emoji` and `verbatim` spelled out.
+
+    Changes its argument.
+    """
     for block in every_block(blocks):
         if not block.get("block_id"):
             block["block_id"] = new_block_id()
@@ -127,7 +136,9 @@ def completed(blocks: list[Json]) -> list[Json]:
 
 
 def mentions(text: str, blocks: list[Json]) -> tuple[set[str], set[str]]:
-    """User ids and user-group ids that the message names: in its blocks where it has any, else in its text."""
+    """User ids and user-group ids that the message names: in its blocks where it has any, else in
+    its text.
+    """
     users: set[str] = set()
     groups: set[str] = set()
     sources = [text] if not blocks else []

@@ -1,7 +1,8 @@
-"""A person in the local Slack, as tests and the page use them: what they can see and do, and nothing else.
+"""A person in the local Slack, as tests and the page use them: what they can see and do, and
+nothing else.
 
-This half is about apps: their DMs, Home tabs, elements, modals, commands and shortcuts. Every method may be called from
-any thread.
+This half is about apps: their DMs, Home tabs, elements, modals, commands and shortcuts. Every
+method may be called from any thread.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ class Actor(Member):
             return self._world.dm(self.id).id
 
     def open_dm(self, app: App | None = None) -> None:
-        """Open the Messages tab of the DM with the app (None: the first one), which sends app_home_opened."""
+        """Open the Messages tab of the DM with the app (None: the first one), which sends
+        app_home_opened.
+        """
         self._opened(app or self._world.app, "messages")
 
     def open_home(self, app: App | None = None) -> Json | None:
-        """Open the Home tab of the app (None: the first one), which sends app_home_opened with the view as it is.
+        """Open the Home tab of the app (None: the first one), which sends app_home_opened with the
+        view as it is.
 
         Returns that view. ValueError when the app's manifest has no Home tab.
         """
@@ -56,7 +60,12 @@ class Actor(Member):
     def _opened(self, app: App, tab: str) -> None:
         with self._world.lock:
             channel = self._world.dm(self.id, app)
-            event: Json = {"type": "app_home_opened", "user": self.id, "channel": channel.id, "tab": tab}
+            event: Json = {
+                "type": "app_home_opened",
+                "user": self.id,
+                "channel": channel.id,
+                "tab": tab,
+            }
             if tab == "home" and (view := self.home(app)):
                 event["view"] = view
             events.emit(self._world, app, event, channel)
@@ -65,7 +74,9 @@ class Actor(Member):
             self._world.touch([self.id])
 
     def home(self, app: App | None = None) -> Json | None:
-        """What the app (None: the first one) published to this person's Home tab, with what is typed in it, or None."""
+        """What the app (None: the first one) published to this person's Home tab, with what is
+        typed in it, or None.
+        """
         with self._world.lock:
             view = self._world.homes.get((self.id, (app or self._world.app).id))
             return views.with_state(view) if view else None
@@ -79,7 +90,8 @@ class Actor(Member):
     # elements
 
     def place(self, where: Where, seen: Json | None = None) -> Place:
-        """The surface that `where` names (see `Where`), ValueError when it is not before this person.
+        """The surface that `where` names (see `Where`), ValueError when it is not before this
+        person.
 
         `seen` is an older copy of a message. Called with the world's lock held.
         """
@@ -97,7 +109,9 @@ class Actor(Member):
             raise ValueError(f"{self.name} sees no message {where[1]} in {where[0]}")
         return places.of_message(world, self.id, channel.id, shown)
 
-    def _use(self, place: Place, found: tuple[Json, Json], value: str | None, selected: Any) -> Delivery | None:
+    def _use(
+        self, place: Place, found: tuple[Json, Json], value: str | None, selected: Any
+    ) -> Delivery | None:
         block, element = found
         key = (self.id, place.key, block["block_id"], element["action_id"])
         offered = self._world.offered.get(key, [])
@@ -115,20 +129,28 @@ class Actor(Member):
     ) -> Delivery:
         """Use an element, confirmation included; see `Where`; returns at once with the delivery.
 
-        `value` picks among buttons of one action_id and is what is typed into inputs; `selected` is an option, its
-        value, an id, or a list of these; `state` is what was typed into the inputs there before. ValueError when there
-        is no such element, or it would tell the app nothing.
+        `value` picks among buttons of one action_id and is what is typed into inputs; `selected` is
+        an option, its value, an id, or a list of these; `state` is what was typed into the inputs
+        there before. ValueError when there is no such element, or it would tell the app nothing.
         """
         with self._world.lock:
             return self._click(self.place(where), action_id, block_id, value, selected, state)
 
     def _click(
-        self, place: Place, action_id: str, block_id: str | None, value: str | None, selected: Any, state: Json | None
+        self,
+        place: Place,
+        action_id: str,
+        block_id: str | None,
+        value: str | None,
+        selected: Any,
+        state: Json | None,
     ) -> Delivery:
         interact.typed_in(self._world, place, state or {}, strictly=False)
         delivery = self._use(place, place.find(action_id, block_id, value), value, selected)
         if delivery is None:
-            raise ValueError(f"{action_id} tells the app nothing: its input block has no dispatch_action; use `choose`")
+            raise ValueError(
+                f"{action_id} tells the app nothing: its input block has no dispatch_action; use `choose`"
+            )
         return delivery
 
     def click(
@@ -141,24 +163,40 @@ class Actor(Member):
         selected: Any = None,
         seen: Json | None = None,
     ) -> Delivery:
-        """`click_in` a visible message. `seen` is an older copy of it, for a click on what is no longer there."""
+        """`click_in` a visible message.
+
+        `seen` is an older copy of it, for a click on what is no longer there.
+        """
         with self._world.lock:
-            return self._click(self.place((channel, message_ts), seen), action_id, block_id, value, selected, None)
+            return self._click(
+                self.place((channel, message_ts), seen), action_id, block_id, value, selected, None
+            )
 
     def click_view(
-        self, action_id: str, block_id: str | None = None, value: str | None = None, selected: Any = None
+        self,
+        action_id: str,
+        block_id: str | None = None,
+        value: str | None = None,
+        selected: Any = None,
     ) -> Delivery:
         """`click_in` the top modal."""
         return self.click_in(None, action_id, block_id, value, selected)
 
     def click_home(
-        self, action_id: str, block_id: str | None = None, value: str | None = None, selected: Any = None
+        self,
+        action_id: str,
+        block_id: str | None = None,
+        value: str | None = None,
+        selected: Any = None,
     ) -> Delivery:
         """`click_in` the Home tab of the first app."""
         return self.click_in(self._world.app, action_id, block_id, value, selected)
 
-    def suggest(self, action_id: str, query: str = "", block_id: str | None = None, where: Where = None) -> list[Json]:
-        """Type into a select that looks its options up, and wait for them (groups opened); see `Where`.
+    def suggest(
+        self, action_id: str, query: str = "", block_id: str | None = None, where: Where = None
+    ) -> list[Json]:
+        """Type into a select that looks its options up, and wait for them (groups opened); see
+        `Where`.
 
         ValueError for too short a query and when they could not be loaded.
         """
@@ -174,28 +212,39 @@ class Actor(Member):
     ) -> Delivery | None:
         """Choose in a menu or enter a date, time, or rich text; see `Where`.
 
-        `selected` is an option, its value, an id, or a list of these; None empties it. Returns the delivery where the
-        app is told at once. ValueError for what is not offered.
+        `selected` is an option, its value, an id, or a list of these; None empties it. Returns the
+        delivery where the app is told at once. ValueError for what is not offered.
         """
         with self._world.lock:
             place = self.place(where)
             return self._use(place, place.find(action_id, block_id), None, selected)
 
     def type(
-        self, action_id: str, text: str, block_id: str | None = None, where: Where = None, enter: bool = False
+        self,
+        action_id: str,
+        text: str,
+        block_id: str | None = None,
+        where: Where = None,
+        enter: bool = False,
     ) -> list[Delivery]:
         """Type into a text input, then press Enter or not; see `Where`.
 
-        Returns what was sent: one payload for on_character_entered, one for Enter where the input dispatches on it.
+        Returns what was sent: one payload for on_character_entered, one for Enter where the input
+        dispatches on it.
         """
         with self._world.lock:
             place = self.place(where)
             block, element = place.find(action_id, block_id)
             value = choosing.checked(self._world, self.id, element, text, [])
-            interact.typed_in(self._world, place, {block["block_id"]: {action_id: {"value": value}}})
+            interact.typed_in(
+                self._world, place, {block["block_id"]: {action_id: {"value": value}}}
+            )
             on = inputs.triggers(element)
             times = ("on_character_entered" in on) + (enter and "on_enter_pressed" in on)
-            sent = [interact.use(self._world, place, (block, element), {"value": value}) for _ in range(times)]
+            sent = [
+                interact.use(self._world, place, (block, element), {"value": value})
+                for _ in range(times)
+            ]
             return [delivery for delivery in sent if delivery is not None]
 
     # modals
@@ -203,8 +252,9 @@ class Actor(Member):
     def submit(self, values: Json | None = None) -> Json:
         """Submit the top modal with these element states typed in; waits for the outcome.
 
-        {"outcome": "closed" | "errors" | "updated" | "pushed" | "timeout" | "invalid", "errors": {block_id: text},
-        "message": what Slack would say}. "invalid" is an answer of the app that Slack would not take.
+        {"outcome": "closed" | "errors" | "updated" | "pushed" | "timeout" | "invalid", "errors":
+        {block_id: text}, "message": what Slack would say}. "invalid" is an answer of the app that
+        Slack would not take.
         """
         return interact.submit(self._world, self.id, None, values or {})
 
@@ -215,7 +265,8 @@ class Actor(Member):
     # commands and shortcuts
 
     def command(self, channel: str, line: str, thread_ts: str | None = None) -> Delivery | str:
-        """Type a slash command; returns the delivery at once, or the sentence of Slack's notice instead of it.
+        """Type a slash command; returns the delivery at once, or the sentence of Slack's notice
+        instead of it.
 
         ValueError where this person cannot write.
         """
@@ -223,28 +274,44 @@ class Actor(Member):
             place = self._member_of(channel)
             return commands.run(self._world, self.id, place, line, thread_ts or "", self._token)
 
-    def shortcut(self, callback_id: str, app: App | None = None, channel: str | None = None) -> Delivery:
-        """Use a global shortcut while looking at a channel; returns the delivery at once. ValueError if it is none."""
+    def shortcut(
+        self, callback_id: str, app: App | None = None, channel: str | None = None
+    ) -> Delivery:
+        """Use a global shortcut while looking at a channel; returns the delivery at once.
+
+        ValueError if it is none.
+        """
         with self._world.lock:
             looking_at = self._channel(channel).id if channel else ""
-            return shortcuts.use_global(self._world, self.id, callback_id, app.id if app else "", looking_at)
+            return shortcuts.use_global(
+                self._world, self.id, callback_id, app.id if app else "", looking_at
+            )
 
-    def message_shortcut(self, channel: str, ts: str, callback_id: str, app: App | None = None) -> Delivery:
+    def message_shortcut(
+        self, channel: str, ts: str, callback_id: str, app: App | None = None
+    ) -> Delivery:
         """Use a message shortcut; returns the delivery at once. ValueError if it is none."""
         world = self._world
         with world.lock:
             place = self._channel(channel)
-            shown = next((messages.seen(world, m) for m in world.visible(self.id, place) if m.ts == ts), None)
+            shown = next(
+                (messages.seen(world, m) for m in world.visible(self.id, place) if m.ts == ts), None
+            )
             if shown is None:
                 raise ValueError(f"{self.name} sees no message {ts} in {channel}")
-            return shortcuts.use_message(world, self.id, callback_id, app.id if app else "", place.id, shown)
+            return shortcuts.use_message(
+                world, self.id, callback_id, app.id if app else "", place.id, shown
+            )
 
     def stop_agent(self, channel: str, thread_ts: str) -> Delivery | None:
-        """Press Slack's Stop in a thread; None when the app does not subscribe to agent_session_stopped."""
+        """Press Slack's Stop in a thread; None when the app does not subscribe to
+        agent_session_stopped.
+        """
         return interact.stop_agent(self._world, self.id, self._world.channel(channel).id, thread_ts)
 
     def rename_session(self, channel: str, thread_ts: str, title: str) -> Delivery | None:
-        """Give the agent's session in a thread another title; None when the app does not ask for that event.
+        """Give the agent's session in a thread another title; None when the app does not ask for
+        that event.
 
         ValueError where there is no session.
         """

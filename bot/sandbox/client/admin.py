@@ -1,4 +1,5 @@
-"""What an administrator or the workspace itself does: members and groups change, channels close, payloads come twice.
+"""What an administrator or the workspace itself does: members and groups change, channels close,
+payloads come twice.
 
 The half of `Sandbox` that needs no server. Every method may be called from any thread.
 """
@@ -41,13 +42,17 @@ class Admin:
     def join(self, name: str, channel: str) -> None:
         """A person comes into a channel."""
         with self.world.lock:
-            conversations_admin.add_member(self.world, self.world.channel(channel), self.world.people[name].id)
+            conversations_admin.add_member(
+                self.world, self.world.channel(channel), self.world.people[name].id
+            )
 
     def leave(self, name: str, channel: str) -> None:
         """A person leaves a channel."""
         with self.world.lock:
             place, user = self.world.channel(channel), self.world.people[name].id
-            messages.post_system(self.world, place, user, "channel_leave", f"<@{user}> has left the channel")
+            messages.post_system(
+                self.world, place, user, "channel_leave", f"<@{user}> has left the channel"
+            )
             place.members.remove(user)
             events.member_event(self.world, "member_left_channel", user, place)
             self.world.touch()
@@ -68,13 +73,20 @@ class Admin:
             place.members.remove(app.bot_user)
             events.member_event(self.world, "member_left_channel", app.bot_user, place)
             kind = "channel_left" if place.kind == "channel" else "group_left"
-            events.emit(self.world, app, {"type": kind, "channel": place.id, "actor_id": place.creator}, place)
+            events.emit(
+                self.world,
+                app,
+                {"type": kind, "channel": place.id, "actor_id": place.creator},
+                place,
+            )
             self.world.touch()
 
     def invite_bot(self, channel: str, app: App | None = None) -> None:
         """Bring the app's bot (None: the first app's) into a channel."""
         with self.world.lock:
-            conversations_admin.add_member(self.world, self.world.channel(channel), (app or self.world.app).bot_user)
+            conversations_admin.add_member(
+                self.world, self.world.channel(channel), (app or self.world.app).bot_user
+            )
 
     def archive(self, channel: str) -> None:
         """Archive a channel."""
@@ -82,7 +94,9 @@ class Admin:
             place = self.world.channel(channel)
             place.is_archived = True
             kind = "channel_archive" if place.kind == "channel" else "group_archive"
-            events.emit_all(self.world, {"type": kind, "channel": place.id, "user": place.creator}, place)
+            events.emit_all(
+                self.world, {"type": kind, "channel": place.id, "user": place.creator}, place
+            )
             self.world.touch()
 
     def delete_message(self, channel: str, ts: str) -> None:
@@ -99,7 +113,9 @@ class Admin:
             oauth.remove(self.world, app or self.world.app)
 
     def redeliver(self, delivery: Delivery) -> Delivery:
-        """Send the same payload once more, as a delivery of its own that counts on from the attempts so far."""
+        """Send the same payload once more, as a delivery of its own that counts on from the
+        attempts so far.
+        """
         again = Delivery(
             delivery.kind,
             copy.deepcopy(delivery.payload),
@@ -113,7 +129,9 @@ class Admin:
 
     def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
         """Send the app (None: the first one) an interactive payload that no real client would send."""
-        return interact.deliver(self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts)
+        return interact.deliver(
+            self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts
+        )
 
     def rate_limit(self, app: App | None = None) -> Delivery:
         """Tell the app (None: the first one) that its events are being held back."""
@@ -121,7 +139,10 @@ class Admin:
             return events.rate_limited(self.world, app or self.world.app)
 
     def change_id(self, channel: str) -> str:
-        """Give a channel another id, as may happen when it is shared with another company; returns the new one."""
+        """Give a channel another id, as may happen when it is shared with another company.
+
+        Returns the new one.
+        """
         with self.world.lock:
             place = self.world.channel(channel)
             old, place.id = place.id, self.world.new_id(place.id[0])
@@ -130,9 +151,17 @@ class Admin:
             for message in moved.values():
                 message.channel = place.id
             self.world.messages[place.id] = moved
-            read = {user: self.world.last_read.pop((user, old)) for user, at in list(self.world.last_read) if at == old}
+            read = {
+                user: self.world.last_read.pop((user, old))
+                for user, at in list(self.world.last_read)
+                if at == old
+            }
             self.world.last_read |= {(user, place.id): ts for user, ts in read.items()}
-            event = {"type": "channel_id_changed", "old_channel_id": old, "new_channel_id": place.id}
+            event = {
+                "type": "channel_id_changed",
+                "old_channel_id": old,
+                "new_channel_id": place.id,
+            }
             events.emit_all(self.world, event, place)
             self.world.touch()
             return place.id

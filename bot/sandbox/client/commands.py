@@ -1,4 +1,5 @@
-"""Slash commands: which there are for a person, their payload, and what the app's acknowledgement shows.
+"""Slash commands: which there are for a person, their payload, and what the app's acknowledgement
+shows.
 
 Called with the world's lock held.
 """
@@ -28,7 +29,10 @@ FAILURES = {  # outcome of a delivery -> what Slack names it
 
 
 def available(world: World, user: str) -> dict[str, tuple[App, Json]]:
-    """The commands that person can use, by name: the app installed last has it. None for people of other companies."""
+    """The commands that person can use, by name: the app installed last has it.
+
+    None for people of other companies.
+    """
     if world.by_id[user].team_id != TEAM:
         return {}
     apps = [app for app in world.apps.values() if "commands" in app.scopes and not app.revoked]
@@ -41,22 +45,33 @@ def notice(world: World, user: str, channel: Channel, text: str, thread_ts: str 
 
 
 def run(
-    world: World, user: str, channel: Channel, line: str, thread_ts: str, lookup: Callable[[str], str | None]
+    world: World,
+    user: str,
+    channel: Channel,
+    line: str,
+    thread_ts: str,
+    lookup: Callable[[str], str | None],
 ) -> Delivery | str:
     """Send what the person typed, "/name text"; `lookup` finds the token for "@name" and "#name".
 
-    Returns the delivery, or the sentence that Slack showed instead: commands do not work in threads, and not every
-    word after a slash is one.
+    Returns the delivery, or the sentence that Slack showed instead: commands do not work in
+    threads, and not every word after a slash is one.
     """
     name, _, text = line.strip().partition(" ")
     found = available(world, user).get(name)
     if found is None or thread_ts:
-        refusal = f"{name} is not a valid command." if found is None else f"{name} is not supported in threads. Sorry!"
+        refusal = (
+            f"{name} is not a valid command."
+            if found is None
+            else f"{name} is not supported in threads. Sorry!"
+        )
         notice(world, user, channel, refusal, thread_ts)
         return refusal
     app, command = found
     text = typed(text.strip(), lookup) if command.get("should_escape") else text.strip()
-    delivery = Delivery("slash_commands", _payload(world, app, user, channel, name, text), app, True)
+    delivery = Delivery(
+        "slash_commands", _payload(world, app, user, channel, name, text), app, True
+    )
     delivery.on_settled = lambda done: _settled(world, done, user, channel)
     world.send(delivery)
     return delivery
@@ -95,11 +110,18 @@ def _settled(world: World, delivery: Delivery, user: str, channel: Channel) -> N
         try:
             _answer(world, delivery, user, channel)
         except SlackError as error:
-            notice(world, user, channel, f'{delivery.payload["command"]} failed with the error "{error.code}"')
+            notice(
+                world,
+                user,
+                channel,
+                f'{delivery.payload["command"]} failed with the error "{error.code}"',
+            )
 
 
 def _answer(world: World, delivery: Delivery, user: str, channel: Channel) -> None:
-    """Post the message that came with the acknowledgement: for this person, unless it is for the channel."""
+    """Post the message that came with the acknowledgement: for this person, unless it is for the
+    channel.
+    """
     args = Args(delivery.ack or {}, delivery.app)
     text, blocks = chat.content(args)
     extra = chat.extras(args, blocks)

@@ -28,7 +28,11 @@ WARNINGS = {
 
 
 def _action(world: World, block: Json, element: Json, chosen: Json) -> Json:
-    action = {"action_id": element["action_id"], "block_id": block["block_id"], "type": element["type"]}
+    action = {
+        "action_id": element["action_id"],
+        "block_id": block["block_id"],
+        "type": element["type"],
+    }
     return action | copy.deepcopy(chosen) | {"action_ts": world.next_ts()}
 
 
@@ -55,22 +59,31 @@ def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> 
 
 
 def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> Delivery | None:
-    """Use an element, `chosen` as `choosing.selection` gives it; its new state is kept, as the client keeps it.
+    """Use an element, `chosen` as `choosing.selection` gives it; its new state is kept, as the
+    client keeps it.
 
-    Returns the delivery at once, or None where the app is not told: in an input block without dispatch_action.
+    Returns the delivery at once, or None where the app is not told: in an input block without
+    dispatch_action.
     """
     block, element = found
     if element["type"] in inputs.FIELDS:
-        place.values[block["block_id"]][element["action_id"]] = {"type": element["type"], **copy.deepcopy(chosen)}
+        place.values[block["block_id"]][element["action_id"]] = {
+            "type": element["type"],
+            **copy.deepcopy(chosen),
+        }
         world.touch([place.user])
     if not inputs.dispatches(block):
         return None
     view_id = place.view.id if place.view else ""
     payload = base(world, place.app, "block_actions", place.user) | place.about(world)
-    payload["trigger_id"] = views.new_trigger(world, place.app, place.user, view_id, place.channel_id)
+    payload["trigger_id"] = views.new_trigger(
+        world, place.app, place.user, view_id, place.channel_id
+    )
     payload["actions"] = [_action(world, block, element, chosen)]
     if place.shown is not None:
-        payload["response_url"] = world.new_response_url(place.app, place.channel_id, place.shown["ts"], place.user)
+        payload["response_url"] = world.new_response_url(
+            place.app, place.channel_id, place.shown["ts"], place.user
+        )
     return deliver(world, place.app, payload)
 
 
@@ -86,14 +99,18 @@ def typed_in(world: World, place: Place, state: Json, *, strictly: bool = True) 
             element = place.input(block_id, action_id)
             key = inputs.FIELDS[element["type"]][0]
             if key not in given:
-                raise ValueError(f"the state of {element['type']} {block_id}/{action_id} needs {key!r}")
+                raise ValueError(
+                    f"the state of {element['type']} {block_id}/{action_id} needs {key!r}"
+                )
             offered = world.offered.get((place.user, place.key, block_id, action_id), [])
             value = choosing.checked(world, place.user, element, given.get(key), offered)
             place.values[block_id][action_id] = {"type": element["type"], key: value}
 
 
 def top(world: World, user: str, view_id: str | None = None) -> View:
-    """The view on top of that user's screen (which must be `view_id` if given); ValueError when it is not there."""
+    """The view on top of that user's screen (which must be `view_id` if given); ValueError when it
+    is not there.
+    """
     stack = world.stacks.get(user, [])
     if not stack or (view_id is not None and stack[-1].id != view_id):
         raise ValueError("no such view is open on top")
@@ -101,7 +118,9 @@ def top(world: World, user: str, view_id: str | None = None) -> View:
 
 
 def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
-    """Submit the top view with `changes` typed into it, and wait for what comes of it (at most some seconds)."""
+    """Submit the top view with `changes` typed into it, and wait for what comes of it (at most some
+    seconds).
+    """
     with world.lock:
         view = top(world, user, view_id)
         if not view.body["submit"]:
@@ -145,7 +164,10 @@ def _response_urls(world: World, app: App, view: View) -> list[Json]:
 
 
 def close_view(world: World, user: str, view_id: str | None, *, everything: bool = False) -> None:
-    """Close the top view, or all of them with the × of the window; view_closed goes to those who asked for it."""
+    """Close the top view, or all of them with the × of the window.
+
+    View_closed goes to those who asked for it.
+    """
     with world.lock:
         view = top(world, user, view_id)
         everything = everything or bool(view.body["clear_on_close"])
@@ -166,7 +188,11 @@ def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Deli
         status = world.statuses.pop((channel_id, thread_ts), None)
         app_id = status.app_id if status else ""
         for message in world.messages.get(channel_id, {}).values():
-            if message.root == thread_ts and message.stream and message.stream.state == "in_progress":
+            if (
+                message.root == thread_ts
+                and message.stream
+                and message.stream.state == "in_progress"
+            ):
                 message.stream.state = "stopped_by_user"
                 stopped.append(message.ts)
                 app_id = message.app_id

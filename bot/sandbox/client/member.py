@@ -1,4 +1,5 @@
-"""A person as a member of the workspace: where they are, what they write, react to, change and delete.
+"""A person as a member of the workspace: where they are, what they write, react to, change and
+delete.
 
 The half of `Actor` that has nothing to do with apps. Every method may be called from any thread.
 """
@@ -47,13 +48,28 @@ class Member:
         return message
 
     def _token(self, name: str) -> str | None:
-        """What Slack makes of "@name" or "#name" while this person types; private channels stay without their name."""
+        """What Slack makes of "@name" or "#name" while this person types.
+
+        Private channels stay without their name.
+        """
         world, word = self._world, name[1:].lower()
         if name.startswith("#"):
-            named = (c for c in world.channels.values() if c.name == word and choosing.sees(world, self.id, c))
+            named = (
+                c
+                for c in world.channels.values()
+                if c.name == word and choosing.sees(world, self.id, c)
+            )
             channel = next(named, None)
-            return f"<#{channel.id}|{channel.name if channel.kind == 'channel' else ''}>" if channel else None
-        app = world.app if word == "bot" else next((a for a in world.apps.values() if a.name == word), None)
+            return (
+                f"<#{channel.id}|{channel.name if channel.kind == 'channel' else ''}>"
+                if channel
+                else None
+            )
+        app = (
+            world.app
+            if word == "bot"
+            else next((a for a in world.apps.values() if a.name == word), None)
+        )
         if app:
             return f"<@{app.bot_user}>"
         if word in world.people:
@@ -65,8 +81,9 @@ class Member:
     # writing
 
     def say(self, channel: str, text: str, thread_ts: str | None = None) -> str:
-        """Post a message; "@bot", "@ana", "@shop-leads", "#general", links and addresses become what Slack makes
-        of them. Returns its ts; ValueError where this person cannot post."""
+        """Post a message; "@bot", "@ana", "@shop-leads", "#general", links and addresses become
+        what Slack makes of them. Returns its ts; ValueError where this person cannot post.
+        """
         with self._world.lock:
             place = self._member_of(channel)
             root = assistants.latest(self._world, place)
@@ -78,7 +95,14 @@ class Member:
         """Give one's own message another text; ValueError for anyone else's."""
         with self._world.lock:
             message = self._own(channel, ts)
-            messages.edit(self._world, message, text=typed(text, self._token), blocks=[], by=self.id, marked=True)
+            messages.edit(
+                self._world,
+                message,
+                text=typed(text, self._token),
+                blocks=[],
+                by=self.id,
+                marked=True,
+            )
 
     def delete(self, channel: str, ts: str) -> None:
         """Delete one's own message; ValueError for anyone else's."""
@@ -87,19 +111,26 @@ class Member:
 
     def _own(self, channel: str, ts: str) -> Message:
         message = self._message(self._member_of(channel), ts)
-        if message.body.get("user") != self.id or message.body.get("subtype") not in (None, "thread_broadcast"):
+        if message.body.get("user") != self.id or message.body.get("subtype") not in (
+            None,
+            "thread_broadcast",
+        ):
             raise ValueError(f"{ts} is no message of {self.name}")
         return message
 
     def react(self, channel: str, ts: str, name: str) -> None:
-        """Add a reaction (an emoji's name without colons); ValueError with Slack's word when that cannot be."""
+        """Add a reaction (an emoji's name without colons); ValueError with Slack's word when that
+        cannot be.
+        """
         self._reaction(reacting.react, channel, ts, name)
 
     def unreact(self, channel: str, ts: str, name: str) -> None:
         """Take one's own reaction away; ValueError (no_reaction) when there is none."""
         self._reaction(reacting.unreact, channel, ts, name)
 
-    def _reaction(self, change: Callable[[World, Message, str, str], None], channel: str, ts: str, name: str) -> None:
+    def _reaction(
+        self, change: Callable[[World, Message, str, str], None], channel: str, ts: str, name: str
+    ) -> None:
         with self._world.lock:
             message = self._message(self._member_of(channel), ts)
             try:
@@ -113,7 +144,11 @@ class Member:
         """Come into a public channel; ValueError where this person cannot."""
         with self._world.lock:
             place = self._channel(channel)
-            if not choosing.sees(self._world, self.id, place) or place.is_archived or self.person.deleted:
+            if (
+                not choosing.sees(self._world, self.id, place)
+                or place.is_archived
+                or self.person.deleted
+            ):
                 raise ValueError(f"{self.name} cannot join {channel}")
             if self.id in place.members:
                 raise ValueError(f"{self.name} is in {channel} already")
@@ -123,9 +158,15 @@ class Member:
         """Leave a channel; ValueError for #general, DMs, and where this person is not."""
         with self._world.lock:
             place = self._channel(channel)
-            if self.id not in place.members or place.kind in ("im", "mpim") or place.name == "general":
+            if (
+                self.id not in place.members
+                or place.kind in ("im", "mpim")
+                or place.name == "general"
+            ):
                 raise ValueError(f"{self.name} cannot leave {channel}")
-            messages.post_system(self._world, place, self.id, "channel_leave", f"<@{self.id}> has left the channel")
+            messages.post_system(
+                self._world, place, self.id, "channel_leave", f"<@{self.id}> has left the channel"
+            )
             place.members.remove(self.id)
             events.member_event(self._world, "member_left_channel", self.id, place)
             self._world.touch()
@@ -139,23 +180,31 @@ class Member:
     # seeing
 
     def messages(self, channel: str, thread_ts: str | None = None) -> list[Json]:
-        """The channel's own messages (without replies in threads), or one thread with its root, oldest first.
+        """The channel's own messages (without replies in threads), or one thread with its root,
+        oldest first.
 
         Ephemeral messages for this person are among them, with `is_ephemeral`.
         """
         with self._world.lock:
             seen = self._world.visible(self.id, self._channel(channel))
             if thread_ts is None:
-                top = [m for m in seen if m.root == m.ts or m.body.get("subtype") == "thread_broadcast"]
+                top = [
+                    m for m in seen if m.root == m.ts or m.body.get("subtype") == "thread_broadcast"
+                ]
                 return [messages.seen(self._world, m) for m in top]
             return [messages.seen(self._world, m) for m in seen if m.root == thread_ts]
 
     def everything(self, channel: str) -> list[Json]:
         """All that this person sees in the channel, replies in threads included, oldest first."""
         with self._world.lock:
-            return [messages.seen(self._world, m) for m in self._world.visible(self.id, self._channel(channel))]
+            return [
+                messages.seen(self._world, m)
+                for m in self._world.visible(self.id, self._channel(channel))
+            ]
 
     def notifications(self) -> list[Json]:
-        """What Slack would have notified this person of: {channel, ts, thread_ts, text, at}, oldest first."""
+        """What Slack would have notified this person of: {channel, ts, thread_ts, text, at}, oldest
+        first.
+        """
         with self._world.lock:
             return copy.deepcopy(self._world.notes.get(self.id, []))

@@ -1,4 +1,5 @@
-"""Where an element stands for one person: in a message, a modal or App Home, with what is typed there.
+"""Where an element stands for one person: in a message, a modal or App Home, with what is typed
+there.
 
 Called with the world's lock held.
 """
@@ -30,14 +31,20 @@ class Place:
     shown: Json | None = None  # the message
     view: View | None = None
 
-    def find(self, action_id: str, block_id: str | None = None, value: str | None = None) -> tuple[Json, Json]:
-        """The (block, element) that fits and that this person can see; ValueError when there is none."""
+    def find(
+        self, action_id: str, block_id: str | None = None, value: str | None = None
+    ) -> tuple[Json, Json]:
+        """The (block, element) that fits and that this person can see; ValueError when there is
+        none.
+        """
         for block in every_block(self.blocks):
             if block_id is not None and block.get("block_id") != block_id:
                 continue
             for element in elements_of(block):
                 shown_to = element.get("visible_to_user_ids")
-                if element.get("action_id") != action_id or (shown_to is not None and self.user not in shown_to):
+                if element.get("action_id") != action_id or (
+                    shown_to is not None and self.user not in shown_to
+                ):
                     continue
                 if value is None or element.get("value") == value or "value" not in element:
                     return block, element
@@ -46,7 +53,9 @@ class Place:
             for b in every_block(self.blocks)
             for e in elements_of(b)
         ]
-        raise ValueError(f"no element {action_id!r} (block {block_id!r}, value {value!r}); there are {there}")
+        raise ValueError(
+            f"no element {action_id!r} (block {block_id!r}, value {value!r}); there are {there}"
+        )
 
     def input(self, block_id: str, action_id: str) -> Json:
         """The element with a state at these ids; ValueError when there is none."""
@@ -55,7 +64,9 @@ class Place:
         return self.find(action_id, block_id)[1]
 
     def about(self, world: World) -> Json:
-        """What payloads say of it: the container, and the view with its state, or the channel and the message."""
+        """What payloads say of it: the container, and the view with its state, or the channel and
+        the message.
+        """
         if self.view is not None:
             container: Json = {"type": "view", "view_id": self.view.id}
             return {"container": container, "view": views.with_state(self.view)}
@@ -67,18 +78,25 @@ class Place:
         if "thread_ts" in shown:
             container["thread_ts"] = shown["thread_ts"]
         channel = {"id": self.channel_id, "name": world.channels[self.channel_id].label}
-        about = {"container": container, "channel": channel, "state": {"values": copy.deepcopy(self.values)}}
+        about = {
+            "container": container,
+            "channel": channel,
+            "state": {"values": copy.deepcopy(self.values)},
+        }
         return about if ephemeral else about | {"message": shown}
 
 
 def of_view(world: World, view: View) -> Place:
     """A modal or a Home view before its viewer."""
     app = world.apps[view.app_id]
-    return Place(view.user, app, view.id, view.body["blocks"], view.values, view.channel_id, view=view)
+    return Place(
+        view.user, app, view.id, view.body["blocks"], view.values, view.channel_id, view=view
+    )
 
 
 def of_message(world: World, user: str, channel_id: str, shown: Json) -> Place:
-    """A message as the person sees it (`messages.seen`); what they typed into it before is still there.
+    """A message as the person sees it (`messages.seen`); what they typed into it before is still
+    there.
 
     ValueError for a message that no app posted.
     """

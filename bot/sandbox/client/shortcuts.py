@@ -26,16 +26,24 @@ def available(world: World, user: str) -> list[tuple[App, Json]]:
 
 def _app(world: World, user: str, kind: str, callback_id: str, app_id: str) -> App:
     for app, shortcut in available(world, user):
-        if (shortcut["type"], shortcut["callback_id"]) == (kind, callback_id) and app_id in ("", app.id):
+        if (shortcut["type"], shortcut["callback_id"]) == (kind, callback_id) and app_id in (
+            "",
+            app.id,
+        ):
             return app
     there = [(app.id, s["type"], s["callback_id"]) for app, s in available(world, user)]
-    raise ValueError(f"there is no {kind} shortcut {callback_id!r} for this person; there are {there}")
+    raise ValueError(
+        f"there is no {kind} shortcut {callback_id!r} for this person; there are {there}"
+    )
 
 
-def use_global(world: World, user: str, callback_id: str, app_id: str = "", channel_id: str = "") -> Delivery:
+def use_global(
+    world: World, user: str, callback_id: str, app_id: str = "", channel_id: str = ""
+) -> Delivery:
     """Use a global shortcut while looking at `channel_id` ("": at none), which the app is not told.
 
-    `app_id` picks among apps with the same callback_id. ValueError when there is no such shortcut for this person.
+    `app_id` picks among apps with the same callback_id. ValueError when there is no such shortcut
+    for this person.
     """
     app = _app(world, user, "global", callback_id, app_id)
     payload = interact.base(world, app, "shortcut", user) | {
@@ -47,8 +55,12 @@ def use_global(world: World, user: str, callback_id: str, app_id: str = "", chan
     return interact.deliver(world, app, payload)
 
 
-def use_message(world: World, user: str, callback_id: str, app_id: str, channel_id: str, shown: Json) -> Delivery:
-    """Use a message shortcut on `shown`, a message as the person sees it; ValueError when there is no such shortcut."""
+def use_message(
+    world: World, user: str, callback_id: str, app_id: str, channel_id: str, shown: Json
+) -> Delivery:
+    """Use a message shortcut on `shown`, a message as the person sees it; ValueError when there is
+    no such shortcut.
+    """
     app = _app(world, user, "message", callback_id, app_id)
     if shown.get("is_ephemeral"):
         raise ValueError("a message that only one person sees has no shortcuts")

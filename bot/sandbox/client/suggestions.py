@@ -23,10 +23,12 @@ _CHECKS = {"options": array(OPTION, 100, low=0), "option_groups": array(OPTION_G
 
 
 def ask(world: World, place: Place, action_id: str, block_id: str | None, query: str) -> Json:
-    """What the menu shows for that query: {"options": […]} or {"option_groups": […]}, as the app or Slack offers it.
+    """What the menu shows for that query: {"options": […]} or {"option_groups": […]}, as the app or
+    Slack offers it.
 
-    {"message": a sentence} when the app did not answer, or not with what Slack takes. Waits for the app, so the
-    world's lock must not be held. ValueError for an element that has nothing to look up, or too short a query.
+    {"message": a sentence} when the app did not answer, or not with what Slack takes. Waits for the
+    app, so the world's lock must not be held. ValueError for an element that has nothing to look
+    up, or too short a query.
     """
     with world.lock:
         block, element = place.find(action_id, block_id)
@@ -35,7 +37,9 @@ def ask(world: World, place: Place, action_id: str, block_id: str | None, query:
         least = element.get("min_query_length", LEAST_QUERY)
         if len(query) < least:
             raise ValueError(f"Type at least {least} characters.")
-        payload = interact.base(world, place.app, "block_suggestion", place.user) | place.about(world)
+        payload = interact.base(world, place.app, "block_suggestion", place.user) | place.about(
+            world
+        )
         payload |= {"action_id": action_id, "block_id": block["block_id"], "value": query}
         result: Json = {}
         key = (place.user, place.key, block["block_id"], action_id)
@@ -59,9 +63,15 @@ def _taken(world: World, key: tuple[str, str, str, str], delivery: Delivery) -> 
 
 def _read(ack: Any) -> tuple[Json, list[str]]:
     """The offer in an acknowledgement, and what Slack would not take of it."""
-    given = {name: ack[name] for name in _CHECKS if isinstance(ack, dict) and ack.get(name) is not None}
+    given = {
+        name: ack[name] for name in _CHECKS if isinstance(ack, dict) and ack.get(name) is not None
+    }
     if len(given) != 1:
         return {}, ["the app must answer with either options or option_groups"]
     ((name, value),) = given.items()
     problems = list(_CHECKS[name](value, f"/{name}"))
-    return ({} if problems else {name: completed([{"block_id": "-", name: copy.deepcopy(value)}])[0][name]}), problems
+    return (
+        {}
+        if problems
+        else {name: completed([{"block_id": "-", name: copy.deepcopy(value)}])[0][name]}
+    ), problems

@@ -1,6 +1,8 @@
-"""Signed HTTP: events, interactions and commands to an app's request URLs, with Slack's time limit and its retries.
+"""Signed HTTP: events, interactions and commands to an app's request URLs, with Slack's time limit
+and its retries.
 
-Runs on the server's loop; only `HttpMode.send` and `HttpMode.verify` may be called from other threads.
+Runs on the server's loop; only `HttpMode.send` and `HttpMode.verify` may be called from other
+threads.
 """
 
 from __future__ import annotations
@@ -25,10 +27,15 @@ from bot.sandbox.workspace.state import World
 from bot.sandbox.workspace.timers import Timers
 from bot.sandbox.workspace.wire import Json
 
-RETRY_DELAYS = (0.0, 60.0, 300.0)  # seconds of the sandbox's clock after a failed attempt; then Slack gives up
+# seconds of the sandbox's clock after a failed attempt; then Slack gives up
+RETRY_DELAYS = (0.0, 60.0, 300.0)
 MOST_REDIRECTS = 2
 _REDIRECTS = (301, 302, 307, 308)
-_OUTCOMES = {"http_timeout": "timeout", "connection_failed": "unreachable", "ssl_error": "unreachable"}
+_OUTCOMES = {
+    "http_timeout": "timeout",
+    "connection_failed": "unreachable",
+    "ssl_error": "unreachable",
+}
 
 
 class _Failed(Exception):
@@ -115,9 +122,15 @@ class HttpMode:
 
     def _failed(self, delivery: Delivery, failed: _Failed) -> None:
         delivery.retry_reason = failed.reason
-        if delivery.kind == "events_api" and failed.retry and delivery.attempts <= len(RETRY_DELAYS):
+        if (
+            delivery.kind == "events_api"
+            and failed.retry
+            and delivery.attempts <= len(RETRY_DELAYS)
+        ):
             delay = RETRY_DELAYS[delivery.attempts - 1]
-            delivery.next_at = self.timers.after(delay, lambda: self._start(self._attempt(delivery)))
+            delivery.next_at = self.timers.after(
+                delay, lambda: self._start(self._attempt(delivery))
+            )
             self.world.touch([])
         else:
             self._done(delivery, _OUTCOMES.get(failed.reason, "http_error"))
@@ -157,11 +170,21 @@ class HttpMode:
         url, body, kind = written(delivery)
         if not url:
             raise _Failed("connection_failed", retry=False)
-        headers = {"Content-Type": kind, "User-Agent": "Slackbot 1.0 (+https://api.slack.com/robots)"}
-        headers |= {"Accept": "*/*"} if delivery.kind == "events_api" else {"Accept": "application/json,*/*"}
+        headers = {
+            "Content-Type": kind,
+            "User-Agent": "Slackbot 1.0 (+https://api.slack.com/robots)",
+        }
+        headers |= (
+            {"Accept": "*/*"}
+            if delivery.kind == "events_api"
+            else {"Accept": "application/json,*/*"}
+        )
         headers |= signed(delivery.app.signing_secret, int(time.time()), body)
         if delivery.attempts > 1:
-            headers |= {"X-Slack-Retry-Num": str(delivery.attempts - 1), "X-Slack-Retry-Reason": delivery.retry_reason}
+            headers |= {
+                "X-Slack-Retry-Num": str(delivery.attempts - 1),
+                "X-Slack-Retry-Reason": delivery.retry_reason,
+            }
         try:
             async with asyncio.timeout(self.world.ack_seconds):
                 return await self._follow(url, body, headers, any_2xx=delivery.kind == "events_api")
@@ -174,11 +197,17 @@ class HttpMode:
         except aiohttp.ClientError:
             raise _Failed("unknown_error") from None
 
-    async def _follow(self, url: str, body: bytes, headers: dict[str, str], *, any_2xx: bool) -> _Answer:
+    async def _follow(
+        self, url: str, body: bytes, headers: dict[str, str], *, any_2xx: bool
+    ) -> _Answer:
         self._session = self._session or aiohttp.ClientSession()
         for _ in range(MOST_REDIRECTS + 1):
-            async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as response:
-                answer = _Answer(response.status, await response.read(), "json" in response.content_type)
+            async with self._session.post(
+                url, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                answer = _Answer(
+                    response.status, await response.read(), "json" in response.content_type
+                )
                 if answer.status in _REDIRECTS and "Location" in response.headers:
                     url = urljoin(url, response.headers["Location"])
                     continue
@@ -189,7 +218,9 @@ class HttpMode:
 
 
 def written(delivery: Delivery) -> tuple[str, bytes, str]:
-    """Where a payload goes ("" where the manifest has no URL for it), its bytes and their content type."""
+    """Where a payload goes ("" where the manifest has no URL for it), its bytes and their content
+    type.
+    """
     app, payload = delivery.app, delivery.payload
     if delivery.kind in ("events_api", "url_verification"):
         return app.events_url, json.dumps(payload).encode(), "application/json"

@@ -17,4 +17,7 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
 
 def signed(secret: str, timestamp: int, body: bytes) -> dict[str, str]:
     """The two headers that let an app check that a request is Slack's and new."""
-    return {"X-Slack-Request-Timestamp": str(timestamp), "X-Slack-Signature": signature(secret, timestamp, body)}
+    return {
+        "X-Slack-Request-Timestamp": str(timestamp),
+        "X-Slack-Signature": signature(secret, timestamp, body),
+    }

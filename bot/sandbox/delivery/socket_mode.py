@@ -1,6 +1,7 @@
 """Socket Mode: tickets, sockets, envelopes, acknowledgements and redelivery.
 
-Runs on the server's event loop; only `Hub.send`, `Hub.disconnect` and `Hub.cut` may be called from other threads.
+Runs on the server's event loop; only `Hub.send`, `Hub.disconnect` and `Hub.cut` may be called from
+other threads.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Socket:
 class Hub:
     """All connections of one app, and what is on its way to it."""
 
-    def __init__(self, world: World, app: App, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
+    def __init__(
+        self, world: World, app: App, loop: asyncio.AbstractEventLoop, timers: Timers
+    ) -> None:
         self.world, self.app, self.loop, self.timers = world, app, loop, timers
         self.sockets: list[Socket] = []
         self._tickets: set[str] = set()
@@ -58,10 +61,15 @@ class Hub:
         """A WebSocket address that works once."""
         ticket = secrets.token_urlsafe(12)
         self._tickets.add(ticket)
-        return f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={self.app.id}"
+        return (
+            f"{self.world.url.replace('http', 'ws', 1)}/link/?ticket={ticket}&app_id={self.app.id}"
+        )
 
     def send(self, delivery: Delivery) -> None:
-        """Hand a payload to any one socket; without one an event waits and an interaction fails at once."""
+        """Hand a payload to any one socket.
+
+        Without one an event waits and an interaction fails at once.
+        """
         with self.world.lock:
             if not self.sockets and delivery.kind != "events_api":
                 self._settle(delivery, "no_socket")
@@ -88,7 +96,9 @@ class Hub:
             delivery.attempts += 1
             delivery.next_at = None
             socket.frames.put_nowait(json.dumps(self._envelope(delivery)))
-            self.loop.call_later(self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id)
+            self.loop.call_later(
+                self.world.ack_seconds, self._overdue, delivery, delivery.envelope_id
+            )
             self.world.touch([])
 
     @staticmethod
@@ -112,7 +122,9 @@ class Hub:
                 self._settle(delivery, "timeout")
                 return
             delivery.retry_reason = "timeout"
-            delivery.next_at = self.timers.after(RETRY_DELAYS[delivery.attempts - 1], lambda: self._attempt(delivery))
+            delivery.next_at = self.timers.after(
+                RETRY_DELAYS[delivery.attempts - 1], lambda: self._attempt(delivery)
+            )
             self.world.touch([])
 
     def _settle(self, delivery: Delivery, outcome: str) -> None:
@@ -199,7 +211,9 @@ class Hub:
     # cutting
 
     def disconnect(self, reason: str) -> None:
-        """Tell every socket that it will be closed, and close it after the grace period of that reason."""
+        """Tell every socket that it will be closed, and close it after the grace period of that
+        reason.
+        """
         self.loop.call_soon_threadsafe(self._say_goodbye, reason)
 
     def _say_goodbye(self, reason: str) -> None:

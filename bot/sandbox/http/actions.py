@@ -1,6 +1,8 @@
-"""What a person does through the HTTP interface: each POST, the fields of its body and what it answers.
+"""What a person does through the HTTP interface: each POST, the fields of its body and what it
+answers.
 
-Every function gets the world, the acting person and a checked body, and raises ValueError for what they cannot do.
+Every function gets the world, the acting person and a checked body, and raises ValueError for what
+they cannot do.
 """
 
 from __future__ import annotations
@@ -42,11 +44,15 @@ def _where(world: World, body: Json) -> Where:
 
 
 def _values(state: Json | None) -> Json:
-    """Element states by block and action, from `state` as the page sends it (with or without "values" around)."""
+    """Element states by block and action, from `state` as the page sends it (with or without
+    "values" around).
+    """
     given = state or {}
     values: Json = given["values"] if set(given) == {"values"} else given
     blocks = list(values.values()) if isinstance(values, dict) else [None]
-    if not all(isinstance(b, dict) and all(isinstance(each, dict) for each in b.values()) for b in blocks):
+    if not all(
+        isinstance(b, dict) and all(isinstance(each, dict) for each in b.values()) for b in blocks
+    ):
         raise ValueError("state must be {block_id: {action_id: element state}}")
     return values
 
@@ -54,7 +60,9 @@ def _values(state: Json | None) -> Json:
 async def _click_in(world: World, actor: Actor, where: Where, body: Json) -> Json:
     ids = (body["action_id"], body.get("block_id"))
     state = _values(body.get("state"))
-    return await _outcome(world, actor.click_in(where, *ids, body.get("value"), body.get("selected_option"), state))
+    return await _outcome(
+        world, actor.click_in(where, *ids, body.get("value"), body.get("selected_option"), state)
+    )
 
 
 async def _outcome(world: World, delivery: Delivery) -> Json:
@@ -112,7 +120,9 @@ async def _view_submit(world: World, actor: Actor, body: Json) -> Json:
 
 
 async def _view_close(world: World, actor: Actor, body: Json) -> Json:
-    interact.close_view(world, actor.id, body.get("view_id"), everything=body.get("everything", False))
+    interact.close_view(
+        world, actor.id, body.get("view_id"), everything=body.get("everything", False)
+    )
     return {}
 
 
@@ -154,7 +164,9 @@ async def _command(world: World, actor: Actor, body: Json) -> Json:
 
 
 async def _shortcut(world: World, actor: Actor, body: Json) -> Json:
-    return await _outcome(world, actor.shortcut(body["callback_id"], _named(world, body), body.get("channel")))
+    return await _outcome(
+        world, actor.shortcut(body["callback_id"], _named(world, body), body.get("channel"))
+    )
 
 
 async def _message_shortcut(world: World, actor: Actor, body: Json) -> Json:
@@ -163,7 +175,8 @@ async def _message_shortcut(world: World, actor: Actor, body: Json) -> Json:
 
 
 async def _stop(_world: World, actor: Actor, body: Json) -> Json:
-    actor.stop_agent(body["channel"], body["thread_ts"])  # an event: nobody waits for its acknowledgement
+    # an event: nobody waits for its acknowledgement
+    actor.stop_agent(body["channel"], body["thread_ts"])
     return {}
 
 

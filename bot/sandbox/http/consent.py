@@ -1,4 +1,5 @@
-"""The page on which a person lets an app in: /oauth/v2/authorize, which sends them back to the app with a code.
+"""The page on which a person lets an app in: /oauth/v2/authorize, which sends them back to the app
+with a code.
 
 It gives bot scopes only. What the code is worth is decided in oauth.py.
 """
@@ -57,7 +58,9 @@ _WHY = {
 
 
 class Refused(Exception):
-    """An address that leads to no consent, with Slack's code for the reason and what more there is to say."""
+    """An address that leads to no consent, with Slack's code for the reason and what more there is
+    to say.
+    """
 
     def __init__(self, code: str, more: str = "") -> None:
         super().__init__(code)
@@ -92,13 +95,17 @@ class Consent:
                 wish = wished(self.world, request.query)
             except Refused as refused:
                 return _refusal(refused)
-            scopes = "\n".join(f"<li><code>{escape(scope)}</code></li>" for scope in sorted(wish.scopes))
+            scopes = "\n".join(
+                f"<li><code>{escape(scope)}</code></li>" for scope in sorted(wish.scopes)
+            )
             people = "\n".join(
                 f'<option value="{escape(person.name)}">{escape(person.real_name)}</option>'
                 for person in self._members()
             )
             page = _HEAD.format(title=f"Let {escape(wish.app.name)} in?")
-            page += _FORM.format(team=escape(self.world.teams[TEAM][0]), scopes=scopes, people=people)
+            page += _FORM.format(
+                team=escape(self.world.teams[TEAM][0]), scopes=scopes, people=people
+            )
         return web.Response(text=page, content_type="text/html")
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -113,9 +120,13 @@ class Consent:
                 raise web.HTTPFound(_with(wish.back, error="access_denied", state=wish.state))
             if person is None:
                 raise web.HTTPBadRequest(text="nobody of that name can install an app")
-            code = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**13)}.{secrets.token_hex(32)}"
+            code = (
+                f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**13)}.{secrets.token_hex(32)}"
+            )
             until = self.world.now() + CODE_SECONDS
-            self.world.codes[code] = OAuthCode(wish.app.id, wish.scopes, wish.redirect_uri, person.id, until)
+            self.world.codes[code] = OAuthCode(
+                wish.app.id, wish.scopes, wish.redirect_uri, person.id, until
+            )
         raise web.HTTPFound(_with(wish.back, code=code, state=wish.state))
 
     def _members(self) -> list[Person]:
@@ -149,7 +160,11 @@ def _below(url: str, base: str) -> bool:
     """Whether `url` is `base` or a path below it, on the same scheme, host and port."""
     ours, theirs = urlsplit(url), urlsplit(base)
     same = (ours.scheme, ours.netloc) == (theirs.scheme, theirs.netloc)
-    return same and (ours.path + "/").startswith(theirs.path.rstrip("/") + "/") and ".." not in ours.path
+    return (
+        same
+        and (ours.path + "/").startswith(theirs.path.rstrip("/") + "/")
+        and ".." not in ours.path
+    )
 
 
 def _with(url: str, **more: str) -> str:
@@ -160,5 +175,8 @@ def _with(url: str, **more: str) -> str:
 
 def _refusal(refused: Refused) -> web.Response:
     why = escape(_WHY[refused.code].format(more=refused.more))
-    page = _HEAD.format(title="This app cannot be installed") + f"<p><code>{refused.code}</code>: {why}</p>\n</main>\n"
+    page = (
+        _HEAD.format(title="This app cannot be installed")
+        + f"<p><code>{refused.code}</code>: {why}</p>\n</main>\n"
+    )
     return web.Response(text=page, content_type="text/html", status=400)

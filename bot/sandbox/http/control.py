@@ -1,7 +1,8 @@
-"""The HTTP interface of the page: what a person sees, what they do, and a stream that says when to look again.
+"""The HTTP interface of the page: what a person sees, what they do, and a stream that says when to
+look again.
 
-A body that is malformed is answered with 400, an unknown person or thing with 404; what the person cannot do is
-answered with {"ok": false, "message"}.
+A body that is malformed is answered with 400, an unknown person or thing with 404; what the person
+cannot do is answered with {"ok": false, "message"}.
 """
 
 from __future__ import annotations
@@ -43,7 +44,14 @@ class Control:
         router.add_get("/archives/{channel}/{ts}", self._archive)
         router.add_get("/sandbox/events", self._events)
         router.add_post("/sandbox/clock", self._clock)
-        for looking in (self._people, self._state, self._deliveries, self._calls, self._message, self._view):
+        for looking in (
+            self._people,
+            self._state,
+            self._deliveries,
+            self._calls,
+            self._message,
+            self._view,
+        ):
             router.add_get(f"/sandbox/{looking.__name__[1:]}", self._looking(looking))
         for name, (fields, action) in ACTIONS.items():
             router.add_post(f"/sandbox/{name}", self._acting(action, fields))
@@ -52,7 +60,11 @@ class Control:
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         path = PAGE / "index.html"
-        return web.FileResponse(path) if path.is_file() else web.Response(text="The sandbox is running.")
+        return (
+            web.FileResponse(path)
+            if path.is_file()
+            else web.Response(text="The sandbox is running.")
+        )
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         path = (PAGE / request.match_info["path"]).resolve()
@@ -74,7 +86,9 @@ class Control:
             raise _refusal(web.HTTPNotFound, f"there is no {user!r}")
         return person
 
-    def _looking(self, look: Callable[[Query], Any]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _looking(
+        self, look: Callable[[Query], Any]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             with self.world.lock:
                 found = look(request.query)
@@ -139,7 +153,9 @@ class Control:
 
     # doing
 
-    def _acting(self, action: Action, fields: Fields) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _acting(
+        self, action: Action, fields: Fields
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             body = await body_of(request, {"as": str, **fields})
             actor = Actor(self.world, self._who(body.pop("as")).name)
@@ -160,7 +176,9 @@ class Control:
 
 
 def _refusal(error: type[web.HTTPException], message: str) -> web.HTTPException:
-    return error(text=json.dumps({"ok": False, "message": message}), content_type="application/json")
+    return error(
+        text=json.dumps({"ok": False, "message": message}), content_type="application/json"
+    )
 
 
 async def body_of(request: web.Request, fields: Fields | Callable[[Any], Json]) -> Json:

@@ -1,7 +1,7 @@
 """Faults and rate limits over HTTP, for tests of apps in any language.
 
-POST /sandbox/faults switches one on, GET lists those still to come, DELETE forgets them all. POST /sandbox/rates
-switches rate limits.
+POST /sandbox/faults switches one on, GET lists those still to come, DELETE forgets them all. POST
+/sandbox/rates switches rate limits.
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ class ControlFaults:
         return web.json_response({"ok": True})
 
     async def _list(self, _: web.Request) -> web.Response:
-        return web.json_response({"ok": True, "faults": [_shown(fault) for fault in self.faults.waiting]})
+        return web.json_response(
+            {"ok": True, "faults": [_shown(fault) for fault in self.faults.waiting]}
+        )
 
     async def _clear(self, _: web.Request) -> web.Response:
         self.faults.clear()
@@ -174,7 +176,12 @@ class ControlFaults:
 def _shown(fault: Fault | LostAck) -> Json:
     if isinstance(fault, LostAck):
         return {"kind": "lose_ack", "of": fault.kind, "person": fault.person, "times": fault.times}
-    shown: Json = {"kind": fault.kind, "method": fault.method, "person": fault.person, "times": fault.times}
+    shown: Json = {
+        "kind": fault.kind,
+        "method": fault.method,
+        "person": fault.person,
+        "times": fault.times,
+    }
     if fault.kind in ("status", "drop", "hang", "hold"):
         shown["when"] = fault.when
     own: dict[str, Json] = {

@@ -1,4 +1,5 @@
-"""What the bodies of the HTTP interface may hold, as tables, and the check that says what is wrong with one.
+"""What the bodies of the HTTP interface may hold, as tables, and the check that says what is wrong
+with one.
 
 Pure: JSON in, JSON out.
 """
@@ -12,7 +13,13 @@ from bot.sandbox.workspace.wire import Json
 
 Fields = Mapping[str, type]  # name (with "?" when it may be left out) -> the type of its JSON value
 
-_WORDS = {str: "a string", bool: "true or false", dict: "an object", float: "a number", int: "a whole number"}
+_WORDS = {
+    str: "a string",
+    bool: "true or false",
+    dict: "an object",
+    float: "a number",
+    int: "a whole number",
+}
 ELEMENT: Fields = {"action_id": str, "block_id?": str}
 CHOSEN: Fields = {"value?": str, "selected_option?": object, "state?": dict}
 MESSAGE: Fields = {"channel": str, "ts": str}
@@ -21,7 +28,9 @@ CLOCK: Fields = {"advance?": float}
 
 
 def read(body: Any, fields: Fields) -> Json:
-    """The body without what is null; ValueError that says which field is missing, unknown or of another type."""
+    """The body without what is null; ValueError that says which field is missing, unknown or of
+    another type.
+    """
     if not isinstance(body, dict):
         raise ValueError("the body must be a JSON object")
     given = {name: value for name, value in body.items() if value is not None}
@@ -46,5 +55,7 @@ def read_kind(body: Any, kinds: Mapping[str, Fields]) -> Json:
 
 def _fits(value: Any, kind: type) -> bool:
     if kind in (float, int):
-        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+        return isinstance(value, int if kind is int else int | float) and not isinstance(
+            value, bool
+        )
     return isinstance(value, kind)

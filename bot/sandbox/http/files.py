@@ -1,6 +1,8 @@
-"""Files over HTTP: the address that takes an upload, the one that gives a file, and people's own uploads.
+"""Files over HTTP: the address that takes an upload, the one that gives a file, and people's own
+uploads.
 
-Apps show their bot token; the page says whom it acts as (`?as=`). Everyone else gets Slack's sign-in page.
+Apps show their bot token; the page says whom it acts as (`?as=`). Everyone else gets Slack's
+sign-in page.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class FilesHttp:
             return web.Response(status=404, text="this address takes no upload")
         data = await self._body(request, file.size)
         if data is None or len(data) != file.size:
-            return web.Response(status=400, text=f"the file has not the announced length of {file.size} bytes")
+            return web.Response(
+                status=400, text=f"the file has not the announced length of {file.size} bytes"
+            )
         with self.world.lock:
             file.data = data
             del self.world.uploads[request.match_info["ticket"]]
@@ -74,7 +78,11 @@ class FilesHttp:
             if not self._allowed(request, file):
                 return web.Response(status=403, text="this file is not for you")
             data, kind, name = file.data, file.mimetype, file.name
-        way = "attachment" if request.query.get("download") or kind in ("text/html", "image/svg+xml") else "inline"
+        way = (
+            "attachment"
+            if request.query.get("download") or kind in ("text/html", "image/svg+xml")
+            else "inline"
+        )
         headers = {
             "Content-Disposition": f"{way}; filename*=UTF-8''{quote(name)}",
             "Content-Type": kind + ("; charset=utf-8" if kind.startswith("text/") else ""),
@@ -86,26 +94,43 @@ class FilesHttp:
 
     async def _from_person(self, request: web.Request) -> web.Response:
         query = request.query
-        person = self.world.by_id.get(query.get("as", "")) or self.world.people.get(query.get("as", ""))
+        person = self.world.by_id.get(query.get("as", "")) or self.world.people.get(
+            query.get("as", "")
+        )
         name = query.get("name", "")
         if person is None or not name:
-            return web.json_response({"ok": False, "message": "say who uploads (as) and the file's name (name)"})
+            return web.json_response(
+                {"ok": False, "message": "say who uploads (as) and the file's name (name)"}
+            )
         with self.world.lock:
             left = STORE_LIMIT - file_store.stored(self.world)
         data = await self._body(request, left)
         if not data:
-            return web.json_response({"ok": False, "message": "the file is empty or too large for the sandbox"})
+            return web.json_response(
+                {"ok": False, "message": "the file is empty or too large for the sandbox"}
+            )
         with self.world.lock:
             channel = self.world.channels.get(query.get("channel", ""))
-            if "channel" in query and (channel is None or (person.id not in channel.members or channel.is_archived)):
-                return web.json_response({"ok": False, "message": f"{person.name} cannot post there"})
+            if "channel" in query and (
+                channel is None or (person.id not in channel.members or channel.is_archived)
+            ):
+                return web.json_response(
+                    {"ok": False, "message": f"{person.name} cannot post there"}
+                )
             file = file_store.new(self.world, name, person.id, len(data))
             file.data, file.completed = data, True
             ts = {}
             if channel is not None:
-                draft = Draft(channel, person.id, query.get("comment", ""), thread_ts=query.get("thread_ts", ""))
+                draft = Draft(
+                    channel,
+                    person.id,
+                    query.get("comment", ""),
+                    thread_ts=query.get("thread_ts", ""),
+                )
                 ts = {"ts": file_store.share(self.world, [file], draft).ts}
-            return web.json_response({"ok": True, "file": file_store.file_json(self.world, file), **ts})
+            return web.json_response(
+                {"ok": True, "file": file_store.file_json(self.world, file), **ts}
+            )
 
 
 async def _all(read: Callable[[int], Awaitable[bytes]], most: int) -> bytes | None:

@@ -1,4 +1,5 @@
-"""What the page's HTTP interface shows: a person's workspace as they see it, and the inspector's view of the traffic.
+"""What the page's HTTP interface shows: a person's workspace as they see it, and the inspector's
+view of the traffic.
 
 It changes nothing, apart from making the DMs that everybody has. Called with the world's lock held.
 """
@@ -21,7 +22,14 @@ from bot.sandbox.workspace.wire import Json
 
 MOST = 200  # deliveries or calls in one answer
 HIDDEN = "…"
-_SECRET_FIELDS = {"token", "access_token", "refresh_token", "client_secret", "code", "signing_secret"}
+_SECRET_FIELDS = {
+    "token",
+    "access_token",
+    "refresh_token",
+    "client_secret",
+    "code",
+    "signing_secret",
+}
 _SECRET_TEXT = re.compile(r"\b(xox[a-z]|xapp)-[\w.-]+|(?<=ticket=)[\w-]+")
 
 
@@ -45,9 +53,17 @@ def people(world: World) -> list[Json]:
         }
         for p in world.people.values()
     ]
-    of_bots: Json = {"team_id": TEAM, "team": world.teams[TEAM][0], "deleted": False, "is_restricted": False}
+    of_bots: Json = {
+        "team_id": TEAM,
+        "team": world.teams[TEAM][0],
+        "deleted": False,
+        "is_restricted": False,
+    }
     of_bots |= {"is_bot": True, "tz": "America/Los_Angeles", "tz_offset": -28800}
-    bots = [{"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots} for a in world.apps.values()]
+    bots = [
+        {"id": a.bot_user, "name": a.name, "real_name": a.name, **of_bots}
+        for a in world.apps.values()
+    ]
     return [*humans, *bots]
 
 
@@ -58,15 +74,23 @@ def seen_by(world: World, me: Person) -> Json:
             world.dm(me.id, app)
     mine = [c for c in world.channels.values() if me.id in c.members]
     ids = {c.id for c in mine}
-    joinable = [c for c in world.channels.values() if c.id not in ids and not c.is_archived and c.kind == "channel"]
+    joinable = [
+        c
+        for c in world.channels.values()
+        if c.id not in ids and not c.is_archived and c.kind == "channel"
+    ]
     everyone = {p["id"]: p for p in people(world)}
     return {
         "me": everyone[me.id],
         "people": list(everyone.values()),
-        "groups": [{"id": g.id, "handle": g.handle, "users": g.users} for g in world.groups.values()],
+        "groups": [
+            {"id": g.id, "handle": g.handle, "users": g.users} for g in world.groups.values()
+        ],
         "channels": [_channel(world, c, me) for c in mine],
         "joinable": [_channel(world, c, me) for c in joinable if choosing.sees(world, me.id, c)],
-        "messages": {c.id: [messages.seen(world, m) for m in world.visible(me.id, c)] for c in mine},
+        "messages": {
+            c.id: [messages.seen(world, m) for m in world.visible(me.id, c)] for c in mine
+        },
         "statuses": [
             {"channel": s.channel, "thread_ts": s.thread_ts, "status": s.status, "app": s.app_id}
             for s in agents.current_statuses(world)
@@ -109,7 +133,12 @@ def _home(world: World, me: Person, app_id: str) -> Json | None:
 def _app(world: World, me: Person, app: App) -> Json:
     home = app.app_home
     dm = next(
-        (c.id for c in world.channels.values() if c.kind == "im" and {me.id, app.bot_user} == set(c.members)), None
+        (
+            c.id
+            for c in world.channels.values()
+            if c.kind == "im" and {me.id, app.bot_user} == set(c.members)
+        ),
+        None,
     )
     own = [command for owner, command in commands.available(world, me.id).values() if owner is app]
     return {
@@ -120,7 +149,9 @@ def _app(world: World, me: Person, app: App) -> Json:
         "home_enabled": bool(home.get("home_tab_enabled")),
         "messages_enabled": bool(home.get("messages_tab_enabled", True)),
         "dm": dm,
-        "commands": [{key: c.get(key, "") for key in ("command", "description", "usage_hint")} for c in own],
+        "commands": [
+            {key: c.get(key, "") for key in ("command", "description", "usage_hint")} for c in own
+        ],
         "shortcuts": [
             {key: s.get(key, "") for key in ("type", "callback_id", "name", "description")}
             for owner, s in shortcuts.available(world, me.id)
@@ -148,11 +179,18 @@ def deliveries(world: World, app_id: str, after: int) -> Json:
 
     "after" in the answer is what to ask with next: it stays before the first that is still pending.
     """
-    numbered = [(n, d) for n, d in enumerate(world.deliveries[after:], after + 1) if app_id in ("", d.app.id)][:MOST]
+    numbered = [
+        (n, d)
+        for n, d in enumerate(world.deliveries[after:], after + 1)
+        if app_id in ("", d.app.id)
+    ][:MOST]
     pending = [n - 1 for n, d in numbered if d.outcome == "pending"]
     last = numbered[-1][0] if len(numbered) == MOST else len(world.deliveries)
     offset = time.time() - time.monotonic()
-    return {"deliveries": [_delivery(n, d, offset) for n, d in numbered], "after": min([*pending, max(last, after)])}
+    return {
+        "deliveries": [_delivery(n, d, offset) for n, d in numbered],
+        "after": min([*pending, max(last, after)]),
+    }
 
 
 def _delivery(number: int, delivery: Delivery, offset: float) -> Json:
@@ -175,8 +213,13 @@ def _delivery(number: int, delivery: Delivery, offset: float) -> Json:
 
 
 def calls(world: World, app_id: str, after: int) -> Json:
-    """Calls of the Web API (by that app, "": by all) with numbers over `after`, oldest first; secrets are hidden."""
-    numbered = [(n, c) for n, c in enumerate(world.requests[after:], after + 1) if app_id in ("", c.app_id)][:MOST]
+    """Calls of the Web API (by that app, "": by all) with numbers over `after`, oldest first.
+
+    Secrets are hidden.
+    """
+    numbered = [
+        (n, c) for n, c in enumerate(world.requests[after:], after + 1) if app_id in ("", c.app_id)
+    ][:MOST]
     last = numbered[-1][0] if len(numbered) == MOST else len(world.requests)
     return {"calls": [_call(n, c) for n, c in numbered], "after": max(last, after)}
 
@@ -197,7 +240,9 @@ def _call(number: int, call: ApiCall) -> Json:
 def hidden(value: Any) -> Any:
     """A copy of the JSON without tokens and secrets."""
     if isinstance(value, dict):
-        return {key: HIDDEN if key in _SECRET_FIELDS else hidden(each) for key, each in value.items()}
+        return {
+            key: HIDDEN if key in _SECRET_FIELDS else hidden(each) for key, each in value.items()
+        }
     if isinstance(value, list):
         return [hidden(each) for each in value]
     return _SECRET_TEXT.sub(HIDDEN, value) if isinstance(value, str) else value

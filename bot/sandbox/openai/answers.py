@@ -1,4 +1,5 @@
-"""What the stand-in planner says: introductions, questions, and truthful reports of what became of its calls.
+"""What the stand-in planner says: introductions, questions, and truthful reports of what became of
+its calls.
 
 It says only what the outputs of the calls say. It may not propose anything.
 """
@@ -42,9 +43,13 @@ ALIASES = {
     "invalid_arguments": "invalid",
     "invalid arguments": "invalid",
 }
-STATUS = re.compile(rf"\s*({'|'.join(sorted([*OUTCOMES, *ALIASES], key=len, reverse=True))})\b(?!\s*=)", re.I)
+STATUS = re.compile(
+    rf"\s*({'|'.join(sorted([*OUTCOMES, *ALIASES], key=len, reverse=True))})\b(?!\s*=)", re.I
+)
 # Sentences of an output that are meant for a model's ears only.
-FOR_MODELS = re.compile(r"\s*\b(?:Do not (?:propose|assume|repeat|call|run)|Propose it|Change it, or)\b[^.]*\.", re.I)
+FOR_MODELS = re.compile(
+    r"\s*\b(?:Do not (?:propose|assume|repeat|call|run)|Propose it|Change it, or)\b[^.]*\.", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -75,18 +80,27 @@ def outcome_of(output: str) -> Outcome:
     if name == "succeeded":
         result = _json(rest)
         return Outcome(
-            name, rest if result is None else result, told.strip(" .:"), ran if isinstance(ran, dict) else None
+            name,
+            rest if result is None else result,
+            told.strip(" .:"),
+            ran if isinstance(ran, dict) else None,
         )
     told = FOR_MODELS.sub("", f"{told} {rest}".strip())
     return Outcome(name, words=" ".join(told.strip(" .:;,").split()))
 
 
 def _of_object(data: dict[str, Any]) -> Outcome:
-    """An output that is a JSON object: a call's status only where it holds a result or a reason beside it."""
+    """An output that is a JSON object: a call's status only where it holds a result or a reason
+    beside it.
+    """
     said = str(data.get("status", "")).lower()
     name = ALIASES.get(said, said)
-    reason = next((_flat(data[key]) for key in ("reason", "error", "message", "detail") if data.get(key)), "")
-    if name in OUTCOMES and ("result" in data or set(data) <= {"status", "reason", "error", "message", "detail", "by"}):
+    reason = next(
+        (_flat(data[key]) for key in ("reason", "error", "message", "detail") if data.get(key)), ""
+    )
+    if name in OUTCOMES and (
+        "result" in data or set(data) <= {"status", "reason", "error", "message", "detail", "by"}
+    ):
         by = f"by {data['by']}" if data.get("by") else ""
         return Outcome(name, data.get("result"), ": ".join(each for each in (by, reason) if each))
     if set(data) <= {"ok", "error", "message", "detail"} and "error" in data:
@@ -111,18 +125,25 @@ def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome, *, reads: 
         told += f" and ran with {_pairs(outcome.ran)}"
     if told:
         told = (
-            f" {told}" if told.startswith("by ") else f": {told[:1].lower() if told[:1] == 'A' else told[:1]}{told[1:]}"
+            f" {told}"
+            if told.startswith("by ")
+            else f": {told[:1].lower() if told[:1] == 'A' else told[:1]}{told[1:]}"
         )
-    text = f"**{label(tool, {**arguments, **(outcome.ran or {})})}** {OUTCOMES[outcome.status]}{told}."
+    text = (
+        f"**{label(tool, {**arguments, **(outcome.ran or {})})}** {OUTCOMES[outcome.status]}{told}."
+    )
     return f"{text}\n{shown}" if shown else text
 
 
 def label(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in a few words: its name and what it was about ("refund order 1042, amount 40.00")."""
-    about = [_flat(value) if key.endswith(("id", "channel", "name")) else f"{_words(key)} {_flat(value)}"
-             for key, value in arguments.items()
-             if key not in (REASON_FIELD, "note", "text", "reason") and isinstance(value, str | int | float)
-             and not isinstance(value, bool)]  # fmt: skip
+    about = [
+        _flat(value) if key.endswith(("id", "channel", "name")) else f"{_words(key)} {_flat(value)}"
+        for key, value in arguments.items()
+        if key not in (REASON_FIELD, "note", "text", "reason")
+        and isinstance(value, str | int | float)
+        and not isinstance(value, bool)
+    ]
     text = f"{_words(tool)} {', '.join(about)}".strip()
     return text[:1].upper() + text[1:]
 
@@ -155,7 +176,14 @@ def news(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 def participle(verb: str) -> str:
     """The past participle of a verb, as far as the usual tool names need it."""
-    odd = {"set": "set", "send": "sent", "cancel": "cancelled", "make": "made", "run": "run", "stop": "stopped"}
+    odd = {
+        "set": "set",
+        "send": "sent",
+        "cancel": "cancelled",
+        "make": "made",
+        "run": "run",
+        "stop": "stopped",
+    }
     return odd.get(verb, f"{verb}d" if verb.endswith("e") else f"{verb}ed")
 
 
@@ -177,7 +205,9 @@ def question(missing: Sequence[tuple[Tool, Sequence[str]]]) -> str:
     lines = []
     for tool, names in missing:
         wanted = [_words(re.sub(r"_id$", " number", name.rpartition(".")[2])) for name in names]
-        lines.append(f"To {tool.label} I still need the {' and the '.join(wanted)}. Can you tell me?")
+        lines.append(
+            f"To {tool.label} I still need the {' and the '.join(wanted)}. Can you tell me?"
+        )
     return "\n".join(lines)
 
 
@@ -190,7 +220,9 @@ def _words(name: str) -> str:
 
 
 def _pairs(pairs: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_words(key)} {_flat(value)}" for key, value in pairs.items() if key != REASON_FIELD)
+    return ", ".join(
+        f"{_words(key)} {_flat(value)}" for key, value in pairs.items() if key != REASON_FIELD
+    )
 
 
 def _flat(value: Any) -> str:

@@ -1,6 +1,8 @@
-"""Arguments for a tool out of a person's words, led by the names, types, enums and formats of its JSON schema.
+"""Arguments for a tool out of a person's words, led by the names, types, enums and formats of its
+JSON schema.
 
-It guesses only what a reader of the request would guess; what the words do not say is reported as missing.
+It guesses only what a reader of the request would guess; what the words do not say is reported as
+missing.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from bot.sandbox.openai.tools import REASON_FIELD, Schema, Tool, has_address, ki
 
 MISSING: Any = object()
 MESSAGE_FIELDS = {"text", "message", "body", "content"}
-PEOPLE_FIELDS = {"people", "users", "members", "person", "user", "names", "invitees", "assignee", "assignees"}
+PEOPLE_FIELDS = {
+    "people",
+    "users",
+    "members",
+    "person",
+    "user",
+    "names",
+    "invitees",
+    "assignee",
+    "assignees",
+}
 # What people say -> words that enum values of that meaning contain.
 SENSES = {
     "damaged": r"broken|damag\w+|crack\w+|defect\w*|smash\w+|torn|faulty|scratch\w+|bent|shattered|leak\w+",
@@ -62,7 +74,11 @@ def fill(tool: Tool, clause: Clause) -> tuple[list[dict[str, Any]], list[str]]:
         ids = [int(clause.known[tool.id_field])]
     sets, missing = [], []
     for index, number in enumerate(ids or [None]):
-        amount = amounts[index if len(amounts) == len(ids) else 0] if amounts else clause.facts.get(number or 0)
+        amount = (
+            amounts[index if len(amounts) == len(ids) else 0]
+            if amounts
+            else clause.facts.get(number or 0)
+        )
         values: dict[str, Any] = {}
         for name, schema in tool.properties.items():
             if name == tool.id_field:
@@ -77,7 +93,11 @@ def fill(tool: Tool, clause: Clause) -> tuple[list[dict[str, Any]], list[str]]:
                 values[name] = value
         sets.append(values)
         missing += [name for name in tool.required if name not in values and name not in missing]
-        missing += [f"{name}.{inner}" for name in values for inner in _gaps(tool.properties[name], values[name])]
+        missing += [
+            f"{name}.{inner}"
+            for name in values
+            for inner in _gaps(tool.properties[name], values[name])
+        ]
     return sets, list(dict.fromkeys(missing))
 
 
@@ -98,7 +118,9 @@ def why(clause: Clause, schema: Schema, *, looked_up: bool = False) -> str:
 
 def _number(schema: Schema, amount: str | None) -> Any:
     if amount is None or Decimal(amount) <= 0:
-        return schema["default"] if amount is None and schema.get("default") is not None else MISSING
+        return (
+            schema["default"] if amount is None and schema.get("default") is not None else MISSING
+        )
     return (
         amount
         if schema.get("textual")
@@ -110,7 +132,11 @@ def _number(schema: Schema, amount: str | None) -> Any:
 
 def _gaps(schema: Schema, value: Any) -> list[str]:
     """Required members a nested object lacks."""
-    return [name for name in schema.get("required", []) if name not in value] if isinstance(value, dict) else []
+    return (
+        [name for name in schema.get("required", []) if name not in value]
+        if isinstance(value, dict)
+        else []
+    )
 
 
 def _value(tool: Tool, name: str, schema: Schema, clause: Clause) -> Any:
@@ -159,7 +185,9 @@ def _boolean(name: str, schema: Schema, clause: Clause) -> Any:
     cue = rf"{re.escape(name.split('_')[-1][:6])}\w*"
     if "customer" in str(schema).lower():
         cue += f"|{words.TO_CUSTOMER.pattern}"
-    if re.search(rf"\b(?:without|don't|don’t|do not|not|no|never)\s+(?:to\s+|any\s+)?(?:{cue})", said, re.I):
+    if re.search(
+        rf"\b(?:without|don't|don’t|do not|not|no|never)\s+(?:to\s+|any\s+)?(?:{cue})", said, re.I
+    ):
         return False
     if re.search(rf"\b(?:{cue})", said, re.I):
         return True
@@ -169,7 +197,9 @@ def _boolean(name: str, schema: Schema, clause: Clause) -> Any:
 def _integer(name: str, clause: Clause, required: bool) -> Any:
     cue = re.escape(name.split("_")[-1])
     near = re.search(
-        rf"\b(?:{cue}|top|first|last|latest|newest|at most|up to)\s*(?:to|of|is|=|:)?\s*(\d+)\b", clause.text, re.I
+        rf"\b(?:{cue}|top|first|last|latest|newest|at most|up to)\s*(?:to|of|is|=|:)?\s*(\d+)\b",
+        clause.text,
+        re.I,
     )
     near = near or re.search(rf"\b(\d+)\s+{cue}", clause.text, re.I)
     if near:
@@ -204,7 +234,9 @@ def _string(tool: Tool, name: str, clause: Clause) -> Any:
         return quotes[0]
     if name == "name":
         return _name(tool, clause)
-    said = _first(rf"\b{re.escape(name)}\b[^\x00]*?(?:\bto\b|\bas\b|\bis\b|=|:)\s*(.+)$", clause.text)
+    said = _first(
+        rf"\b{re.escape(name)}\b[^\x00]*?(?:\bto\b|\bas\b|\bis\b|=|:)\s*(.+)$", clause.text
+    )
     if said is not MISSING:
         return _plain(clause, said)
     return _identifier(tool, name, clause)
@@ -222,7 +254,9 @@ def _channel(clause: Clause) -> Any:
     said = (
         said
         if said is not MISSING
-        else _first(r"\b(?:in|to|on|into|of)\s+([a-z][\w]*-[\w-]+|general|random|support)\b", clause.head)
+        else _first(
+            r"\b(?:in|to|on|into|of)\s+([a-z][\w]*-[\w-]+|general|random|support)\b", clause.head
+        )
     )
     if said is not MISSING:
         return f"#{said}"
@@ -242,9 +276,15 @@ def _message(tool: Tool, clause: Clause, quotes: list[str]) -> Any:
     rest = rest[verb.end() :] if verb else rest
     rest = re.sub(r"\b(?:in|to|on|into)\s+(?=<#|#)", "", rest)
     rest = words.CHANNEL.sub(" ", rest)
-    rest = re.sub(r"\b(?:in|to|on)\s+the\s+[\w-]+\s+channel\b|\b(?:a|the)?\s*message\b|\bknow\b|\bplease\b", " ", rest)
+    rest = re.sub(
+        r"\b(?:in|to|on)\s+the\s+[\w-]+\s+channel\b|\b(?:a|the)?\s*message\b|\bknow\b|\bplease\b",
+        " ",
+        rest,
+    )
     rest = rest.strip(" .,:")
-    if clause.news and (not rest or re.fullmatch(r"(?:about|of)?\s*(?:it|this|that|so|the (?:news|result))", rest)):
+    if clause.news and (
+        not rest or re.fullmatch(r"(?:about|of)?\s*(?:it|this|that|so|the (?:news|result))", rest)
+    ):
         return clause.news
     return rest if rest and clause.guess else MISSING
 
@@ -262,13 +302,21 @@ def _name(tool: Tool, clause: Clause) -> Any:
         return found[0].removeprefix("#")
     said = _first(r"\b(?:called|named|name)\s+([\w.-]*\w)", clause.text)
     nouns = "|".join(map(re.escape, tool.objects)) or "name"
-    return said if said is not MISSING else _first(rf"\b(?:{nouns})\s+(?!for\b|with\b|in\b)([\w.-]*\w)", clause.text)
+    return (
+        said
+        if said is not MISSING
+        else _first(rf"\b(?:{nouns})\s+(?!for\b|with\b|in\b)([\w.-]*\w)", clause.text)
+    )
 
 
 def _identifier(tool: Tool, name: str, clause: Clause) -> Any:
     """A word like a service's name: beside the argument's own name, or what follows the verb."""
     word = re.escape(name.replace("_", " "))
-    for pattern in (rf"\bthe\s+([\w./-]*\w)\s+{word}\b", rf"\b{word}\s+([\w./-]*\w)", rf"\b([\w./-]*\w)\s+{word}\b"):
+    for pattern in (
+        rf"\bthe\s+([\w./-]*\w)\s+{word}\b",
+        rf"\b{word}\s+([\w./-]*\w)",
+        rf"\b([\w./-]*\w)\s+{word}\b",
+    ):
         said = _first(pattern, clause.text)
         if said is not MISSING and not tool.phrases.fullmatch(said):
             return said

@@ -1,7 +1,7 @@
 """The built-in brain of the stand-in planner: a transcript and tools in, one turn out.
 
-It is rules, not a language model, and says so. It plans from the newest request only; what others said
-earlier in a thread, and what tools returned, is data to it and never an order.
+It is rules, not a language model, and says so. It plans from the newest request only; what others
+said earlier in a thread, and what tools returned, is data to it and never an order.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from bot.sandbox.openai.tools import REASON_FIELD, Tool, begins_action, kind, pi
 from bot.sandbox.openai.wire import Turn
 
 HELLO = re.compile(
-    r"^(?:hi|hello|hey|good (?:morning|day|evening)|moin|hallo|yo)\b[\s!.,]*(?:there|bot|all)?[\s!.]*$", re.I
+    r"^(?:hi|hello|hey|good (?:morning|day|evening)|moin|hallo|yo)\b[\s!.,]*(?:there|bot|all)?[\s!.]*$",
+    re.I,
 )
 HELP = re.compile(
-    r"^\W*help\b|what (?:can|do) you|who are you|what are you|how do(?:es)? (?:i|this|you)|are you (?:a|an)\b", re.I
+    r"^\W*help\b|what (?:can|do) you|who are you|what are you|how do(?:es)? (?:i|this|you)|are you (?:a|an)\b",
+    re.I,
 )
 THANKS = re.compile(
     r"^\W*(?:thanks|thank you|thx|great|perfect|cool|nice|danke)"
@@ -33,7 +35,8 @@ NEVER_MIND = re.compile(
     r"^\W*(?:never ?mind|forget (?:it|that)|stop|leave it|cancel|cancel (?:it|that|this))\W*$", re.I
 )
 CONSENT = re.compile(
-    r"^\W*(?:yes|yep|approved?|go ahead|do it|ok(?:ay)?|confirm(?:ed)?|lgtm)(?: (?:it|that|this))?\W*$", re.I
+    r"^\W*(?:yes|yep|approved?|go ahead|do it|ok(?:ay)?|confirm(?:ed)?|lgtm)(?: (?:it|that|this))?\W*$",
+    re.I,
 )
 CORRECTION = re.compile(
     r"\b(?:instead|rather|make (?:it|that|them)|actually|i meant|try (?:it |that )?again|again|only"
@@ -41,7 +44,9 @@ CORRECTION = re.compile(
     re.I,
 )
 PRONOUN = re.compile(r"\b(?:it|its|that|this|them|there|the same|same)\b", re.I)
-HISTORY = re.compile(r"^[^\n]*\b(?:earlier|before|history|context|quoted)\b[^\n]*\n(?:.*\n)*?\s*(?:>|&gt;)", re.I)
+HISTORY = re.compile(
+    r"^[^\n]*\b(?:earlier|before|history|context|quoted)\b[^\n]*\n(?:.*\n)*?\s*(?:>|&gt;)", re.I
+)
 LONGEST = 8_000  # characters of a request; some of the patterns take a while on more
 MOST = 30  # orders in one request
 AMOUNT_KEYS = ("left_to_refund", "refundable", "left", "total", "amount", "paid", "price")
@@ -73,7 +78,11 @@ def plan(body: dict[str, Any]) -> Turn:
     """The next turn for a request body that `planner_checks` has let through."""
     tools, talk = tools_of(body), read(body)
     now = _now(str(body.get("instructions") or ""))
-    turn = _after_calls(talk, tools, now) if talk.made and not talk.asked else _on_request(talk, tools, now)
+    turn = (
+        _after_calls(talk, tools, now)
+        if talk.made and not talk.asked
+        else _on_request(talk, tools, now)
+    )
     if body.get("parallel_tool_calls") is False:
         turn = replace(turn, calls=turn.calls[:1])
     if turn.text and not turn.calls and not talk.spoke and "offline stand-in" not in turn.text:
@@ -101,7 +110,12 @@ def read(body: dict[str, Any]) -> Talk:
                     talk.earlier, talk.made, fresh = talk.made or talk.earlier, [], True
                 talk.asked = True
             case "message", "assistant":
-                talk.said, talk.spoke, talk.asked, fresh = _text(item["content"]), True, False, False
+                talk.said, talk.spoke, talk.asked, fresh = (
+                    _text(item["content"]),
+                    True,
+                    False,
+                    False,
+                )
             case "function_call", _:
                 made = Made(item["name"], _arguments(item["arguments"]))
                 talk.made.append(made)
@@ -113,7 +127,9 @@ def read(body: dict[str, Any]) -> Talk:
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+    return (
+        content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+    )
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -126,7 +142,9 @@ def _arguments(text: str) -> dict[str, Any]:
 
 def _now(instructions: str) -> datetime:
     """The time the instructions name, so that a moved clock counts; else the machine's."""
-    named = re.search(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|\+00:00| ?UTC)?", instructions)
+    named = re.search(
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|\+00:00| ?UTC)?", instructions
+    )
     found = words.moment(named[0], datetime.now(UTC)) if named else None
     return found or datetime.now(UTC)
 
@@ -134,7 +152,9 @@ def _now(instructions: str) -> datetime:
 def _on_request(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
     request = talk.request
     if len(request) > LONGEST:
-        return Turn(text=f"That is more than I can read: my rules take {LONGEST:,} characters at most.")
+        return Turn(
+            text=f"That is more than I can read: my rules take {LONGEST:,} characters at most."
+        )
     if len(_clauses(words.Masked(request), tools)) > MOST:
         return Turn(text=f"That is more than I can plan: my rules take {MOST} steps at most.")
     if NEVER_MIND.match(request):
@@ -147,7 +167,9 @@ def _on_request(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
         return Turn(text=answers.help_text(tools))
     if CORRECTION.search(request) and talk.earlier and not _plans_alone(request, tools):
         return _corrected(talk, tools, now)
-    if talk.said.rstrip().removesuffix(answers.NOTICE).rstrip().endswith("?") and not _plans_alone(request, tools):
+    if talk.said.rstrip().removesuffix(answers.NOTICE).rstrip().endswith("?") and not _plans_alone(
+        request, tools
+    ):
         request = _completed(talk, tools, now)
     return _proposal(replace(talk, request=request), tools, now)
 
@@ -176,7 +198,11 @@ def _completed(talk: Talk, tools: list[Tool], now: datetime) -> str:
     if number and kind(tool.properties[field_name]) == "number":
         return f"{before} ({number[1]} EUR)"
     if field_name == "channel":
-        return f"{before} in #{answer.strip('# .')}" if re.fullmatch(r"#?[\w-]+\.?", answer) else f"{before} {answer}"
+        return (
+            f"{before} in #{answer.strip('# .')}"
+            if re.fullmatch(r"#?[\w-]+\.?", answer)
+            else f"{before} {answer}"
+        )
     return f"{before} “{answer}”" if "“" not in before else f"{before}: {answer}"
 
 
@@ -184,7 +210,11 @@ def _proposal(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
     calls, missing = _propose(talk, tools, now)
     if missing:
         reads = _reads_for(missing, calls, talk, tools)
-        return Turn(calls=reads) if reads else Turn(text=answers.question([(tool, names) for tool, names in missing]))
+        return (
+            Turn(calls=reads)
+            if reads
+            else Turn(text=answers.question([(tool, names) for tool, names in missing]))
+        )
     if calls:
         return Turn(calls=[(tool.name, arguments) for tool, arguments in calls])
     return Turn(text=f"I could not make out what to do.\n\n{answers.help_text(tools)}")
@@ -202,7 +232,11 @@ def _propose(talk: Talk, tools: list[Tool], now: datetime) -> tuple[Calls, Missi
     known: dict[str, Any] = {}
     if PRONOUN.search(talk.request):
         for made in talk.earlier:
-            known |= {k: v for k, v in made.arguments.items() if k.endswith("_id") or k in ("channel", "name")}
+            known |= {
+                k: v
+                for k, v in made.arguments.items()
+                if k.endswith("_id") or k in ("channel", "name")
+            }
     facts = _facts(talk.made)
     for text in _clauses(masked, tools):
         tool = pick(tools, text)
@@ -213,7 +247,10 @@ def _propose(talk: Talk, tools: list[Tool], now: datetime) -> tuple[Calls, Missi
         sets, lacks = fill(tool, clause)
         if lacks:
             missing.append((tool, lacks))
-        known = {**known, **{k: v for values in sets for k, v in values.items() if k != REASON_FIELD}}
+        known = {
+            **known,
+            **{k: v for values in sets for k, v in values.items() if k != REASON_FIELD},
+        }
         calls += [(tool, values) for values in sets]
     return calls, missing
 
@@ -222,7 +259,9 @@ def _facts(made: list[Made]) -> dict[int, str]:
     """Amounts that were looked up, by the id they belong to."""
     found: dict[int, str] = {}
     for each in made:
-        result = each.outcome.result if each.outcome and each.outcome.status == "succeeded" else None
+        result = (
+            each.outcome.result if each.outcome and each.outcome.status == "succeeded" else None
+        )
         target = next((v for v in each.arguments.values() if isinstance(v, int)), None)
         if not isinstance(result, dict) or target is None:
             continue
@@ -233,15 +272,23 @@ def _facts(made: list[Made]) -> dict[int, str]:
     return found
 
 
-def _reads_for(missing: Missing, calls: Calls, talk: Talk, tools: list[Tool]) -> list[tuple[str, dict[str, Any]]]:
+def _reads_for(
+    missing: Missing, calls: Calls, talk: Talk, tools: list[Tool]
+) -> list[tuple[str, dict[str, Any]]]:
     """Look-ups that can supply a missing amount, unless they were made already."""
     reads = []
     for tool, names in missing:
         if names != ["amount"] or not tool.id_field:
             return []
         look = next((t for t in tools if t.reads and t.required == [tool.id_field]), None)
-        for target in [values[tool.id_field] for each, values in calls if each is tool and tool.id_field in values]:
-            if look is None or any(look.name == m.name and target in m.arguments.values() for m in talk.made):
+        for target in [
+            values[tool.id_field]
+            for each, values in calls
+            if each is tool and tool.id_field in values
+        ]:
+            if look is None or any(
+                look.name == m.name and target in m.arguments.values() for m in talk.made
+            ):
                 return []
             reads.append((look.name, {tool.id_field: target}))
     return reads
@@ -259,7 +306,9 @@ def _after_calls(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
             return Turn(calls=waiting)
         ask = answers.question(missing)
     # what was only looked up on the way to an action is not told again
-    told = [made for made in talk.made if only_reads or made.name not in reading or not _succeeded(made)]
+    told = [
+        made for made in talk.made if only_reads or made.name not in reading or not _succeeded(made)
+    ]
     lines = [
         answers.report(made.name, made.arguments, made.outcome, reads=made.name in reading)
         for made in told
@@ -273,12 +322,16 @@ def _succeeded(made: Made) -> bool:
 
 
 def _corrected(talk: Talk, tools: list[Tool], now: datetime) -> Turn:
-    """The last calls again, with the values the correction names; what already ran is not touched."""
+    """The last calls again, with the values the correction names.
+
+    What already ran is not touched.
+    """
     by_name = {tool.name: tool for tool in tools if not tool.reads}
     again = [
         (by_name[made.name], made)
         for made in talk.earlier
-        if made.name in by_name and not (made.outcome and made.outcome.status in ("succeeded", "unknown"))
+        if made.name in by_name
+        and not (made.outcome and made.outcome.status in ("succeeded", "unknown"))
     ]
     if not again:
         ran = "What I proposed before has run already, or there was nothing to change."

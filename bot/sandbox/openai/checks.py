@@ -29,13 +29,18 @@ UNSUPPORTED = (
 def check(body: Any, *, lenient_ids: bool = False) -> None:
     """Raise Refusal unless the Responses API would take this request body.
 
-    `lenient_ids` plays a provider that lets call ids be empty or used again, as some compatible servers do.
+    `lenient_ids` plays a provider that lets call ids be empty or used again, as some compatible
+    servers do.
     """
     if not isinstance(body, dict):
         raise Refusal("We could not parse the JSON body of your request: expected an object.")
     for name in UNSUPPORTED:
         if body.get(name):
-            raise Refusal(f"Unsupported parameter: '{name}' is not kept by the offline stand-in.", name, "unsupported")
+            raise Refusal(
+                f"Unsupported parameter: '{name}' is not kept by the offline stand-in.",
+                name,
+                "unsupported",
+            )
     parsed = parse(Body, body, "")
     _check_model(parsed)
     for index, each in enumerate(parsed.tools or []):
@@ -52,12 +57,17 @@ def check(body: Any, *, lenient_ids: bool = False) -> None:
 
 def _check_model(body: Body) -> None:
     if not MODEL.match(body.model):
-        raise Refusal(f"The requested model '{body.model}' does not exist.", "model", "model_not_found")
+        raise Refusal(
+            f"The requested model '{body.model}' does not exist.", "model", "model_not_found"
+        )
     if body.previous_response_id:
         message = f"Previous response with id '{body.previous_response_id}' not found."
         raise Refusal(message, "previous_response_id", "previous_response_not_found")
     if body.stream_options and not body.stream:
-        raise Refusal("The 'stream_options' parameter is only allowed when 'stream' is enabled.", "stream_options")
+        raise Refusal(
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+            "stream_options",
+        )
     reasons = bool(REASONING_MODEL.match(body.model))
     thinks = reasons and not (body.reasoning and body.reasoning.effort == "none")
     for name, unfit in (
@@ -99,7 +109,9 @@ def _check_strict(schema: dict[str, Any], name: str, path: str) -> None:
         nested.append(schema["items"])
     if schema.get("type") == "object":
         if schema.get("additionalProperties") is not False:
-            raise _bad_schema(name, path, "'additionalProperties' is required to be supplied and to be false.")
+            raise _bad_schema(
+                name, path, "'additionalProperties' is required to be supplied and to be false."
+            )
         for missing in sorted(set(schema.get("properties", {})) - set(schema.get("required", []))):
             text = "'required' is required to be supplied and to be an array including every key in properties."
             raise _bad_schema(name, path, f"{text} Missing '{missing}'.")
@@ -109,23 +121,35 @@ def _check_strict(schema: dict[str, Any], name: str, path: str) -> None:
 
 
 def _bad_schema(name: str, path: str, what: str) -> Refusal:
-    return Refusal(f"Invalid schema for function '{name}': {what}", f"{path}.parameters", "invalid_function_parameters")
+    return Refusal(
+        f"Invalid schema for function '{name}': {what}",
+        f"{path}.parameters",
+        "invalid_function_parameters",
+    )
 
 
 def _check_choice(body: Body) -> None:
     names = [each.get("name") for each in body.tools or []]
     for name, count in Counter(names).items():
         if count > 1:
-            raise Refusal(f"Tool names must be unique: '{name}' is used {count} times.", "tools", "invalid_value")
+            raise Refusal(
+                f"Tool names must be unique: '{name}' is used {count} times.",
+                "tools",
+                "invalid_value",
+            )
     choice = body.tool_choice
     if isinstance(choice, dict) and choice.get("type") == "function":
         if choice.get("name") not in names:
-            raise Refusal(f"Tool choice '{choice.get('name')}' not found in 'tools' parameter.", "tool_choice")
+            raise Refusal(
+                f"Tool choice '{choice.get('name')}' not found in 'tools' parameter.", "tool_choice"
+            )
     elif choice not in ("auto", "none", "required"):
         message = "Invalid value for 'tool_choice': expected 'none', 'auto', 'required' or a function of 'tools'."
         raise Refusal(message, "tool_choice", "invalid_value")
     elif choice == "required" and not names:
-        raise Refusal("Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
+        raise Refusal(
+            "Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice"
+        )
 
 
 def _check_item(item: Any, path: str, lenient_ids: bool) -> None:
@@ -167,7 +191,9 @@ def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
         kind, call_id = item.get("type"), str(item.get("call_id"))
         if kind == "function_call":
             if call_id in seen and not lenient_ids:
-                raise Refusal(f"Duplicate function call with call_id {call_id}.", "input", "invalid_value")
+                raise Refusal(
+                    f"Duplicate function call with call_id {call_id}.", "input", "invalid_value"
+                )
             seen.add(call_id)
             waiting[call_id] += 1
         elif kind == "function_call_output":
@@ -204,7 +230,9 @@ def _check_sealed(item: dict[str, Any], follower: dict[str, Any]) -> None:
     name = f"Item '{item['id']}' of type 'reasoning'"
     if not item.get("encrypted_content"):
         what = f"Item with id '{item['id']}' not found."
-        raise Refusal(f"{what} Items are not persisted when `store` is set to false.", "input", status=404)
+        raise Refusal(
+            f"{what} Items are not persisted when `store` is set to false.", "input", status=404
+        )
     if not opens_seal(item["encrypted_content"], item["id"], item["summary"]):
         message = f"The encrypted content for item {item['id']} could not be verified."
         raise Refusal(message, None, "invalid_encrypted_content")

@@ -47,8 +47,9 @@ class Hold:
 class Controls:
     """The controls; each may be called from any thread, before and after the start of the server.
 
-    `requests` holds every body that came as JSON, oldest first; `refused` the message of every refusal.
-    `chunk_delay` is the pause after each delta in seconds; `lenient_ids` accepts call ids used twice.
+    `requests` holds every body that came as JSON, oldest first; `refused` the message of every
+    refusal. `chunk_delay` is the pause after each delta in seconds; `lenient_ids` accepts call ids
+    used twice.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,8 @@ class Controls:
         self._refusing = 0
 
     def script(self, *turns: Turn) -> None:
-        """Queue turns that are used, one for each answered request, before the built-in brain is asked again.
+        """Queue turns that are used, one for each answered request, before the built-in brain is
+        asked again.
 
         A turn that was not sent to its end is used again.
         """
@@ -88,7 +90,9 @@ class Controls:
             self._refusing += times
 
     def hold(self, after_events: int = 0) -> Hold:
-        """Keep the next request waiting: before its answer, or in the stream after that many events."""
+        """Keep the next request waiting: before its answer, or in the stream after that many
+        events.
+        """
         hold = Hold(after_events)
         with self._lock:
             self._holds.append(hold)
@@ -113,7 +117,9 @@ class Controls:
             self._refusing -= refusing
         return refusing
 
-    def _take_request(self, body: dict[str, Any]) -> tuple[tuple[int, float | None] | None, Hold | None]:
+    def _take_request(
+        self, body: dict[str, Any]
+    ) -> tuple[tuple[int, float | None] | None, Hold | None]:
         """Record a request and take the fault or the hold that is meant for it."""
         with self._lock:
             self.requests.append(body)

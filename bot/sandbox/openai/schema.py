@@ -1,4 +1,5 @@
-"""The shapes of a Responses API request, as strict models, and the error bodies for what does not fit them.
+"""The shapes of a Responses API request, as strict models, and the error bodies for what does not
+fit them.
 
 What fits one model by itself is decided here; what must fit together is `planner_checks`' business.
 """
@@ -9,7 +10,13 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-JSON_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer"}
+JSON_NAMES = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+}
 
 Text64 = Annotated[str, Field(min_length=1, max_length=64)]
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -28,7 +35,9 @@ Include = Literal[
 class Refusal(Exception):
     """A request that is answered with an error: HTTP status and the fields of OpenAI's error body."""
 
-    def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400):
+    def __init__(
+        self, message: str, param: str | None = None, code: str | None = None, status: int = 400
+    ):
         super().__init__(message)
         self.message, self.param, self.code, self.status = message, param, code, status
 
@@ -195,15 +204,25 @@ def _refusal_of(error: Any, path: str) -> Refusal:
     if kind == "extra_forbidden":
         return Refusal(f"Unknown parameter: '{where}'.", where, "unknown_parameter")
     if kind == "missing":
-        return Refusal(f"Missing required parameter: '{where}'.", where, "missing_required_parameter")
+        return Refusal(
+            f"Missing required parameter: '{where}'.", where, "missing_required_parameter"
+        )
     if kind == "literal_error":
         return bad_value(given, where, [error["ctx"]["expected"]])
     if kind.endswith(("_type", "_parsing")):
         name = "null" if given is None else JSON_NAMES.get(type(given), "a number")
-        return Refusal(f"Invalid type for '{where}': {error['msg']}, but got {name} instead.", where, "invalid_type")
+        return Refusal(
+            f"Invalid type for '{where}': {error['msg']}, but got {name} instead.",
+            where,
+            "invalid_type",
+        )
     return Refusal(f"Invalid '{where}': {error['msg']}.", where, "invalid_value")
 
 
 def bad_value(given: Any, path: str, allowed: list[str]) -> Refusal:
     """The refusal of a value that is not one of `allowed`."""
-    return Refusal(f"Invalid value: '{given}'. Supported values are: {', '.join(allowed)}.", path, "invalid_value")
+    return Refusal(
+        f"Invalid value: '{given}'. Supported values are: {', '.join(allowed)}.",
+        path,
+        "invalid_value",
+    )

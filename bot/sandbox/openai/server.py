@@ -1,7 +1,8 @@
-"""The offline stand-in planner: a server that speaks OpenAI's Responses API, for the demo and the tests.
+"""The offline stand-in planner: a server that speaks OpenAI's Responses API, for the demo and the
+tests.
 
-It listens on 127.0.0.1 only, keeps nothing between requests, and is no language model: what it says comes
-from scripted turns or from `planner_brain`. It knows nothing of Slack or of the bot.
+It listens on 127.0.0.1 only, keeps nothing between requests, and is no language model: what it says
+comes from scripted turns or from `planner_brain`. It knows nothing of Slack or of the bot.
 """
 
 from __future__ import annotations
@@ -24,9 +25,21 @@ from bot.sandbox.openai.wire import Turn, blank_response, events, final_response
 __all__ = ["Hold", "Planner", "Turn"]
 
 FAULTS = {
-    429: ("Rate limit reached for requests. Please try again later.", "requests", "rate_limit_exceeded"),
-    500: ("The server had an error while processing your request. Sorry about that!", "server_error", None),
-    503: ("The engine is currently overloaded, please try again later.", "service_unavailable_error", None),
+    429: (
+        "Rate limit reached for requests. Please try again later.",
+        "requests",
+        "rate_limit_exceeded",
+    ),
+    500: (
+        "The server had an error while processing your request. Sorry about that!",
+        "server_error",
+        None,
+    ),
+    503: (
+        "The engine is currently overloaded, please try again later.",
+        "service_unavailable_error",
+        None,
+    ),
 }
 OTHER_FAULT = ("The request was refused on demand.", "invalid_request_error", None)
 
@@ -51,12 +64,17 @@ class Planner(Controls):
         return f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> None:
-        """Serve, on a thread of its own; returns when it listens. OSError when the port is taken."""
+        """Serve, on a thread of its own; returns when it listens.
+
+        OSError when the port is taken.
+        """
         if self._thread:
             raise RuntimeError("the planner runs already")
         ready = threading.Event()
         problem: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, args=(ready, problem), name="planner", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(ready, problem), name="planner", daemon=True
+        )
         self._thread.start()
         ready.wait()
         if problem:
@@ -86,7 +104,7 @@ class Planner(Controls):
     def _run(self, ready: threading.Event, problem: list[BaseException]) -> None:
         try:
             asyncio.run(self._serve(ready))
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that called start()
+        except BaseException as error:
             problem.append(error)
             ready.set()
 
@@ -158,7 +176,12 @@ class Planner(Controls):
         return response
 
     async def _answer(
-        self, request: web.Request, body: dict[str, Any], turn: Turn, cut: int | None, hold: Hold | None
+        self,
+        request: web.Request,
+        body: dict[str, Any],
+        turn: Turn,
+        cut: int | None,
+        hold: Hold | None,
     ) -> web.StreamResponse:
         wanted = "reasoning.encrypted_content" in (body.get("include") or [])
         items = output_items(turn, reasoning=wanted and bool(REASONING_MODEL.match(body["model"])))
@@ -187,7 +210,9 @@ class Planner(Controls):
         return stream
 
 
-def _hang_up(request: web.Request, response: web.StreamResponse | None = None) -> web.StreamResponse:
+def _hang_up(
+    request: web.Request, response: web.StreamResponse | None = None
+) -> web.StreamResponse:
     if request.transport:
         request.transport.close()  # what was written still arrives; the end of the body never does
     return response or web.Response()
@@ -197,14 +222,18 @@ def _request_id() -> dict[str, str]:
     return {"x-request-id": f"req_{secrets.token_hex(16)}"}
 
 
-def _answer(body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+def _answer(
+    body: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
     return web.json_response(body, status=status, headers={**_request_id(), **(headers or {})})
 
 
 def _fault(status: int, retry_after: float | None) -> web.Response:
     message, kind, code = FAULTS.get(status, OTHER_FAULT)
     error = {"message": message, "type": kind, "param": None, "code": code}
-    return _answer({"error": error}, status, {} if retry_after is None else {"retry-after": f"{retry_after:g}"})
+    return _answer(
+        {"error": error}, status, {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+    )
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""The tools of a request as the stand-in planner sees them, and which of them a person's words call for.
+"""The tools of a request as the stand-in planner sees them, and which of them a person's words call
+for.
 
-It reads names, descriptions and JSON schemas; it may not know any tool by heart beyond common English verbs.
+It reads names, descriptions and JSON schemas; it may not know any tool by heart beyond common
+English verbs.
 """
 
 from __future__ import annotations
@@ -43,9 +45,34 @@ VERBS: dict[str, str] = {
     "approve": r"approve|accept",
 }
 # These verbs say little by themselves: the thing they act on must be named as well.
-BROAD = {"look", "get", "search", "list", "find", "change", "update", "create", "set", "delete", "remove", "add"}
+BROAD = {
+    "look",
+    "get",
+    "search",
+    "list",
+    "find",
+    "change",
+    "update",
+    "create",
+    "set",
+    "delete",
+    "remove",
+    "add",
+}
 BROAD |= {"start", "stop", "run", "approve", "scale"}
-READING = {"look", "get", "search", "list", "find", "read", "check", "show", "fetch", "count", "describe"}
+READING = {
+    "look",
+    "get",
+    "search",
+    "list",
+    "find",
+    "read",
+    "check",
+    "show",
+    "fetch",
+    "count",
+    "describe",
+}
 Schema = dict[str, Any]
 
 
@@ -66,17 +93,26 @@ class Tool:
     def objects(self) -> list[str]:
         """What it acts on: the other words of its name, in the singular."""
         rest = re.split(r"[_-]", self.name.lower())[1:]
-        return [re.sub(r"s$", "", word) for word in rest if word not in ("up", "a", "the", "of", "by", "for", "to")]
+        return [
+            re.sub(r"s$", "", word)
+            for word in rest
+            if word not in ("up", "a", "the", "of", "by", "for", "to")
+        ]
 
     @cached_property
     def phrases(self) -> re.Pattern[str]:
         """What people say when they mean its verb."""
-        return re.compile(rf"\b(?:{VERBS.get(self.verb, re.escape(self.verb))})(?:s|es|d|ed|ing)?\b", re.I)
+        return re.compile(
+            rf"\b(?:{VERBS.get(self.verb, re.escape(self.verb))})(?:s|es|d|ed|ing)?\b", re.I
+        )
 
     @cached_property
     def properties(self) -> dict[str, Schema]:
         """Its arguments by name, references and optional types resolved."""
-        return {name: resolve(each, self.schema) for name, each in self.schema.get("properties", {}).items()}
+        return {
+            name: resolve(each, self.schema)
+            for name, each in self.schema.get("properties", {}).items()
+        }
 
     @cached_property
     def required(self) -> list[str]:
@@ -85,14 +121,19 @@ class Tool:
 
     @property
     def reads(self) -> bool:
-        """Whether it seems only to look: no reason for an approver in its schema, and a verb of looking."""
+        """Whether it seems only to look: no reason for an approver in its schema, and a verb of
+        looking.
+        """
         return self.verb in READING and REASON_FIELD not in self.properties
 
     @cached_property
     def id_field(self) -> str | None:
         """The whole number that says which thing is meant, if it has one."""
         names = [name for name, each in self.properties.items() if kind(each) == "integer"]
-        return next((name for name in names if name == "id" or name.endswith(("_id", "_number", "_no"))), None)
+        return next(
+            (name for name in names if name == "id" or name.endswith(("_id", "_number", "_no"))),
+            None,
+        )
 
     @cached_property
     def nouns(self) -> list[str]:
@@ -117,7 +158,10 @@ def tools_of(body: dict[str, Any]) -> list[Tool]:
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
-    """A schema with its $ref followed and the null of an optional taken away; numbers in several forms are one."""
+    """A schema with its $ref followed and the null of an optional taken away.
+
+    Numbers in several forms are one.
+    """
     if not isinstance(schema, dict):
         return {}
     if reference := schema.get("$ref"):
@@ -125,11 +169,17 @@ def resolve(schema: Any, root: Schema) -> Schema:
         for step in str(reference).removeprefix("#/").split("/"):
             target = target.get(step, {})
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
-    choices = [resolve(each, root) for each in schema.get("anyOf", schema.get("oneOf", schema.get("allOf", [])))]
+    choices = [
+        resolve(each, root)
+        for each in schema.get("anyOf", schema.get("oneOf", schema.get("allOf", [])))
+    ]
     real = [each for each in choices if each.get("type") != "null"]
     if not real:
         return dict(schema)
-    merged = {**real[0], **{key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "allOf")}}
+    merged = {
+        **real[0],
+        **{key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "allOf")},
+    }
     types = {each.get("type") for each in real}
     if types == {"number", "string"}:
         merged["type"], merged["textual"] = "number", True
@@ -149,7 +199,9 @@ def kind(schema: Schema) -> str:
 
 def has_address(tool: Tool) -> bool:
     """Whether it takes a postal address."""
-    return any({"street", "city"} <= set(each.get("properties", {})) for each in tool.properties.values())
+    return any(
+        {"street", "city"} <= set(each.get("properties", {})) for each in tool.properties.values()
+    )
 
 
 def begins_action(tools: list[Tool], text: str) -> bool:
@@ -162,7 +214,9 @@ def score(tool: Tool, clause: str) -> float:
     text = words.FILLER.sub("", clause)
     head = words.SAYING.split(text, maxsplit=1)[0]
     verb = tool.phrases.search(head)
-    named = sum(1 for each in tool.objects if re.search(rf"\b{re.escape(each)}(?:e?s)?\b", head, re.I))
+    named = sum(
+        1 for each in tool.objects if re.search(rf"\b{re.escape(each)}(?:e?s)?\b", head, re.I)
+    )
     points = 2.0 * named
     if verb:
         points += 3 if verb.start() == 0 else 1.5
@@ -177,13 +231,19 @@ def score(tool: Tool, clause: str) -> float:
         points += 1
     if has_address(tool):
         points += 3 if placed else -1
-    if any(kind(each) == "date-time" and name in tool.required for name, each in tool.properties.items()):
+    if any(
+        kind(each) == "date-time" and name in tool.required
+        for name, each in tool.properties.items()
+    ):
         points += 1.5 if words.moment(head, datetime.now(UTC)) else -2
     return points if verb or placed else 0
 
 
 def pick(tools: list[Tool], clause: str, *, bare: bool = True) -> Tool | None:
-    """The tool a clause calls for, or None; `bare`: a few words with an id in them ask to look at it."""
+    """The tool a clause calls for, or None.
+
+    `bare`: a few words with an id in them ask to look at it.
+    """
     ranked = sorted(tools, key=lambda tool: -score(tool, clause))
     if ranked and score(ranked[0], clause) >= 3:
         return ranked[0]

@@ -1,4 +1,5 @@
-"""The Responses API's answers: a Turn becomes output items, a Response object and the events of a stream.
+"""The Responses API's answers: a Turn becomes output items, a Response object and the events of a
+stream.
 
 It makes data only. It may not decide what a turn says, and it opens no socket.
 """
@@ -25,7 +26,8 @@ class Turn:
     """One model turn: text, then calls as (tool name, arguments); a str goes out as it is.
 
     `call_ids` replaces the made-up ids in order; `raw_arguments` replaces the first call's JSON;
-    `failed` ends the response with that error code, `incomplete` with that reason (`max_output_tokens`).
+    `failed` ends the response with that error code, `incomplete` with that reason
+    (`max_output_tokens`).
     """
 
     text: str = ""
@@ -44,7 +46,9 @@ class Turn:
 
 def seal(item_id: str, summary: Sequence[Any]) -> str:
     """The encrypted_content of a reasoning item."""
-    digest = hashlib.sha256(json.dumps([_SEAL, item_id, list(summary)], sort_keys=True).encode()).digest()
+    digest = hashlib.sha256(
+        json.dumps([_SEAL, item_id, list(summary)], sort_keys=True).encode()
+    ).digest()
     return "gAAAAA" + base64.urlsafe_b64encode(digest + item_id.encode()).decode()
 
 
@@ -54,20 +58,38 @@ def opens_seal(sealed: str, item_id: str, summary: Sequence[Any]) -> bool:
 
 
 def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
-    """The finished output items of a turn; `reasoning` puts a sealed reasoning item in front of its calls."""
+    """The finished output items of a turn.
+
+    `reasoning` puts a sealed reasoning item in front of its calls.
+    """
     token = secrets.token_hex(20)
     items: list[Item] = []
     if turn.text or not turn.calls:
         part = {"type": "output_text", "annotations": [], "logprobs": [], "text": turn.text}
-        message = {"id": f"msg_{token}", "type": "message", "status": "completed", "content": [part]}
+        message = {
+            "id": f"msg_{token}",
+            "type": "message",
+            "status": "completed",
+            "content": [part],
+        }
         items.append({**message, "role": "assistant"})
     if turn.calls and reasoning:
         item_id = f"rs_{token}"
-        items.append({"id": item_id, "type": "reasoning", "summary": [], "encrypted_content": seal(item_id, [])})
-    # An id of this form says that it must come back with its reasoning item; the other form stands alone.
+        items.append(
+            {
+                "id": item_id,
+                "type": "reasoning",
+                "summary": [],
+                "encrypted_content": seal(item_id, []),
+            }
+        )
+    # An id of this form says that it must come back with its reasoning item; the other form stands
+    # alone.
     call_token = token if reasoning else token[:32]
     for index, (name, arguments) in enumerate(turn.calls):
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        text = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        )
         if index == 0 and turn.raw_arguments is not None:
             text = turn.raw_arguments
         items.append(
@@ -76,7 +98,9 @@ def output_items(turn: Turn, *, reasoning: bool) -> list[Item]:
                 "type": "function_call",
                 "status": "completed",
                 "arguments": text,
-                "call_id": turn.call_ids[index] if turn.call_ids is not None else f"call_{secrets.token_hex(12)}",
+                "call_id": turn.call_ids[index]
+                if turn.call_ids is not None
+                else f"call_{secrets.token_hex(12)}",
                 "name": name,
             }
         )
@@ -114,7 +138,9 @@ def blank_response(body: Mapping[str, Any]) -> Item:
             "verbosity": text.get("verbosity") or "medium",
         },
         "tool_choice": body.get("tool_choice", "auto"),
-        "tools": [{"description": None, "strict": True, **tool} for tool in body.get("tools") or []],
+        "tools": [
+            {"description": None, "strict": True, **tool} for tool in body.get("tools") or []
+        ],
         "top_logprobs": 0,
         "top_p": body.get("top_p", 1.0),
         "truncation": body.get("truncation") or "disabled",
@@ -136,7 +162,13 @@ def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str
         "output_tokens_details": {"reasoning_tokens": thought},
         "total_tokens": asked + said,
     }
-    done = {**blank, "status": "completed", "completed_at": int(time.time()), "output": items, "usage": usage}
+    done = {
+        **blank,
+        "status": "completed",
+        "completed_at": int(time.time()),
+        "output": items,
+        "usage": usage,
+    }
     if turn.incomplete:
         done |= {
             "status": "incomplete",
@@ -145,7 +177,13 @@ def final_response(blank: Item, turn: Turn, items: list[Item], body: Mapping[str
         }
     if turn.failed:
         error = {"code": turn.failed, "message": "The stand-in was told to fail."}
-        done |= {"status": "failed", "error": error, "output": [], "usage": None, "completed_at": None}
+        done |= {
+            "status": "failed",
+            "error": error,
+            "output": [],
+            "usage": None,
+            "completed_at": None,
+        }
     return done
 
 
@@ -176,7 +214,11 @@ def _item_events(item: Item, index: int) -> Iterator[Item]:
         place = {"item_id": item["id"], "output_index": index}
         for piece in pieces(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", **place, "delta": piece}
-        yield {"type": "response.function_call_arguments.done", **place, "arguments": item["arguments"]}
+        yield {
+            "type": "response.function_call_arguments.done",
+            **place,
+            "arguments": item["arguments"],
+        }
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 

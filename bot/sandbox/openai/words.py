@@ -1,6 +1,8 @@
-"""What can be read out of a person's words: quotes, amounts, numbers, channels, people, addresses, times.
+"""What can be read out of a person's words: quotes, amounts, numbers, channels, people, addresses,
+times.
 
-Pure text work, in English, with the patience of a regular expression. It knows no tool and no schema.
+Pure text work, in English, with the patience of a regular expression. It knows no tool and no
+schema.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 CURRENCY = r"(?:€|eur(?:os?)?\b|\$|usd\b|dollars?\b|£|gbp\b|pounds?\b|bucks?\b)"
 NUMBER = r"\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d{1,2})?"
-MONEY = re.compile(rf"(?:{CURRENCY})\s?({NUMBER})(?![\w])|(?<![\w.,])({NUMBER})\s?(?:{CURRENCY})(?!\s?\d)", re.I)
+MONEY = re.compile(
+    rf"(?:{CURRENCY})\s?({NUMBER})(?![\w])|(?<![\w.,])({NUMBER})\s?(?:{CURRENCY})(?!\s?\d)", re.I
+)
 QUOTED = re.compile(
     r"\"([^\"]+)\"|“([^”]+)”|„([^“”]+)[“”]|‘([^’]+)’|«([^»]+)»|`([^`]+)`|(?<![\w])'((?:[^']|'(?=\w))+)'(?!\w)"
 )
@@ -29,16 +33,23 @@ FILLER = re.compile(
     r"|let's|let us|go ahead and|you should|you can|after that)\b)+",
     re.I,
 )
-SEPARATOR = re.compile(r"\s*[;\n]+\s*|[.!?]\s+|,?\s+(?:and|then|afterwards|also|plus)\s+|,\s+", re.I)
-TO_CUSTOMER = re.compile(
-    r"(?:tell|notify|inform|e-?mail|let)\s+(?:the\s+)?(?:customer|buyer|client|them|him|her)\b", re.I
+SEPARATOR = re.compile(
+    r"\s*[;\n]+\s*|[.!?]\s+|,?\s+(?:and|then|afterwards|also|plus)\s+|,\s+", re.I
 )
-SAYING = re.compile(r"\s*(?::\s|,?\s+(?:that|saying|to say|reading|with the text|the following)\s+)", re.I)
+TO_CUSTOMER = re.compile(
+    r"(?:tell|notify|inform|e-?mail|let)\s+(?:the\s+)?(?:customer|buyer|client|them|him|her)\b",
+    re.I,
+)
+SAYING = re.compile(
+    r"\s*(?::\s|,?\s+(?:that|saying|to say|reading|with the text|the following)\s+)", re.I
+)
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 class Masked:
-    """A text whose quoted parts are taken out, so that words inside a quotation are not taken for orders."""
+    """A text whose quoted parts are taken out, so that words inside a quotation are not taken for
+    orders.
+    """
 
     def __init__(self, text: str) -> None:
         self.quotes: list[str] = []
@@ -59,7 +70,9 @@ class Masked:
 
 def request_of(text: str, bots: set[str]) -> str:
     """What a message asks for: without its author line, quoted history and mentions of the bot."""
-    lines = re.sub(r"<(\w+)(?: [^>]*)?>.*?</\1>|```.*?```", "", text, flags=re.S).strip().splitlines()
+    lines = (
+        re.sub(r"<(\w+)(?: [^>]*)?>.*?</\1>|```.*?```", "", text, flags=re.S).strip().splitlines()
+    )
     said = "\n".join(line for line in lines if not line.lstrip().startswith((">", "&gt;")))
     said = AUTHOR.sub("", said, count=1)
     for bot in {"UBOT00001", *bots}:
@@ -71,7 +84,10 @@ def request_of(text: str, bots: set[str]) -> str:
 
 
 def clauses(text: str, begins_action: Callable[[str], bool]) -> list[str]:
-    """The text cut where a new order begins; what follows a separator without one stays with what it follows."""
+    """The text cut where a new order begins.
+
+    What follows a separator without one stays with what it follows.
+    """
     found, start = [], 0
     for match in SEPARATOR.finditer(text):
         rest = FILLER.sub("", text[match.end() : match.end() + 200])
@@ -95,7 +111,10 @@ def money(text: str) -> list[str]:
 
 
 def numbers(text: str, nouns: list[str]) -> tuple[list[int], list[str]]:
-    """(ids, other numbers): ids follow one of the nouns or a #, or have four digits and more; money is neither."""
+    """(ids, other numbers): ids follow one of the nouns or a #, or have four digits and more.
+
+    Money is neither.
+    """
     rest = re.sub(r"\b\d{1,2}:\d\d\b|\b\d{4}-\d\d-\d\d\b|\x00\d+\x00", " ", MONEY.sub(" | ", text))
     noun = "|".join(re.escape(each) + "s?" for each in nouns) or "order"
     listed = re.compile(
@@ -121,7 +140,11 @@ def numbers(text: str, nouns: list[str]) -> tuple[list[int], list[str]]:
 
 def channels(text: str) -> list[str]:
     """Channels as #name, or by id where Slack gave no name."""
-    return [f"#{m[3] or m[2]}" if m[3] or m[2] else m[1] for m in CHANNEL.finditer(text) if not (m[3] or "").isdigit()]
+    return [
+        f"#{m[3] or m[2]}" if m[3] or m[2] else m[1]
+        for m in CHANNEL.finditer(text)
+        if not (m[3] or "").isdigit()
+    ]
 
 
 def people(text: str) -> list[str]:
@@ -139,7 +162,9 @@ def people(text: str) -> list[str]:
 
 def address_tail(text: str) -> str:
     """What follows "to" or a colon and may be an address; empty where nothing follows."""
-    parts = re.split(r"\bto\b(?!.*\bto\b\s*\S)|:\s|\baddress\s+is\b", text, maxsplit=1, flags=re.I | re.S)
+    parts = re.split(
+        r"\bto\b(?!.*\bto\b\s*\S)|:\s|\baddress\s+is\b", text, maxsplit=1, flags=re.I | re.S
+    )
     return parts[1] if len(parts) == 2 else ""
 
 
@@ -149,7 +174,10 @@ def address(text: str) -> dict[str, str]:
     if tail is text and "," not in text:
         return {}
     tail = re.sub(
-        r"\s+(?:please|instead|without .*|and (?:don't|do not|notify|tell).*)$", "", tail.strip(" .!?"), flags=re.I
+        r"\s+(?:please|instead|without .*|and (?:don't|do not|notify|tell).*)$",
+        "",
+        tail.strip(" .!?"),
+        flags=re.I,
     )
     if "," not in tail:
         tail = re.sub(r"(?<=\d|[a-z])\s+(?=\d{4,5}\s)", ", ", tail, count=1)
@@ -169,7 +197,9 @@ def _postal(part: str) -> tuple[str, str]:
     """(postal code, city) of one part of an address; empty where it holds none."""
     if match := re.fullmatch(r"((?:[A-Z]{1,2}-)?\d{3,6}(?:\s?[A-Z]{2}\b)?)\s+(\D+)", part):
         return match[1], match[2]
-    if match := re.fullmatch(r"([^\d,]*?)\s*([A-Z]{2}\s\d{5}|[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}|\d{4,6})", part):
+    if match := re.fullmatch(
+        r"([^\d,]*?)\s*([A-Z]{2}\s\d{5}|[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}|\d{4,6})", part
+    ):
         return match[2], match[1]
     return "", ""
 
@@ -177,7 +207,9 @@ def _postal(part: str) -> tuple[str, str]:
 def moment(text: str, now: datetime) -> datetime | None:
     """The time a text speaks of, in UTC; None when it speaks of none."""
     try:
-        if match := re.search(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?", text):
+        if match := re.search(
+            r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?", text
+        ):
             parsed = datetime.fromisoformat(match[0].replace("Z", "+00:00"))
             return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         if match := re.search(r"\bin (\d+|an?|half an) (minute|min|hour|day|week)s?\b", text, re.I):
@@ -194,7 +226,13 @@ def moment(text: str, now: datetime) -> datetime | None:
     )
     if not clock and not day and not re.search(r"\bnoon\b", text, re.I):
         return None
-    hour = int(clock[1] or clock[4] or clock[6]) if clock else 12 if re.search(r"\bnoon\b", text, re.I) else 9
+    hour = (
+        int(clock[1] or clock[4] or clock[6])
+        if clock
+        else 12
+        if re.search(r"\bnoon\b", text, re.I)
+        else 9
+    )
     minute = int(clock[2] or clock[5] or 0) if clock else 0
     if clock and (clock[3] or "").lower() in ("am", "pm"):
         hour = hour % 12 + (12 if clock[3].lower() == "pm" else 0)

@@ -1,7 +1,7 @@
 """Error codes of Web API methods: what any method may answer, and what each adds. Data only.
 
-They are what the sandbox answers by itself and what a test may ask it to answer; each is one of Slack's reference for
-the method, or the test that compares them says why.
+They are what the sandbox answers by itself and what a test may ask it to answer; each is one of
+Slack's reference for the method, or the test that compares them says why.
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ _STREAM = (
     "msg_blocks_too_many channel_type_not_supported message_limit_exceeded restricted_action rate_limited "
     "messages_tab_disabled msg_too_long invalid_attachments "
 ) + _METADATA
-_RUNNING_STREAM = _STREAM + "message_not_found message_not_owned_by_app message_not_in_streaming_state "
+_RUNNING_STREAM = (
+    _STREAM + "message_not_found message_not_owned_by_app message_not_in_streaming_state "
+)
 _TRIGGER = "view_too_large duplicate_external_id exchanged_trigger_id expired_trigger_id invalid_trigger_id "
 _READ = "channel_not_found invalid_cursor "
-_SESSION = "channel_not_found feature_disabled not_authorized thread_ts_required thread_ts_not_allowed "
+_SESSION = (
+    "channel_not_found feature_disabled not_authorized thread_ts_required thread_ts_not_allowed "
+)
 _PLACE = "channel_not_found is_archived method_not_supported_for_channel_type "
 _NAME = (
     "name_taken invalid_name invalid_name_required invalid_name_punctuation invalid_name_maxlength "
@@ -53,7 +57,8 @@ _CHAT: dict[str, str] = {
     "chat.getPermalink": "channel_not_found message_not_found",
     "chat.meMessage": "channel_not_found not_in_channel is_archived no_text msg_too_long messages_tab_disabled "
     "rate_limited",
-    "chat.postEphemeral": _POST + "msg_too_long messages_tab_disabled user_not_in_channel cannot_reply_to_message "
+    "chat.postEphemeral": _POST
+    + "msg_too_long messages_tab_disabled user_not_in_channel cannot_reply_to_message "
     "invalid_thread_ts",
     "chat.postMessage": _POST
     + _METADATA
@@ -63,7 +68,8 @@ _CHAT: dict[str, str] = {
     + "msg_too_long rate_limited invalid_thread_ts messages_tab_disabled invalid_time time_in_past "
     "time_too_far restricted_too_many",
     "chat.scheduledMessages.list": "invalid_channel invalid_cursor invalid_token",
-    "chat.startStream": _STREAM + "missing_recipient_team_id missing_recipient_user_id user_not_found team_not_found "
+    "chat.startStream": _STREAM
+    + "missing_recipient_team_id missing_recipient_user_id user_not_found team_not_found "
     "invalid_thread_ts",
     "chat.stopStream": _RUNNING_STREAM + "stopped_by_user invalid_blocks_format invalid_status",
     "chat.unfurl": "cannot_find_channel cannot_find_message cannot_unfurl_message cannot_unfurl_url "
@@ -82,7 +88,8 @@ _CONVERSATIONS: dict[str, str] = {
     "conversations.create": _NAME + "restricted_action cannot_create_channel",
     "conversations.history": _READ + "not_in_channel invalid_ts_latest invalid_ts_oldest",
     "conversations.info": "channel_not_found",
-    "conversations.invite": _PLACE + "not_in_channel already_in_channel cant_invite cant_invite_self no_user "
+    "conversations.invite": _PLACE
+    + "not_in_channel already_in_channel cant_invite cant_invite_self no_user "
     "user_not_found user_is_restricted ura_max_channels invitee_cant_see_channel no_external_invite_permission "
     "org_user_not_in_team",
     "conversations.join": _PLACE + "too_many_members",
@@ -91,18 +98,21 @@ _CONVERSATIONS: dict[str, str] = {
     "conversations.leave": _PLACE + "cant_leave_general last_member",
     "conversations.list": _PAGES,
     "conversations.mark": "channel_not_found invalid_timestamp not_in_channel",
-    "conversations.members": _READ + "invalid_limit fetch_members_failed method_not_supported_for_channel_type",
+    "conversations.members": _READ
+    + "invalid_limit fetch_members_failed method_not_supported_for_channel_type",
     "conversations.open": "channel_not_found user_not_found user_disabled user_not_visible users_list_not_supplied "
     "not_enough_users too_many_users invalid_user_combination method_not_supported_for_channel_type",
     "conversations.rename": _PLACE + _NAME + "not_in_channel not_authorized",
-    "conversations.replies": _READ + "not_in_channel thread_not_found invalid_ts_latest invalid_ts_oldest",
+    "conversations.replies": _READ
+    + "not_in_channel thread_not_found invalid_ts_latest invalid_ts_oldest",
     "conversations.setPurpose": _PLACE + "not_in_channel too_long user_is_restricted",
     "conversations.setTopic": _PLACE + "not_in_channel too_long user_is_restricted",
     "conversations.unarchive": "channel_not_found method_not_supported_for_channel_type not_archived",
 }
 
 _THINGS: dict[str, str] = {
-    "bookmarks.add": _BOOKMARK + "invalid_bookmark_type invalid_link invalid_emoji too_many_bookmarks "
+    "bookmarks.add": _BOOKMARK
+    + "invalid_bookmark_type invalid_link invalid_emoji too_many_bookmarks "
     "invalid_parent_type",
     "bookmarks.edit": _BOOKMARK + "not_found invalid_link invalid_emoji",
     "bookmarks.list": "channel_not_found not_implemented",
@@ -119,26 +129,31 @@ _THINGS: dict[str, str] = {
     "pins.add": _PIN + "already_pinned not_in_channel not_pinnable too_many_pins",
     "pins.list": "channel_not_found restricted_action",
     "pins.remove": _PIN + "no_pin not_pinned",
-    "reactions.add": _REACTION + "invalid_name already_reacted too_many_emoji too_many_reactions is_archived no_access "
+    "reactions.add": _REACTION
+    + "invalid_name already_reacted too_many_emoji too_many_reactions is_archived no_access "
     "not_reactable thread_locked",
     "reactions.get": _REACTION + "file_not_found",
     "reactions.list": "user_not_found invalid_cursor",
-    "reactions.remove": _REACTION + "invalid_name no_reaction no_access file_not_found thread_locked",
+    "reactions.remove": _REACTION
+    + "invalid_name no_reaction no_access file_not_found thread_locked",
 }
 
 _PEOPLE: dict[str, str] = {
     "bots.info": "bot_not_found",
     "team.info": "team_not_found",
-    "usergroups.create": _GROUP + "missing_subteam_name name_already_exists handle_already_exists bad_handle "
+    "usergroups.create": _GROUP
+    + "missing_subteam_name name_already_exists handle_already_exists bad_handle "
     "forbidden_handle name_too_long description_too_long invalid_channel_provided plan_upgrade_required "
     "paid_teams_only",
     "usergroups.disable": _GROUP + "no_such_subteam",
     "usergroups.enable": _GROUP + "no_such_subteam",
     "usergroups.list": "plan_upgrade_required",
-    "usergroups.update": _GROUP + "paid_teams_only no_such_subteam name_already_exists handle_already_exists "
+    "usergroups.update": _GROUP
+    + "paid_teams_only no_such_subteam name_already_exists handle_already_exists "
     "bad_handle forbidden_handle name_too_long description_too_long invalid_channel_provided",
     "usergroups.users.list": "no_such_subteam plan_upgrade_required",
-    "usergroups.users.update": _GROUP + "no_users_provided invalid_users no_such_subteam plan_upgrade_required "
+    "usergroups.users.update": _GROUP
+    + "no_users_provided invalid_users no_such_subteam plan_upgrade_required "
     "subteam_max_users_exceeded",
     "users.conversations": _PAGES,
     "users.getPresence": "user_not_found",
@@ -163,7 +178,8 @@ _APPS: dict[str, str] = {
     "auth.test": "",
     "entity.acknowledgeCommentAction": _ENTITY + "missing_comment_data not_allowed",
     "entity.presentComments": _ENTITY + "missing_delete_action_id user_auth_url_missing",
-    "entity.presentDetails": _ENTITY + "invalid_metadata user_auth_url_missing entity_metadata_does_not_match_trigger",
+    "entity.presentDetails": _ENTITY
+    + "invalid_metadata user_auth_url_missing entity_metadata_does_not_match_trigger",
     "functions.completeError": "function_execution_not_found execution_not_in_running_state",
     "functions.completeSuccess": "function_execution_not_found execution_not_in_running_state "
     "parameter_validation_failed",

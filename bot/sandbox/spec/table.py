@@ -1,7 +1,8 @@
-"""The table of Web API methods: scopes, rate tier, required arguments, whether a JSON body is read, who may call.
+"""The table of Web API methods: scopes, rate tier, required arguments, whether a JSON body is read,
+who may call.
 
-Data only. Scopes, tiers and arguments follow Slack's method reference; where the sandbox differs, the test that
-compares them says why.
+Data only. Scopes, tiers and arguments follow Slack's method reference; where the sandbox differs,
+the test that compares them says why.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-CHANNEL_KINDS = ("channels", "groups", "im", "mpim")  # public, private, direct, group direct: how scopes are named
-Caller = Literal["bot", "app", "config", "anyone"]  # whose token: xoxb-, xapp-, a configuration token, or none needed
+# public, private, direct, group direct: how scopes are named
+CHANNEL_KINDS = ("channels", "groups", "im", "mpim")
+# whose token: xoxb-, xapp-, a configuration token, or none needed
+Caller = Literal["bot", "app", "config", "anyone"]
 SPECIAL = 5  # the tier of methods with limits of their own
 
 
@@ -18,7 +21,8 @@ SPECIAL = 5  # the tier of methods with limits of their own
 class Facts:
     """What is known of one method."""
 
-    scopes: tuple[str, ...]  # any one suffices; where they name a kind of conversation, the one for it. () takes none
+    # any one suffices; where they name a kind of conversation, the one for it. () takes none
+    scopes: tuple[str, ...]
     tier: int  # 1 to 4, or SPECIAL
     required: tuple[str, ...]  # arguments without which there is no call
     json: bool = True  # whether arguments may come as a JSON body
@@ -40,7 +44,14 @@ _PINS, _REACTIONS = ("pins:write",), ("reactions:write",)
 _GROUPS_READ, _GROUPS = ("usergroups:read",), ("usergroups:write",)
 
 
-def _row(scopes: tuple[str, ...], tier: int, required: str = "", *, json: bool = True, caller: Caller = "bot") -> Facts:
+def _row(
+    scopes: tuple[str, ...],
+    tier: int,
+    required: str = "",
+    *,
+    json: bool = True,
+    caller: Caller = "bot",
+) -> Facts:
     return Facts(scopes, tier, tuple(required.split()), json, caller)
 
 
@@ -67,7 +78,8 @@ TABLE: dict[str, Facts] = {
     "chat.getPermalink": _row((), SPECIAL, "channel message_ts", json=False),
     "chat.meMessage": _row(_CHAT, 3, "channel text"),
     "chat.postEphemeral": _row(_CHAT, 4, "channel user"),
-    "chat.postMessage": _row(_CHAT, SPECIAL, "channel"),  # public channels without the bot: chat:write.public besides
+    # public channels without the bot: chat:write.public besides
+    "chat.postMessage": _row(_CHAT, SPECIAL, "channel"),
     "chat.scheduleMessage": _row(_CHAT, 3, "channel post_at"),
     "chat.scheduledMessages.list": _row((), 3),
     "chat.startStream": _row(_CHAT, 2, "channel"),
@@ -79,7 +91,9 @@ TABLE: dict[str, Facts] = {
     "conversations.create": _row(_MANAGE, 2, "name"),
     "conversations.history": _row(_HISTORY, 3, "channel"),
     "conversations.info": _row(_READ, 3, "channel", json=False),
-    "conversations.invite": _row((*_WRITE, "channels:write.invites", "groups:write.invites"), 3, "channel users"),
+    "conversations.invite": _row(
+        (*_WRITE, "channels:write.invites", "groups:write.invites"), 3, "channel users"
+    ),
     "conversations.join": _row(("channels:join",), 3, "channel"),
     "conversations.kick": _row(("channels:manage", "groups:write"), 3, "channel"),
     "conversations.leave": _row(_MANAGE, 3, "channel"),
@@ -143,4 +157,5 @@ WORDS_FOR_MISSING: dict[tuple[str, str], str] = {
     ("usergroups.create", "name"): "missing_subteam_name",
     ("usergroups.users.update", "users"): "no_users_provided",
 }
-MAY_BE_EMPTY = frozenset({"topic", "purpose", "status"})  # arguments whose empty value takes away what was there
+# arguments whose empty value takes away what was there
+MAY_BE_EMPTY = frozenset({"topic", "purpose", "status"})

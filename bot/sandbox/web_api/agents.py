@@ -1,4 +1,5 @@
-"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts, titles and the state of a session.
+"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts, titles and the state
+of a session.
 
 Called with the world's lock held.
 """
@@ -29,7 +30,9 @@ def _channel(world: World, args: Args) -> Channel:
 
 
 def _thread(world: World, args: Args, channel: Channel) -> str:
-    """The root of the thread that the call names; SlackError(invalid_thread_ts) where there is none."""
+    """The root of the thread that the call names; SlackError(invalid_thread_ts) where there is
+    none.
+    """
     root = messages.root_of(world, channel.id, args.required("thread_ts"))
     if root is None:
         raise SlackError("invalid_thread_ts")
@@ -37,7 +40,10 @@ def _thread(world: World, args: Args, channel: Channel) -> str:
 
 
 def set_status(world: World, args: Args) -> Json:
-    """assistant.threads.setStatus; an empty status clears it, and so does the bot's next message there."""
+    """assistant.threads.setStatus.
+
+    An empty status clears it, and so does the bot's next message there.
+    """
     channel = _channel(world, args)
     args.required("thread_ts")
     if not args.has("status"):
@@ -47,7 +53,9 @@ def set_status(world: World, args: Args) -> Json:
         raise invalid(problems)
     key = (channel.id, _thread(world, args, channel))
     if status:
-        world.statuses[key] = Status(*key, status, world.now() + STATUS_SECONDS, args.app.id, loading or [])
+        world.statuses[key] = Status(
+            *key, status, world.now() + STATUS_SECONDS, args.app.id, loading or []
+        )
     else:
         world.statuses.pop(key, None)
     world.touch(messages.audience(channel))
@@ -62,7 +70,10 @@ def current_statuses(world: World) -> list[Status]:
 
 
 def set_prompts(world: World, args: Args) -> Json:
-    """assistant.threads.setSuggestedPrompts; with a thread_ts it says ok and, under agent_view, does nothing."""
+    """assistant.threads.setSuggestedPrompts.
+
+    With a thread_ts it says ok and, under agent_view, does nothing.
+    """
     channel = _channel(world, args)
     prompts: Any = args.json("prompts")
     if prompts is None:
@@ -90,7 +101,9 @@ def set_title(world: World, args: Args) -> Json:
 
 
 def prompts_of(world: World, channel: Channel) -> list[Json]:
-    """What a person is offered in their DM with an app: what the app set, else what the manifest says."""
+    """What a person is offered in their DM with an app: what the app set, else what the manifest
+    says.
+    """
     if channel.kind != "im":
         return []
     app = world.app_of_dm(channel)
@@ -122,8 +135,12 @@ def _new_session(world: World, key: SessionKey) -> Json:
     return world.sessions.setdefault(key, session)
 
 
-def note_session(world: World, key: SessionKey, status: str, seconds: float = PROCESSING_SECONDS) -> Json:
-    """Give a thread's session (made where there is none) a status, of which *processing* lasts so many seconds."""
+def note_session(
+    world: World, key: SessionKey, status: str, seconds: float = PROCESSING_SECONDS
+) -> Json:
+    """Give a thread's session (made where there is none) a status, of which *processing* lasts so
+    many seconds.
+    """
     session = world.sessions.get(key) or _new_session(world, key)
     session |= {"status": status, "until": world.now() + seconds}
     world.touch(messages.audience(world.channels[key[1]]))
@@ -131,7 +148,10 @@ def note_session(world: World, key: SessionKey, status: str, seconds: float = PR
 
 
 def session_of(world: World, key: SessionKey) -> Json | None:
-    """The session of a thread as it is now, or None; one that was *processing* for too long is active again."""
+    """The session of a thread as it is now, or None.
+
+    One that was *processing* for too long is active again.
+    """
     session = world.sessions.get(key)
     if session and session["status"] == "processing" and session["until"] <= world.now():
         session["status"] = "active"
@@ -177,7 +197,9 @@ def retitled(world: World, user: str, key: SessionKey, title: str) -> Delivery |
     before, world.sessions[key]["title"] = world.sessions[key]["title"], title
     world.touch(messages.audience(world.channels[key[1]]))
     event = {"type": "agent_session_title_changed", "user": user, "team_id": TEAM, "title": title}
-    event |= {"channel": key[1], "thread_ts": key[2]} | ({"previous_title": before} if before else {})
+    event |= {"channel": key[1], "thread_ts": key[2]} | (
+        {"previous_title": before} if before else {}
+    )
     return events.emit(world, world.apps[key[0]], event, world.channels[key[1]])
 
 

@@ -95,7 +95,10 @@ def edit(world: World, args: Args) -> Json:
         changes["link"] = _link(args)
     if args.has("emoji"):
         changes["emoji"] = _emoji(args)
-    bookmark |= changes | {"date_updated": int(world.now()), "last_updated_by_user_id": args.app.bot_user}
+    bookmark |= changes | {
+        "date_updated": int(world.now()),
+        "last_updated_by_user_id": args.app.bot_user,
+    }
     world.touch(messages.audience(channel))
     return {"bookmark": dict(bookmark)}
 

@@ -45,7 +45,11 @@ def checked_metadata(args: Args) -> Json | None:
     if not isinstance(value, dict):
         raise SlackError("invalid_metadata_format")
     payload = value.get("event_payload")
-    if not isinstance(value.get("event_type"), str) or not value["event_type"] or not isinstance(payload, dict):
+    if (
+        not isinstance(value.get("event_type"), str)
+        or not value["event_type"]
+        or not isinstance(payload, dict)
+    ):
         raise SlackError("invalid_metadata_schema")
     if len(repr(payload)) > METADATA_LIMIT:
         raise SlackError("metadata_too_large")
@@ -53,7 +57,10 @@ def checked_metadata(args: Args) -> Json | None:
 
 
 def content(args: Args) -> tuple[str | None, list[Json] | None]:
-    """Text and blocks of a call as they will be stored; `markdown_text` becomes a markdown block."""
+    """Text and blocks of a call as they will be stored.
+
+    `markdown_text` becomes a markdown block.
+    """
     text = args.text("text") if args.has("text") else None
     found = checked_blocks(args)
     if args.has("markdown_text"):
@@ -72,7 +79,9 @@ def escaped(text: str) -> str:
 
 
 def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | None:
-    """The attachments of a call beside its blocks `found`, as they will be stored; None where it has none."""
+    """The attachments of a call beside its blocks `found`, as they will be stored; None where it
+    has none.
+    """
     value: Any = args.json("attachments", "invalid_attachments")
     if value is None:
         return None
@@ -89,7 +98,10 @@ def extras(args: Args, found: list[Json] | None) -> Json:
 
 
 def appearance(args: Args) -> Json:
-    """The name and picture that a call gives its message; without chat:write.customize there are none."""
+    """The name and picture that a call gives its message.
+
+    Without chat:write.customize there are none.
+    """
     extra: Json = {}
     if "chat:write.customize" not in args.app.scopes:
         return extra
@@ -104,12 +116,19 @@ def appearance(args: Args) -> Json:
 
 def something(text: str | None, found: list[Json] | None, extra: Json) -> None:
     """SlackError unless there is something to post."""
-    if not found and "attachments" not in extra and (error := checker.check_message_text(text or "")):
+    if (
+        not found
+        and "attachments" not in extra
+        and (error := checker.check_message_text(text or ""))
+    ):
         raise SlackError(error)
 
 
 def target(world: World, args: Args) -> Channel:
-    """The channel to post to; a user id means the DM with them. SlackError where the bot may not."""
+    """The channel to post to; a user id means the DM with them.
+
+    SlackError where the bot may not.
+    """
     name = args.required("channel")
     if name in world.by_id:
         if world.by_id[name].deleted:
@@ -118,7 +137,11 @@ def target(world: World, args: Args) -> Channel:
     elif name in world.channels:
         channel = world.seen_by(args.app, name)
     else:
-        named = [c for c in world.channels.values() if c.kind == "channel" and f"#{c.name}" in (name, f"#{name}")]
+        named = [
+            c
+            for c in world.channels.values()
+            if c.kind == "channel" and f"#{c.name}" in (name, f"#{name}")
+        ]
         if not named:
             raise SlackError("channel_not_found")
         channel = named[0]
@@ -157,8 +180,13 @@ def _post(world: World, args: Args) -> tuple[Message, Json]:
     warning: Json = {}
     if text and len(text) > POST_LIMIT:
         text = text[:POST_LIMIT]
-        warning = {"warning": "message_truncated", "response_metadata": {"warnings": ["message_truncated"]}}
-    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_ts, metadata, extra=extra)
+        warning = {
+            "warning": "message_truncated",
+            "response_metadata": {"warnings": ["message_truncated"]},
+        }
+    draft = Draft(
+        channel, args.app.bot_user, text or "", found or [], thread_ts, metadata, extra=extra
+    )
     draft.broadcast = args.flag("reply_broadcast")
     return messages.add(world, draft), warning
 
@@ -166,7 +194,9 @@ def _post(world: World, args: Args) -> tuple[Message, Json]:
 def post_message(world: World, args: Args) -> Json:
     """chat.postMessage."""
     message, extra = _post(world, args)
-    shown = copy.deepcopy(message.body) | ({"metadata": message.metadata} if message.metadata else {})
+    shown = copy.deepcopy(message.body) | (
+        {"metadata": message.metadata} if message.metadata else {}
+    )
     return {"channel": message.channel, "ts": message.ts, "message": shown, **extra}
 
 
@@ -205,10 +235,22 @@ def update(world: World, args: Args) -> Json:
     if text is not None or found is not None:
         message.stream = None
         new_text = text if text is not None else str(message.body["text"])
-        messages.edit(world, message, text=new_text, blocks=found or [], by=args.app.bot_user, marked=not found)
+        messages.edit(
+            world,
+            message,
+            text=new_text,
+            blocks=found or [],
+            by=args.app.bot_user,
+            marked=not found,
+        )
     shown = copy.deepcopy(message.body)
     del shown["ts"]
-    return {"channel": message.channel, "ts": message.ts, "text": message.body["text"], "message": shown}
+    return {
+        "channel": message.channel,
+        "ts": message.ts,
+        "text": message.body["text"],
+        "message": shown,
+    }
 
 
 def delete(world: World, args: Args) -> Json:
@@ -229,7 +271,15 @@ def post_ephemeral(world: World, args: Args) -> Json:
         raise SlackError("msg_too_long")
     if user not in channel.members:
         raise SlackError("user_not_in_channel")
-    draft = Draft(channel, args.app.bot_user, text or "", found or [], thread_of(args), only_for=user, extra=extra)
+    draft = Draft(
+        channel,
+        args.app.bot_user,
+        text or "",
+        found or [],
+        thread_of(args),
+        only_for=user,
+        extra=extra,
+    )
     return {"message_ts": messages.add(world, draft).ts}
 
 

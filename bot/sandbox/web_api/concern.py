@@ -1,4 +1,7 @@
-"""Whom a call or a payload concerns: the people that faults can be limited to. Called with the world's lock held."""
+"""Whom a call or a payload concerns: the people that faults can be limited to.
+
+Called with the world's lock held.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
 from bot.sandbox.workspace.wire import Json
 
-_USERS = ("user", "user_id", "users", "recipient_user_id", "initiator_user_id", "channel")  # a channel may be a person
+# a channel may be a person
+_USERS = ("user", "user_id", "users", "recipient_user_id", "initiator_user_id", "channel")
 
 
 def of_call(world: World, args: Json) -> set[str]:
-    """The user ids that a call of the Web API names: as users, by a DM, a trigger or a view of theirs."""
+    """The user ids that a call of the Web API names: as users, by a DM, a trigger or a view of
+    theirs.
+    """
     named = {one.strip() for key in _USERS for one in _list(args.get(key))}
     found = named & world.by_id.keys()
     for key in ("channel", "channel_id"):
@@ -23,7 +29,9 @@ def of_call(world: World, args: Json) -> set[str]:
         found.add(trigger.user)
     views = [view for stack in world.stacks.values() for view in stack]
     wanted = {str(args[key]) for key in ("view_id", "external_id") if args.get(key)}
-    found.update(view.user for view in views if wanted & {view.id, str(view.body.get("external_id"))})
+    found.update(
+        view.user for view in views if wanted & {view.id, str(view.body.get("external_id"))}
+    )
     return found & world.by_id.keys()
 
 

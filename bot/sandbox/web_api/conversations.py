@@ -1,6 +1,7 @@
 """conversations.*: finding, opening and making conversations, and who is in them.
 
-What changes a channel that is there has its own file, and so has reading messages. Called with the world's lock held.
+What changes a channel that is there has its own file, and so has reading messages. Called with the
+world's lock held.
 """
 
 from __future__ import annotations
@@ -33,22 +34,30 @@ def open_dm(world: World, args: Args) -> Json:
     else:
         channel = _with_users(world, args)
     scopes.require(args.app, "conversations.open", channel)
-    extra: Json = {"no_op": True, "already_open": True} if channel.id in there and channel.is_open else {}
+    extra: Json = (
+        {"no_op": True, "already_open": True} if channel.id in there and channel.is_open else {}
+    )
     channel.is_open = True
-    shown = channel_json(channel, args.app.bot_user) if args.flag("return_im") else {"id": channel.id}
+    shown = (
+        channel_json(channel, args.app.bot_user) if args.flag("return_im") else {"id": channel.id}
+    )
     return {"channel": shown, **extra}
 
 
 def _with_users(world: World, args: Args) -> Channel:
     users = list(dict.fromkeys(user for user in args.names("users") if user != args.app.bot_user))
     if not users:
-        raise SlackError("users_list_not_supplied" if not args.names("users") else "invalid_user_combination")
+        raise SlackError(
+            "users_list_not_supplied" if not args.names("users") else "invalid_user_combination"
+        )
     for user in users:
         if user not in world.by_id:
             raise SlackError("user_not_found")
         if world.by_id[user].deleted:
             raise SlackError("user_disabled")
-    scopes.require(args.app, "conversations.open", Channel("", "", "im" if len(users) == 1 else "mpim"))
+    scopes.require(
+        args.app, "conversations.open", Channel("", "", "im" if len(users) == 1 else "mpim")
+    )
     if len(users) == 1:
         return world.dm(users[0], args.app)
     if len(users) > MOST_IN_GROUP_DM:
@@ -60,7 +69,14 @@ def _with_users(world: World, args: Args) -> Channel:
     if args.flag("prevent_creation"):
         raise SlackError("channel_not_found")
     name = "mpdm-" + "--".join(world.by_id[user].name for user in users) + "-1"
-    channel = Channel(world.new_id("C"), name, "mpim", members, creator=args.app.bot_user, created=int(world.now()))
+    channel = Channel(
+        world.new_id("C"),
+        name,
+        "mpim",
+        members,
+        creator=args.app.bot_user,
+        created=int(world.now()),
+    )
     world.channels[channel.id] = channel
     return channel
 
@@ -74,7 +90,9 @@ def info(world: World, args: Args) -> Json:
     if args.flag("include_locale"):
         body["locale"] = "en-GB"
     if channel.kind in ("im", "mpim"):
-        body["last_read"] = world.last_read.get((args.app.bot_user, channel.id), "0000000000.000000")
+        body["last_read"] = world.last_read.get(
+            (args.app.bot_user, channel.id), "0000000000.000000"
+        )
     return {"channel": body}
 
 
@@ -86,7 +104,9 @@ def members(world: World, args: Args) -> Json:
 
 
 def listed(world: World, args: Args, method: str) -> list[Channel]:
-    """The conversations of the `types` a call names that the app may know of, without archived ones if so asked."""
+    """The conversations of the `types` a call names that the app may know of, without archived ones
+    if so asked.
+    """
     names = args.names("types") or ["public_channel"]
     if not set(names) <= set(_KINDS):
         raise SlackError("invalid_types")
@@ -95,7 +115,9 @@ def listed(world: World, args: Args, method: str) -> list[Channel]:
         if not scopes.allowed(args.app, method, kind):
             raise scopes.missing(args.app, (f"{scopes.FAMILIES[kind]}:read",))
     hidden = args.flag("exclude_archived")
-    found = [c for c in world.channels.values() if c.kind in kinds and not (c.is_archived and hidden)]
+    found = [
+        c for c in world.channels.values() if c.kind in kinds and not (c.is_archived and hidden)
+    ]
     return [c for c in found if c.kind == "channel" or args.app.bot_user in c.members]
 
 
@@ -111,11 +133,15 @@ def list_all(world: World, args: Args) -> Json:
 
 
 def of_user(world: World, args: Args) -> Json:
-    """users.conversations: those that a user (else the app itself) is in, as far as the app may know of them."""
+    """users.conversations: those that a user (else the app itself) is in, as far as the app may
+    know of them.
+    """
     user = args.text("user") or args.app.bot_user
     if user not in world.by_id and world.app_of_bot(user) is None:
         raise invalid(["must be a user of this workspace [json-pointer:/user]"])
-    found = [channel for channel in listed(world, args, "users.conversations") if user in channel.members]
+    found = [
+        channel for channel in listed(world, args, "users.conversations") if user in channel.members
+    ]
     shown, cursor = page(found, args, limit_error="invalid_limit")
     channels = [channel_json(channel, args.app.bot_user) for channel in shown]
     return {"channels": channels, "response_metadata": {"next_cursor": cursor}}

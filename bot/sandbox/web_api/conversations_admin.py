@@ -1,6 +1,7 @@
 """conversations.* that change a channel: who is in it, its name, topic and purpose, its archive.
 
-Called with the world's lock held; the functions without `args` are for whoever acts, a person or an app.
+Called with the world's lock held; the functions without `args` are for whoever acts, a person or an
+app.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from bot.sandbox.workspace.wire import Args, Json, SlackError
 TEXT_LIMIT, NAME_LIMIT = 250, 80  # characters of a topic or purpose, and of a name
 
 
-def _place(world: World, args: Args, method: str, *, archived: str = "is_archived", direct: bool = False) -> Channel:
-    """The channel of a call that changes it: seen, with the scope for its kind, no DM, the bot in it.
+def _place(
+    world: World, args: Args, method: str, *, archived: str = "is_archived", direct: bool = False
+) -> Channel:
+    """The channel of a call that changes it: seen, with the scope for its kind, no DM, the bot in
+    it.
 
-    `archived` is the refusal for archived channels ("": they are fine); `direct` lets group DMs through.
+    `archived` is the refusal for archived channels ("": they are fine); `direct` lets group DMs
+    through.
     """
     channel = world.seen_by(args.app, args.text("channel"))
     scopes.require(args.app, method, channel)
@@ -63,12 +68,16 @@ def add_member(world: World, channel: Channel, user: str, inviter: str = "") -> 
 def remove_member(world: World, channel: Channel, user: str, by: str = "") -> None:
     """Someone leaves a channel, or is made to (by another user id): the line in it and the events."""
     if channel.kind != "mpim":
-        messages.post_system(world, channel, user, "channel_leave", f"<@{user}> has left the channel")
+        messages.post_system(
+            world, channel, user, "channel_leave", f"<@{user}> has left the channel"
+        )
     channel.members.remove(user)
     events.member_event(world, "member_left_channel", user, channel)
     if app := world.app_of_bot(user):
         kind = "channel_left" if channel.kind == "channel" else "group_left"
-        events.emit(world, app, {"type": kind, "channel": channel.id, "actor_id": by or user}, channel)
+        events.emit(
+            world, app, {"type": kind, "channel": channel.id, "actor_id": by or user}, channel
+        )
     world.touch()
 
 
@@ -99,7 +108,9 @@ def invite(world: World, args: Args) -> Json:
     refused = {user: error for user in users if (error := _refusal(world, channel, user, args))}
     errors = [{"user": user, "ok": False, "error": error} for user, error in refused.items()]
     if refused and (not args.flag("force") or len(refused) == len(users)):
-        raise SlackError(next(iter(refused.values())), **({"errors": errors} if len(users) > 1 else {}))
+        raise SlackError(
+            next(iter(refused.values())), **({"errors": errors} if len(users) > 1 else {})
+        )
     for user in users:
         if user not in refused:
             add_member(world, channel, user, args.app.bot_user)
@@ -130,7 +141,10 @@ def join(world: World, args: Args) -> Json:
     if channel.is_archived:
         raise SlackError("is_archived")
     if args.app.bot_user in channel.members:
-        extra: Json = {"warning": "already_in_channel", "response_metadata": {"warnings": ["already_in_channel"]}}
+        extra: Json = {
+            "warning": "already_in_channel",
+            "response_metadata": {"warnings": ["already_in_channel"]},
+        }
         return _shown(channel, args) | extra
     add_member(world, channel, args.app.bot_user)
     return _shown(channel, args)
@@ -204,7 +218,9 @@ def set_purpose(world: World, args: Args) -> Json:
 
 
 def set_archived(world: World, channel: Channel, by: str, archived: bool) -> None:
-    """Archive a channel or bring it back, in the name of that user id: the line in it and the event."""
+    """Archive a channel or bring it back, in the name of that user id: the line in it and the
+    event.
+    """
     kind = "channel" if channel.kind == "channel" else "group"
     word = "archive" if archived else "unarchive"
     text = f"<@{by}> {'archived' if archived else 'un-archived'} the channel"

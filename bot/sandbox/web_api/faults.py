@@ -32,7 +32,10 @@ class Hold:
         self._gate = asyncio.Event()
 
     def release(self, effect: bool = True) -> None:
-        """Let the request go on; with effect=False its connection is cut instead and nothing happens."""
+        """Let the request go on.
+
+        With effect=False its connection is cut instead and nothing happens.
+        """
         self.effect = effect
         self._loop.call_soon_threadsafe(self._gate.set)
 
@@ -67,8 +70,9 @@ class LostAck:
 
 
 class Faults:
-    """The faults still to come. Where `person` (a short name) is given, only what concerns them is hit; an unknown
-    one is a KeyError."""
+    """The faults still to come. Where `person` (a short name) is given, only what concerns them is
+    hit; an unknown one is a KeyError.
+    """
 
     def __init__(self, world: World, transports: Transports) -> None:
         self._world, self._transports = world, transports
@@ -130,25 +134,47 @@ class Faults:
         self._add(Fault(method, "status", times, match, person, number=status, when=when))
 
     def rate_limit(
-        self, method: str, retry_after: int = 1, times: int = 1, match: Match | None = None, person: str = ""
+        self,
+        method: str,
+        retry_after: int = 1,
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
     ) -> None:
         """Answer 429 with Retry-After (seconds), without effect."""
         self._add(Fault(method, "rate_limit", times, match, person, number=retry_after))
 
     def drop(
-        self, method: str, when: When = "before", times: int = 1, match: Match | None = None, person: str = ""
+        self,
+        method: str,
+        when: When = "before",
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
     ) -> None:
         """Cut the connection without an answer, before or after the effect."""
         self._add(Fault(method, "drop", times, match, person, when=when))
 
     def hang(
-        self, method: str, when: When = "before", times: int = 1, match: Match | None = None, person: str = ""
+        self,
+        method: str,
+        when: When = "before",
+        times: int = 1,
+        match: Match | None = None,
+        person: str = "",
     ) -> None:
-        """Do not answer until the faults are cleared, which cuts the connection; before or after the effect."""
+        """Do not answer until the faults are cleared, which cuts the connection.
+
+        Before or after the effect.
+        """
         self._add(Fault(method, "hang", times, match, person, when=when))
 
-    def hold(self, method: str, when: When = "before", match: Match | None = None, person: str = "") -> Hold:
-        """Let the next call wait until released, before its effect or after it (only its answer waits)."""
+    def hold(
+        self, method: str, when: When = "before", match: Match | None = None, person: str = ""
+    ) -> Hold:
+        """Let the next call wait until released, before its effect or after it (only its answer
+        waits).
+        """
         hold = Hold(self._transports.loop)
         self._holds.append(hold)
         self._add(Fault(method, "hold", 1, match, person, when=when, hold=hold))
@@ -161,8 +187,9 @@ class Faults:
     # deliveries and sockets
 
     def lose_ack(self, kind: str, times: int = 1, person: str = "") -> None:
-        """Lose acknowledgements of that kind (events_api, interactive, slash_commands), as if their three seconds were
-        over; with `person`, of what they did."""
+        """Lose acknowledgements of that kind (events_api, interactive, slash_commands), as if their
+        three seconds were over; with `person`, of what they did.
+        """
         with self._world.lock:
             self._is(person, set())
             self._lost_acks.append(LostAck(kind, times, person))
@@ -177,7 +204,10 @@ class Faults:
         return False
 
     def disconnect(self, reason: str = "warning", app: App | None = None) -> None:
-        """Tell every socket (of that app) to go; it is closed ten seconds later (at once for link_disabled)."""
+        """Tell every socket (of that app) to go.
+
+        It is closed ten seconds later (at once for link_disabled).
+        """
         self._transports.disconnect(reason, app)
 
     def refresh(self, app: App | None = None) -> None:

@@ -1,6 +1,7 @@
 """Files of the local Slack: how the API shows them, and sharing them as messages.
 
-Bytes stay in memory. It checks no permission: who calls it has done so. Called with the world's lock held.
+Bytes stay in memory. It checks no permission: who calls it has done so. Called with the world's
+lock held.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ FILE_LIMIT = 1_000_000_000  # bytes of one file, Slack's limit
 STORE_LIMIT = 256 * 1024 * 1024  # bytes of all files: the sandbox keeps them in memory
 SNIPPET_LIMIT = 1_000_000  # bytes
 PREVIEW = 500  # characters
-_WORDS = {"csv": "CSV", "json": "JSON", "md": "Markdown", "pdf": "PDF", "png": "PNG", "text": "Plain Text"}
+_WORDS = {
+    "csv": "CSV",
+    "json": "JSON",
+    "md": "Markdown",
+    "pdf": "PDF",
+    "png": "PNG",
+    "text": "Plain Text",
+}
 
 
 def stored(world: World) -> int:
@@ -77,7 +85,9 @@ def _preview(file: File) -> Json:
 
 
 def share(world: World, files: list[File], draft: Draft) -> Message:
-    """Post the files as one message (the draft's text is the comment), and tell the apps that they are shared."""
+    """Post the files as one message (the draft's text is the comment), and tell the apps that they
+    are shared.
+    """
     channel = draft.channel
     draft.subtype = "file_share"
     for file in files:
@@ -86,9 +96,21 @@ def share(world: World, files: list[File], draft: Draft) -> Message:
     draft.extra = {"files": shown, "upload": True, "display_as_bot": False}
     message = messages.add(world, draft)
     for file in files:
-        place: Json = {"ts": message.ts, "channel_name": channel.name, "team_id": TEAM, "share_user_id": draft.user}
-        file.shares[channel.id].append(place | ({"thread_ts": message.root} if message.root != message.ts else {}))
-        event: Json = {"type": "file_shared", "file_id": file.id, "user_id": file.user, "file": {"id": file.id}}
+        place: Json = {
+            "ts": message.ts,
+            "channel_name": channel.name,
+            "team_id": TEAM,
+            "share_user_id": draft.user,
+        }
+        file.shares[channel.id].append(
+            place | ({"thread_ts": message.root} if message.root != message.ts else {})
+        )
+        event: Json = {
+            "type": "file_shared",
+            "file_id": file.id,
+            "user_id": file.user,
+            "file": {"id": file.id},
+        }
         events.emit_members(world, event | {"channel_id": channel.id}, channel)
     return message
 
@@ -99,7 +121,10 @@ def delete(world: World, file: File) -> None:
     file.data, file.deleted = None, True
     for channel, ts in places:
         if message := world.find(channel, ts):
-            shown = [file_json(world, file) if each["id"] == file.id else each for each in message.body["files"]]
+            shown = [
+                file_json(world, file) if each["id"] == file.id else each
+                for each in message.body["files"]
+            ]
             messages.change(world, message, {"files": shown})
     for each in file.shares:
         event = {"type": "file_deleted", "file_id": file.id, "channel_ids": list(file.shares)}
@@ -113,7 +138,9 @@ def shown_with_shares(world: World, file: File) -> Json:
     for channel, places in file.shares.items():
         kind = world.channels[channel].kind
         by_kind[{"channel": "channels", "im": "ims"}.get(kind, "groups")].append(channel)
-        shares.setdefault("public" if kind == "channel" else "private", {})[channel] = [dict(each) for each in places]
+        shares.setdefault("public" if kind == "channel" else "private", {})[channel] = [
+            dict(each) for each in places
+        ]
     return file_json(world, file) | by_kind | {"shares": shares, "comments_count": 0}
 
 

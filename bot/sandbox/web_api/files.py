@@ -42,7 +42,11 @@ def get_url(world: World, args: Args) -> Json:
 def _named(world: World, args: Args) -> list[File]:
     """The uploaded files that a call completes, with their titles."""
     wanted: Any = args.json("files")
-    if not isinstance(wanted, list) or not wanted or not all(isinstance(each, dict) for each in wanted):
+    if (
+        not isinstance(wanted, list)
+        or not wanted
+        or not all(isinstance(each, dict) for each in wanted)
+    ):
         raise invalid(["must provide an array of objects [json-pointer:/files]"])
     found = []
     for each in wanted:
@@ -87,7 +91,11 @@ def complete(world: World, args: Args) -> Json:
 def _seen(world: World, args: Args) -> File:
     """The file that a call names, as far as the app may see it."""
     file: File | None = world.files.get(args.text("file"))
-    if file is None or not file.completed or args.app.bot_user not in file_store.audience(world, file):
+    if (
+        file is None
+        or not file.completed
+        or args.app.bot_user not in file_store.audience(world, file)
+    ):
         raise SlackError("file_not_found")
     if file.deleted:
         raise SlackError("file_deleted")
@@ -98,7 +106,11 @@ def info(world: World, args: Args) -> Json:
     """files.info."""
     file = _seen(world, args)
     text = file_store.file_json(world, file).get("preview")
-    content: Json = {} if text is None or file.data is None else {"content": file.data.decode("utf-8", "replace")}
+    content: Json = (
+        {}
+        if text is None or file.data is None
+        else {"content": file.data.decode("utf-8", "replace")}
+    )
     return {"file": file_store.shown_with_shares(world, file), "comments": [], **content}
 
 
@@ -115,7 +127,11 @@ def _kind(file: File) -> str:
     """The word by which files.list is asked for files of this kind."""
     if file.snippet_type:
         return "snippets"
-    return "images" if file.mimetype.startswith("image/") else {"zip": "zips", "pdf": "pdfs"}.get(file.filetype, "")
+    return (
+        "images"
+        if file.mimetype.startswith("image/")
+        else {"zip": "zips", "pdf": "pdfs"}.get(file.filetype, "")
+    )
 
 
 def list_all(world: World, args: Args) -> Json:
@@ -140,10 +156,19 @@ def list_all(world: World, args: Args) -> Json:
     found.reverse()
     count, number = args.number("count", 100), args.number("page", 1)
     if not 0 < count <= 1000 or number < 1:
-        raise invalid(["out of range [json-pointer:/count]" if number >= 1 else "out of range [json-pointer:/page]"])
+        raise invalid(
+            [
+                "out of range [json-pointer:/count]"
+                if number >= 1
+                else "out of range [json-pointer:/page]"
+            ]
+        )
     shown = found[(number - 1) * count : number * count]
     paging = {"count": count, "total": len(found), "page": number, "pages": -(-len(found) // count)}
-    return {"files": [file_store.shown_with_shares(world, file) for file in shown], "paging": paging}
+    return {
+        "files": [file_store.shown_with_shares(world, file) for file in shown],
+        "paging": paging,
+    }
 
 
 METHODS = {

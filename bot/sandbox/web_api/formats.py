@@ -1,4 +1,5 @@
-"""The rules of the Web API's request formats: verbs, content types, character sets, names of arguments.
+"""The rules of the Web API's request formats: verbs, content types, character sets, names of
+arguments.
 
 Pure checks of one request's head and arguments; it reads no body and knows no state.
 """
@@ -12,14 +13,22 @@ from typing import Any
 from bot.sandbox.spec.facts import FACTS
 from bot.sandbox.workspace.wire import Json, SlackError
 
-_TYPES = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+_TYPES = (
+    "application/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+    "text/plain",
+)
 _CHARSETS = ("utf-8", "utf8", "iso-8859-1")
 _NAME = re.compile(r"[A-Za-z]\w{0,63}", re.ASCII)
 _IN_ARRAY = re.compile(r"\w+\[.*\]", re.ASCII)
 
 
 def check_head(headers: Mapping[str, str], charset: str | None, has_body: bool) -> None:
-    """SlackError unless a request with these headers is in a format that Slack reads; `charset` as it was declared."""
+    """SlackError unless a request with these headers is in a format that Slack reads.
+
+    `charset` as it was declared.
+    """
     if not has_body:
         return
     declared = headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -32,7 +41,9 @@ def check_head(headers: Mapping[str, str], charset: str | None, has_body: bool) 
 
 
 def check_names(args: Mapping[str, Any]) -> None:
-    """SlackError for arguments in PHP's array form (name[0]=…) and for names that no argument can have."""
+    """SlackError for arguments in PHP's array form (name[0]=…) and for names that no argument can
+    have.
+    """
     for name in args:
         if _IN_ARRAY.fullmatch(name):
             raise SlackError("invalid_array_arg")
@@ -41,7 +52,9 @@ def check_names(args: Mapping[str, Any]) -> None:
 
 
 def readable(method: str, content_type: str, args: Json, query: Mapping[str, str]) -> Json:
-    """The arguments that Slack sees: of a JSON body nothing but the query where the method reads forms only."""
+    """The arguments that Slack sees: of a JSON body nothing but the query where the method reads
+    forms only.
+    """
     if content_type == "application/json" and method in FACTS and not FACTS[method].json:
         return {name: value for name, value in args.items() if name in query}
     return args

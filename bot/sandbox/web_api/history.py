@@ -1,4 +1,7 @@
-"""conversations.history and conversations.replies: reading messages. Called with the world's lock held."""
+"""conversations.history and conversations.replies: reading messages.
+
+Called with the world's lock held.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def _window(args: Args, found: list[Message]) -> list[Message]:
 
 def _answer(world: World, args: Args, found: list[Message], cursor: str) -> Json:
     metadata = args.flag("include_all_metadata")
-    shown = [messages.show(world, message, args.app.bot_user, metadata=metadata) for message in found]
+    shown = [
+        messages.show(world, message, args.app.bot_user, metadata=metadata) for message in found
+    ]
     following: Json = {"response_metadata": {"next_cursor": cursor}} if cursor else {}
     return {"messages": shown, "has_more": bool(cursor), **following}
 

@@ -1,6 +1,7 @@
 """What is put on messages and channels: reactions.*, pins.*, and what the page shows of it.
 
-Reactions and pins live in the message's body, as Slack shows them. Called with the world's lock held.
+Reactions and pins live in the message's body, as Slack shows them. Called with the world's lock
+held.
 """
 
 from __future__ import annotations
@@ -122,8 +123,18 @@ def remove_pin(world: World, args: Args) -> Json:
 
 def _pin_event(world: World, kind: str, user: str, message: Message) -> None:
     channel = world.channels[message.channel]
-    item: Json = {"type": "message", "channel": channel.id, "message": dict(message.body), "created": int(world.now())}
-    event: Json = {"type": kind, "user": user, "channel_id": channel.id, "item": item | {"created_by": user}}
+    item: Json = {
+        "type": "message",
+        "channel": channel.id,
+        "message": dict(message.body),
+        "created": int(world.now()),
+    }
+    event: Json = {
+        "type": kind,
+        "user": user,
+        "channel_id": channel.id,
+        "item": item | {"created_by": user},
+    }
     if kind == "pin_removed":
         event["has_pins"] = bool(pinned(world, channel))
     for app in world.apps.values():

@@ -1,4 +1,5 @@
-"""OAuth v2: the tokens that an app gets for a code, keeps fresh with a refresh token, and loses by an uninstall.
+"""OAuth v2: the tokens that an app gets for a code, keeps fresh with a refresh token, and loses by
+an uninstall.
 
 The page on which a person agrees is in consent.py. Called with the world's lock held.
 """
@@ -63,7 +64,9 @@ def uninstall(world: World, args: Args) -> Json:
 def remove(world: World, app: App) -> None:
     """Uninstall an app: its token is revoked, and it is told so."""
     app.revoked = True
-    events.emit(world, app, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [app.bot_user]}})
+    events.emit(
+        world, app, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [app.bot_user]}}
+    )
     events.emit(world, app, {"type": "app_uninstalled"})
 
 
@@ -85,14 +88,24 @@ def _refreshed(world: World, app: App, token: str) -> Json:
 
 
 def _new_token(world: World, app: App) -> None:
-    """Another bot token; one that was to expire stays good until then, any other is good no longer."""
+    """Another bot token.
+
+    One that was to expire stays good until then, any other is good no longer.
+    """
     if app.token_until is not None:
         app.earlier_tokens[app.bot_token] = app.token_until
     if app.rotates:
-        app.bot_token, app.refresh_token = f"xoxe.xoxb-1-{secrets.token_hex(16)}", f"xoxe-1-{secrets.token_hex(16)}"
+        app.bot_token, app.refresh_token = (
+            f"xoxe.xoxb-1-{secrets.token_hex(16)}",
+            f"xoxe-1-{secrets.token_hex(16)}",
+        )
         app.token_until = world.now() + TOKEN_SECONDS
     else:
-        app.bot_token, app.refresh_token, app.token_until = f"xoxb-{secrets.token_hex(16)}", "", None
+        app.bot_token, app.refresh_token, app.token_until = (
+            f"xoxb-{secrets.token_hex(16)}",
+            "",
+            None,
+        )
 
 
 def _answer(world: World, app: App, user: str) -> Json:

@@ -1,7 +1,8 @@
-"""Rate limits: each method's requests a minute for one app in one workspace, and about a message a second in a channel.
+"""Rate limits: each method's requests a minute for one app in one workspace, and about a message a
+second in a channel.
 
-Off unless switched on. It runs on the sandbox's clock, so that moving the clock frees what waits. Called with the
-world's lock held.
+Off unless switched on. It runs on the sandbox's clock, so that moving the clock frees what waits.
+Called with the world's lock held.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ class Rates:
     def __init__(self, world: World) -> None:
         self.world = world
         self._enabled = False
-        self._calls: dict[tuple[str, str, str], deque[float]] = {}  # (workspace, app, method) -> sandbox seconds
-        self._channels: dict[tuple[str, str], tuple[float, float]] = {}  # (app, channel) -> (messages left, as of)
+        # (workspace, app, method) -> sandbox seconds
+        self._calls: dict[tuple[str, str, str], deque[float]] = {}
+        # (app, channel) -> (messages left, as of)
+        self._channels: dict[tuple[str, str], tuple[float, float]] = {}
 
     @property
     def enabled(self) -> bool:
@@ -41,7 +44,8 @@ class Rates:
             self._channels.clear()
 
     def wait_for(self, app_id: str, method: str, args: Json) -> int:
-        """Count one call of that app; 0 when it may go on, else the whole seconds after which to try again.
+        """Count one call of that app; 0 when it may go on, else the whole seconds after which to
+        try again.
 
         A refused call is not counted, nor is one of a method that does not exist.
         """

@@ -1,6 +1,7 @@
 """Reactions on messages: one door for people and for apps, with the events that follow.
 
-It knows messages and events, no Web API and no page; who calls it has made sure that the user sees the message.
+It knows messages and events, no Web API and no page; who calls it has made sure that the user sees
+the message.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _NAME = re.compile(r"[\w+'-]{1,100}(::skin-tone-[2-6])?")
 def react(world: World, message: Message, user: str, name: str) -> None:
     """Add the reaction `name` (an emoji's name without colons) of that user id to a stored message.
 
-    Slack keeps them on the message as [{"name", "users", "count"}], oldest first. SlackError(invalid_name,
-    already_reacted, too_many_emoji, too_many_reactions or is_archived). Called with the world's lock held.
+    Slack keeps them on the message as [{"name", "users", "count"}], oldest first.
+    SlackError(invalid_name, already_reacted, too_many_emoji, too_many_reactions or is_archived).
+    Called with the world's lock held.
     """
     if not _NAME.fullmatch(name) or name != name.lower():
         raise SlackError("invalid_name")
@@ -44,7 +46,10 @@ def react(world: World, message: Message, user: str, name: str) -> None:
 
 
 def unreact(world: World, message: Message, user: str, name: str) -> None:
-    """Take that user's reaction away again; SlackError(no_reaction) when it is not there. Called with the lock held."""
+    """Take that user's reaction away again; SlackError(no_reaction) when it is not there.
+
+    Called with the lock held.
+    """
     there: list[Json] = message.body.get("reactions", [])
     entry = next((each for each in there if each["name"] == name and user in each["users"]), None)
     if entry is None:

@@ -1,6 +1,7 @@
 """response_url: answers to an interaction, five times within thirty minutes.
 
-It is the only way to change an ephemeral message. It knows the world and the messages, no page and no Web API.
+It is the only way to change an ephemeral message. It knows the world and the messages, no page and
+no Web API.
 """
 
 from __future__ import annotations
@@ -63,10 +64,16 @@ class ResponseUrls:
         if not text and not blocks and not extra:
             raise SlackError("no_text")
         if body.get("replace_original") and original is not None:
-            messages.edit(world, original, text=text or "", blocks=blocks or [], by=app.bot_user, marked=False)
+            messages.edit(
+                world, original, text=text or "", blocks=blocks or [], by=app.bot_user, marked=False
+            )
             return
         draft = Draft(
-            world.channels[link.channel], app.bot_user, text or "", blocks or [], str(body.get("thread_ts") or "")
+            world.channels[link.channel],
+            app.bot_user,
+            text or "",
+            blocks or [],
+            str(body.get("thread_ts") or ""),
         )
         draft.extra = extra
         draft.only_for = "" if body.get("response_type") == "in_channel" else link.user

@@ -1,4 +1,7 @@
-"""chat.scheduleMessage and its kin: messages that wait for the sandbox's clock. Called with the world's lock held."""
+"""chat.scheduleMessage and its kin: messages that wait for the sandbox's clock.
+
+Called with the world's lock held.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,49 @@ def schedule(world: World, args: Args) -> Json:
         raise SlackError("time_in_past")
     if post_at > world.now() + DAYS_AHEAD * 86_400:
         raise SlackError("time_too_far")
-    others = [entry for entry in world.scheduled.values() if entry["draft"].channel.id == channel.id]
+    others = [
+        entry for entry in world.scheduled.values() if entry["draft"].channel.id == channel.id
+    ]
     if sum(abs(entry["post_at"] - post_at) < SPAN for entry in others) >= MOST_AT_ONCE:
         raise SlackError("restricted_too_many")
-    draft = Draft(channel, args.app.bot_user, text or "", found or [], chat.thread_of(args), metadata, extra=extra)
+    draft = Draft(
+        channel,
+        args.app.bot_user,
+        text or "",
+        found or [],
+        chat.thread_of(args),
+        metadata,
+        extra=extra,
+    )
     draft.broadcast = args.flag("reply_broadcast")
     key = world.new_id("Q")
     world.scheduled[key] = {"post_at": post_at, "draft": draft, "created": int(world.now())}
     world.touch([])
-    shown: Json = {"type": "delayed_message", "text": text or "", "user": args.app.bot_user, "team": TEAM}
-    shown |= {"bot_id": args.app.bot_id, "app_id": args.app.id, "blocks": found or [rich_text(text or "")]}
-    return {"channel": channel.id, "scheduled_message_id": key, "post_at": post_at, "message": shown}
+    shown: Json = {
+        "type": "delayed_message",
+        "text": text or "",
+        "user": args.app.bot_user,
+        "team": TEAM,
+    }
+    shown |= {
+        "bot_id": args.app.bot_id,
+        "app_id": args.app.id,
+        "blocks": found or [rich_text(text or "")],
+    }
+    return {
+        "channel": channel.id,
+        "scheduled_message_id": key,
+        "post_at": post_at,
+        "message": shown,
+    }
 
 
 def _own(world: World, args: Args) -> dict[str, Json]:
-    return {key: entry for key, entry in world.scheduled.items() if entry["draft"].user == args.app.bot_user}
+    return {
+        key: entry
+        for key, entry in world.scheduled.items()
+        if entry["draft"].user == args.app.bot_user
+    }
 
 
 def list_all(world: World, args: Args) -> Json:
@@ -71,7 +102,11 @@ def delete(world: World, args: Args) -> Json:
     """chat.deleteScheduledMessage: until a minute before its time."""
     channel, key = world.seen_by(args.app, args.text("channel")), args.text("scheduled_message_id")
     entry = _own(world, args).get(key)
-    if entry is None or entry["draft"].channel.id != channel.id or entry["post_at"] - world.now() < LAST_MINUTE:
+    if (
+        entry is None
+        or entry["draft"].channel.id != channel.id
+        or entry["post_at"] - world.now() < LAST_MINUTE
+    ):
         raise SlackError("invalid_scheduled_message_id")
     del world.scheduled[key]
     world.touch([])
@@ -79,7 +114,10 @@ def delete(world: World, args: Args) -> Json:
 
 
 def post_due(world: World) -> float | None:
-    """Post what was scheduled for now or earlier; returns when the next one is due (Unix seconds), or None."""
+    """Post what was scheduled for now or earlier.
+
+    Returns when the next one is due (Unix seconds), or None.
+    """
     for key, entry in sorted(world.scheduled.items(), key=lambda item: item[1]["post_at"]):
         if entry["post_at"] <= world.now():
             del world.scheduled[key]

@@ -1,4 +1,6 @@
-"""Scopes by kind of conversation: reading a private channel takes another scope than reading a public one."""
+"""Scopes by kind of conversation: reading a private channel takes another scope than reading a
+public one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ FAMILIES = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"
 
 
 def allowed(app: App, method: str, kind: str) -> bool:
-    """Whether the app's scopes let it use the method on a conversation of that kind (a Channel.kind)."""
+    """Whether the app's scopes let it use the method on a conversation of that kind (a
+    Channel.kind).
+    """
     needed = scope_for(method, FAMILIES[kind])
     return not needed or bool(app.scopes.intersection(needed))
 
@@ -24,4 +28,6 @@ def require(app: App, method: str, channel: Channel) -> None:
 
 def missing(app: App, needed: tuple[str, ...]) -> SlackError:
     """The refusal for scopes that the manifest does not list."""
-    return SlackError("missing_scope", needed=",".join(needed), provided=",".join(sorted(app.scopes)))
+    return SlackError(
+        "missing_scope", needed=",".join(needed), provided=",".join(sorted(app.scopes))
+    )

@@ -1,4 +1,5 @@
-"""The Web API's front door: formats, tokens, scopes, faults, the log of calls, and the way to the methods.
+"""The Web API's front door: formats, tokens, scopes, faults, the log of calls, and the way to the
+methods.
 
 The methods themselves are found in the catalogue.
 """
@@ -53,7 +54,9 @@ class WebApi:
             return self._answer(call, self._run(call))
         return await self._with_fault(http, call, fault)
 
-    async def _with_fault(self, http: web.Request, call: _Request, fault: Fault) -> web.StreamResponse:
+    async def _with_fault(
+        self, http: web.Request, call: _Request, fault: Fault
+    ) -> web.StreamResponse:
         if fault.kind == "fail":
             return self._answer(call, {"ok": False, "error": fault.error})
         if fault.kind == "rate_limit":
@@ -92,11 +95,20 @@ class WebApi:
             body = await http.read()
         formats.check_head(http.headers, http.charset, bool(body or form))
         args = formats.readable(
-            method, http.content_type, read_args(http.content_type, body, http.query, form), http.query
+            method,
+            http.content_type,
+            read_args(http.content_type, body, http.query, form),
+            http.query,
         )
         scheme, _, header = http.headers.get("Authorization", "").partition(" ")
         sent = str(args.pop("token", ""))
-        token = header.strip() if scheme == "Bearer" else sent if http.content_type != "application/json" else ""
+        token = (
+            header.strip()
+            if scheme == "Bearer"
+            else sent
+            if http.content_type != "application/json"
+            else ""
+        )
         if scheme == "Basic":
             args = basic(header) | args
         formats.check_names(args)
@@ -115,7 +127,8 @@ class WebApi:
         if facts is None or (facts.caller in ("bot", "anyone") and call.method not in METHODS):
             raise SlackError("unknown_method", req_method=call.method)
         if facts.caller == "anyone":
-            token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}  # there it is an argument
+            # there it is an argument
+            token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}
             return METHODS[call.method](world, Args(call.args | token, world.app))
         if not call.token:
             raise SlackError("not_authed")
@@ -141,7 +154,11 @@ class WebApi:
         if call.warning:
             metadata = body.get("response_metadata", {})
             warnings = [*metadata.get("warnings", []), call.warning]
-            body = {**body, "warning": call.warning, "response_metadata": {**metadata, "warnings": warnings}}
+            body = {
+                **body,
+                "warning": call.warning,
+                "response_metadata": {**metadata, "warnings": warnings},
+            }
         self._log(call, body, 200)
         app = self.world.app_of_token(call.token)
         headers = {
@@ -153,7 +170,9 @@ class WebApi:
     def _log(self, call: _Request, body: Json | None, status: int) -> None:
         with self.world.lock:
             app = self.world.app_of_token(call.token)
-            entry = ApiCall(call.method, call.args, copy.deepcopy(body), status, self.world.clock.now())
+            entry = ApiCall(
+                call.method, call.args, copy.deepcopy(body), status, self.world.clock.now()
+            )
             entry.app_id = app.id if app else ""
             entry.ms = (time.monotonic() - call.began) * 1000
             self.world.requests.append(entry)

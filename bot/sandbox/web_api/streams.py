@@ -1,8 +1,8 @@
 """chat.startStream, appendStream, stopStream: a message that grows, in one of four states.
 
-in_progress ─► completed (stopStream) | stopped_by_user (the person's Stop) | abandoned (ten minutes of silence).
-What comes is kept in the order in which it is shown: words, tasks (each where it was first named, or all in one plan)
-and blocks. Called with the world's lock held.
+in_progress ─► completed (stopStream) | stopped_by_user (the person's Stop) | abandoned (ten minutes
+of silence). What comes is kept in the order in which it is shown: words, tasks (each where it was
+first named, or all in one plan) and blocks. Called with the world's lock held.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from bot.sandbox.workspace.records import ABANDONED, Message, Stream
 from bot.sandbox.workspace.state import World
 from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
-# Undocumented for the message as a whole; others measured that appends beyond it are refused with msg_too_long.
+# Undocumented for the message as a whole; others measured that appends beyond it are refused with
+# msg_too_long.
 MARKDOWN_LIMIT = 12_000
 CHUNK_LIMIT, BLOCK_LIMIT = 256, 50
 _SHORT = text(CHUNK_LIMIT, low=0)
 _MORE = {"details": _SHORT, "output": _SHORT, "sources": array(element("url"), low=0)}
-_TASK = {"id": text(), "title": text(CHUNK_LIMIT), "status": one_of("pending", "in_progress", "complete", "error")}
+_TASK = {
+    "id": text(),
+    "title": text(CHUNK_LIMIT),
+    "status": one_of("pending", "in_progress", "complete", "error"),
+}
 _CHUNKS = array(
     union(
         {
@@ -41,7 +46,9 @@ _CHUNKS = array(
 
 
 def _chunks(args: Args) -> list[Json]:
-    """What a call adds, `markdown_text` as a chunk like the others; SlackError for what no chunk may be."""
+    """What a call adds, `markdown_text` as a chunk like the others; SlackError for what no chunk
+    may be.
+    """
     value: Any = args.json("chunks", "invalid_chunks")
     if problems := list(_CHUNKS(value or [], "/chunks")):
         raise invalid(problems, "invalid_chunks")
@@ -52,7 +59,9 @@ def _chunks(args: Args) -> list[Json]:
         if chunk["type"] == "blocks":
             at = f"/chunks/{index}/blocks"
             _check_blocks(chunk["blocks"], at)
-            if problems := checker.check_leave(chunk["blocks"], args.app.scopes, args.app.manifest, at):
+            if problems := checker.check_leave(
+                chunk["blocks"], args.app.scopes, args.app.manifest, at
+            ):
                 raise invalid(problems, checker.error_of(problems))
     return chunks
 
@@ -87,15 +96,27 @@ def _words(stream: Stream, words: str) -> None:
 
 
 def _task(stream: Stream, chunk: Json) -> None:
-    """A later update replaces title and status, and adds to what stands in details, output and sources."""
+    """A later update replaces title and status, and adds to what stands in details, output and
+    sources.
+    """
     known = stream.tasks.get(chunk["id"], {})
-    grown = {key: known[key] + chunk[key] for key in ("details", "output", "sources") if key in known and key in chunk}
+    grown = {
+        key: known[key] + chunk[key]
+        for key in ("details", "output", "sources")
+        if key in known and key in chunk
+    }
     stream.tasks[chunk["id"]] = known | chunk | grown
-    _place(stream, {"type": "plan"} if stream.display == "plan" else {"type": "task", "id": chunk["id"]})
+    _place(
+        stream,
+        {"type": "plan"} if stream.display == "plan" else {"type": "task", "id": chunk["id"]},
+    )
 
 
 def _place(stream: Stream, part: Json) -> None:
-    """Keep the place of a task or the plan from its first mention on; a plan has one in plan mode only."""
+    """Keep the place of a task or the plan from its first mention on.
+
+    A plan has one in plan mode only.
+    """
     there = [{key: each[key] for key in each if key != "block_id"} for each in stream.parts]
     if part not in there and (part["type"] != "plan" or stream.display == "plan"):
         stream.parts.append(part | {"block_id": new_block_id()})
@@ -107,7 +128,12 @@ def _rich(words: str) -> Json:
 
 
 def _card(task: Json) -> Json:
-    card = {"type": "task_card", "task_id": task["id"], "title": task["title"], "status": task["status"]}
+    card = {
+        "type": "task_card",
+        "task_id": task["id"],
+        "title": task["title"],
+        "status": task["status"],
+    }
     card |= {key: _rich(task[key]) for key in ("details", "output") if task.get(key)}
     return card | ({"sources": task["sources"]} if task.get("sources") else {})
 
@@ -117,7 +143,12 @@ def _shown(stream: Stream, part: Json) -> Json:
         return _card(stream.tasks[part["id"]]) | {"block_id": part["block_id"]}
     if part["type"] == "plan":
         tasks = [_card(task) for task in stream.tasks.values()]
-        return {"type": "plan", "title": stream.title or "Plan", "tasks": tasks, "block_id": part["block_id"]}
+        return {
+            "type": "plan",
+            "title": stream.title or "Plan",
+            "tasks": tasks,
+            "block_id": part["block_id"],
+        }
     return part
 
 
@@ -145,7 +176,10 @@ def _recipient(world: World, args: Args) -> None:
 
 
 def start(world: World, args: Args) -> Json:
-    """chat.startStream: a reply in a thread, in channels also a message of its own; there it must say for whom."""
+    """chat.startStream: a reply in a thread, in channels also a message of its own.
+
+    There it must say for whom.
+    """
     channel = chat.target(world, args)
     thread_ts = chat.thread_of(args)
     root = messages.root_of(world, channel.id, thread_ts)
@@ -160,7 +194,9 @@ def start(world: World, args: Args) -> Json:
     _recipient(world, args)
     display = args.text("task_display_mode", "timeline")
     if display not in ("timeline", "plan"):
-        raise invalid(["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"])
+        raise invalid(
+            ["must be one of the following: timeline, plan [json-pointer:/task_display_mode]"]
+        )
     stream = Stream("in_progress", world.now(), display)
     _take(stream, _chunks(args))
     draft = Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
@@ -217,7 +253,8 @@ def append(world: World, args: Args) -> Json:
 
 
 def stop(world: World, args: Args) -> Json:
-    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like any other.
+    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like
+    any other.
 
     Also the app's answer to a person's Stop: its last words, and the session's next status.
     """

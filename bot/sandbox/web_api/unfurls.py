@@ -1,4 +1,7 @@
-"""chat.unfurl: an app's previews under links in somebody's message. Called with the world's lock held."""
+"""chat.unfurl: an app's previews under links in somebody's message.
+
+Called with the world's lock held.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _SOURCES = ("composer", "conversations_history")
 
 
 def _message(world: World, args: Args) -> Message:
-    """The message of a call, by `channel` and `ts` or the same in one `unfurl_id`; there are none in the composer."""
+    """The message of a call, by `channel` and `ts` or the same in one `unfurl_id`.
+
+    There are none in the composer.
+    """
     if args.has("unfurl_id") or args.has("source"):
         if args.text("source") not in ("", *_SOURCES):
             raise SlackError("invalid_source")
@@ -57,11 +63,17 @@ def unfurl(world: World, args: Args) -> Json:
     if not isinstance(unfurls, dict):
         raise SlackError("invalid_unfurls_format")
     said = str(message.body.get("text", "")).replace("&amp;", "&")
-    there = [each for each in message.body.get("attachments", []) if each.get("from_url") not in unfurls]
+    there = [
+        each for each in message.body.get("attachments", []) if each.get("from_url") not in unfurls
+    ]
     for link, content in unfurls.items():
         if link not in said:
             raise SlackError("cannot_unfurl_url")
-        shown = _preview(content) | {"from_url": link, "app_unfurl_url": link, "is_app_unfurl": True}
+        shown = _preview(content) | {
+            "from_url": link,
+            "app_unfurl_url": link,
+            "is_app_unfurl": True,
+        }
         there.append(shown | {"app_id": args.app.id, "bot_id": args.app.bot_id})
     for number, each in enumerate(there, 1):
         each["id"] = number

@@ -27,7 +27,11 @@ def _shown(group: Group, args: Args) -> Json:
 
 def list_all(world: World, args: Args) -> Json:
     """usergroups.list: disabled ones on request."""
-    users, count, disabled = args.flag("include_users"), args.flag("include_count"), args.flag("include_disabled")
+    users, count, disabled = (
+        args.flag("include_users"),
+        args.flag("include_count"),
+        args.flag("include_disabled"),
+    )
     found = [group for group in world.groups.values() if disabled or not group.disabled]
     return {"usergroups": [group_json(group, users=users, count=count) for group in found]}
 
@@ -41,10 +45,19 @@ def members(world: World, args: Args) -> Json:
 
 
 def _checked(world: World, args: Args, group: Group | None) -> tuple[str, str, str, list[str]]:
-    """Name, handle, description and channels of a call; what is left out stays as it is in `group`."""
+    """Name, handle, description and channels of a call.
+
+    What is left out stays as it is in `group`.
+    """
     name = args.text("name") or (group.name if group else "")
-    handle = args.text("handle").removeprefix("@") or (group.handle if group else name.lower().replace(" ", "-"))
-    text = args.text("description") if args.has("description") else (group.description if group else "")
+    handle = args.text("handle").removeprefix("@") or (
+        group.handle if group else name.lower().replace(" ", "-")
+    )
+    text = (
+        args.text("description")
+        if args.has("description")
+        else (group.description if group else "")
+    )
     channels = args.names("channels") or (group.channels if group else [])
     if len(name) > NAME_LIMIT:
         raise SlackError("name_too_long")
@@ -59,7 +72,10 @@ def _checked(world: World, args: Args, group: Group | None) -> tuple[str, str, s
         raise SlackError("handle_already_exists")
     if any(each.name == name for each in others):
         raise SlackError("name_already_exists")
-    if any(world.channels[each].kind != "channel" if each in world.channels else True for each in channels):
+    if any(
+        world.channels[each].kind != "channel" if each in world.channels else True
+        for each in channels
+    ):
         raise SlackError("invalid_channel_provided")
     return name, handle, text, list(channels)
 
@@ -68,10 +84,20 @@ def create(world: World, args: Args) -> Json:
     """usergroups.create: a group without members."""
     name, handle, text, channels = _checked(world, args, None)
     now = int(world.now())
-    group = Group(world.new_id("S"), handle, name, description=text, channels=channels, updated=now, created=now)
+    group = Group(
+        world.new_id("S"),
+        handle,
+        name,
+        description=text,
+        channels=channels,
+        updated=now,
+        created=now,
+    )
     group.created_by = group.updated_by = args.app.bot_user
     world.groups[handle] = group
-    events.emit_all(world, {"type": "subteam_created", "subteam": group_json(group, users=True, count=True)})
+    events.emit_all(
+        world, {"type": "subteam_created", "subteam": group_json(group, users=True, count=True)}
+    )
     world.touch()
     return _shown(group, args)
 
@@ -79,7 +105,9 @@ def create(world: World, args: Args) -> Json:
 def _changed(world: World, group: Group, args: Args) -> Json:
     """The answer of a call that changed the group, and the event."""
     group.updated, group.updated_by = int(world.now()), args.app.bot_user
-    events.emit_all(world, {"type": "subteam_updated", "subteam": group_json(group, users=True, count=True)})
+    events.emit_all(
+        world, {"type": "subteam_updated", "subteam": group_json(group, users=True, count=True)}
+    )
     world.touch()
     return _shown(group, args)
 

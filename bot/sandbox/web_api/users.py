@@ -1,4 +1,7 @@
-"""Who is who: auth.test, users.*, bots.info, team.info, emoji.list. Called with the world's lock held."""
+"""Who is who: auth.test, users.*, bots.info, team.info, emoji.list.
+
+Called with the world's lock held.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,16 @@ def _user(world: World, args: Args, user: str) -> Json:
 
 
 def _visible(world: World, args: Args, user: str, hidden: str) -> str:
-    """That user id if there is such a user; SlackError(`hidden`) for people of other companies without a channel in
-    common with the bot."""
+    """That user id if there is such a user; SlackError(`hidden`) for people of other companies
+    without a channel in common with the bot.
+    """
     if world.app_of_bot(user) is None:
         person = world.by_id.get(user)
         if person is None:
             raise SlackError("user_not_found")
-        shared = any(user in c.members and args.app.bot_user in c.members for c in world.channels.values())
+        shared = any(
+            user in c.members and args.app.bot_user in c.members for c in world.channels.values()
+        )
         if person.team_id != TEAM and not shared:
             raise SlackError(hidden)
     return user
@@ -61,7 +67,11 @@ def users_list(world: World, args: Args) -> Json:
     ids = [p.id for p in world.people.values() if p.team_id == TEAM]
     found, cursor = page([*ids, *(app.bot_user for app in world.apps.values())], args)
     members = [_user(world, args, user) for user in found]
-    return {"members": members, "cache_ts": int(world.now()), "response_metadata": {"next_cursor": cursor}}
+    return {
+        "members": members,
+        "cache_ts": int(world.now()),
+        "response_metadata": {"next_cursor": cursor},
+    }
 
 
 def users_by_email(world: World, args: Args) -> Json:
@@ -118,14 +128,24 @@ def bots_info(world: World, args: Args) -> Json:
 def team_info(world: World, args: Args) -> Json:
     """team.info of the installing workspace, and of those it shares channels with."""
     team_id = args.text("team") or TEAM
-    shared = any(c.is_ext_shared and args.app.bot_user in c.members for c in world.channels.values())
+    shared = any(
+        c.is_ext_shared and args.app.bot_user in c.members for c in world.channels.values()
+    )
     if team_id not in world.teams or (team_id != TEAM and not shared):
         raise SlackError("team_not_found")
     name, domain = world.teams[team_id]
     if args.has("domain") and args.text("domain") != domain:
         raise SlackError("team_not_found")
-    icon = {f"image_{size}": f"{world.url}/page/team-{size}.png" for size in (34, 44, 68, 88, 102, 132)}
-    team = {"id": team_id, "name": name, "url": f"{world.url}/", "domain": domain, "email_domain": ""}
+    icon = {
+        f"image_{size}": f"{world.url}/page/team-{size}.png" for size in (34, 44, 68, 88, 102, 132)
+    }
+    team = {
+        "id": team_id,
+        "name": name,
+        "url": f"{world.url}/",
+        "domain": domain,
+        "email_domain": "",
+    }
     return {"team": team | {"icon": icon | {"image_default": True}}}
 
 

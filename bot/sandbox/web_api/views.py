@@ -1,6 +1,7 @@
 """views.*: modals and App Home, the stack of at most three modals, triggers and hashes.
 
-Called with the world's lock held. What a submission's acknowledgement does to the stack is here as well.
+Called with the world's lock held. What a submission's acknowledgement does to the stack is here as
+well.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MOST_BYTES = 250_000
 def new_trigger(world: World, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
     """A trigger for that user's action with the app, good for three seconds from now and one use.
 
-    `view_id` is the view and `channel_id` the conversation that they are looking at, "" when at none.
+    `view_id` is the view and `channel_id` the conversation that they are looking at, "" when at
+    none.
     """
     trigger_id = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
     world.triggers[trigger_id] = Trigger(user, app.id, time.monotonic(), view_id, channel_id)
@@ -47,7 +49,9 @@ def _trigger(world: World, args: Args) -> Trigger:
 
 
 def check(app: App, view: Any, kind: str = "modal") -> Json:
-    """The view if Slack would take it from the app as one of that kind (modal or home); SlackError otherwise."""
+    """The view if Slack would take it from the app as one of that kind (modal or home); SlackError
+    otherwise.
+    """
     if problems := checker.check_view(view):
         raise invalid(problems)
     if view["type"] != kind:
@@ -74,7 +78,9 @@ def every(world: World, app: App | None = None) -> list[View]:
 
 def _free_external_id(world: World, app: App, view: Json, own: View | None = None) -> None:
     external = view.get("external_id")
-    if external and any(v is not own and v.body["external_id"] == external for v in every(world, app)):
+    if external and any(
+        v is not own and v.body["external_id"] == external for v in every(world, app)
+    ):
         raise SlackError("duplicate_external_id")
 
 
@@ -97,7 +103,8 @@ def _body(world: World, app: App, user: str, view: Json, view_id: str) -> Json:
         "callback_id": view.get("callback_id", ""),
         "state": {"values": {}},
         "hash": _hash(world),
-        "title": _plain(view.get("title", {"type": "plain_text", "text": "View Title"})),  # so says Slack of a Home
+        # so says Slack of a Home
+        "title": _plain(view.get("title", {"type": "plain_text", "text": "View Title"})),
         "clear_on_close": bool(view.get("clear_on_close", False)),
         "notify_on_close": bool(view.get("notify_on_close", False)),
         "close": _plain(view.get("close")),
@@ -137,7 +144,10 @@ def _add(world: World, app: App, user: str, view: Json, stack: list[View], chann
 
 
 def replace(world: World, shown: View, view: Json) -> None:
-    """Put another content and hash into a view; what is typed stays where block, action and type are the same."""
+    """Put another content and hash into a view.
+
+    What is typed stays where block, action and type are the same.
+    """
     old = shown.body
     body = _body(world, world.apps[shown.app_id], shown.user, view, shown.id)
     body |= {"previous_view_id": old["previous_view_id"], "root_view_id": old["root_view_id"]}
@@ -157,7 +167,11 @@ def open_view(world: World, args: Args) -> Json:
     trigger = _trigger(world, args)
     _free_external_id(world, args.app, view)
     trigger.used = True
-    return {"view": copy.deepcopy(_add(world, args.app, trigger.user, view, [], trigger.channel_id).body)}
+    return {
+        "view": copy.deepcopy(
+            _add(world, args.app, trigger.user, view, [], trigger.channel_id).body
+        )
+    }
 
 
 def push(world: World, args: Args) -> Json:
@@ -171,7 +185,11 @@ def push(world: World, args: Args) -> Json:
     if len(stack) >= MOST_VIEWS:
         raise SlackError("push_limit_reached")
     trigger.used = True
-    return {"view": copy.deepcopy(_add(world, args.app, trigger.user, view, stack, trigger.channel_id).body)}
+    return {
+        "view": copy.deepcopy(
+            _add(world, args.app, trigger.user, view, stack, trigger.channel_id).body
+        )
+    }
 
 
 def update(world: World, args: Args) -> Json:
@@ -192,7 +210,10 @@ def update(world: World, args: Args) -> Json:
 
 
 def publish(world: World, args: Args) -> Json:
-    """views.publish: what the Home tab of the app shows to one person from now on; a stale `hash` loses."""
+    """views.publish: what the Home tab of the app shows to one person from now on.
+
+    A stale `hash` loses.
+    """
     view, user = _given(args, "home"), args.required("user_id")
     if not args.app.app_home.get("home_tab_enabled"):
         raise SlackError("not_enabled")
@@ -211,7 +232,10 @@ def publish(world: World, args: Args) -> Json:
 
 
 def close(world: World, user: str, view_id: str, *, everything: bool) -> list[View]:
-    """Take the top view (or the whole stack) off the user's screen; returns what was closed, top first."""
+    """Take the top view (or the whole stack) off the user's screen.
+
+    Returns what was closed, top first.
+    """
     stack = world.stacks.get(user, [])
     closed = list(reversed(stack)) if everything else [v for v in stack[-1:] if v.id == view_id]
     world.stacks[user] = [v for v in stack if v not in closed]
@@ -220,7 +244,10 @@ def close(world: World, user: str, view_id: str, *, everything: bool) -> list[Vi
 
 
 def respond(world: World, view: View, answer: Json | None) -> Json:
-    """Do what the acknowledgement of a submission says; returns the outcome for the person who submitted."""
+    """Do what the acknowledgement of a submission says.
+
+    Returns the outcome for the person who submitted.
+    """
     stack, app = world.stacks.get(view.user, []), world.apps[view.app_id]
     if not answer:
         close(world, view.user, view.id, everything=False)
@@ -243,8 +270,14 @@ def respond(world: World, view: View, answer: Json | None) -> Json:
             _add(world, app, view.user, answer["view"], stack, view.channel_id)
             return {"outcome": "pushed"}
     except SlackError as error:
-        return {"outcome": "invalid", "message": f"We had some trouble connecting. ({error.body()})"}
-    return {"outcome": "invalid", "message": f"We had some trouble connecting. (response_action {action!r})"}
+        return {
+            "outcome": "invalid",
+            "message": f"We had some trouble connecting. ({error.body()})",
+        }
+    return {
+        "outcome": "invalid",
+        "message": f"We had some trouble connecting. (response_action {action!r})",
+    }
 
 
 def _errors(view: View, errors: Any) -> Json:
@@ -256,4 +289,9 @@ def _errors(view: View, errors: Any) -> Json:
     return {"outcome": "errors", "errors": dict(errors)}
 
 
-METHODS = {"views.open": open_view, "views.push": push, "views.update": update, "views.publish": publish}
+METHODS = {
+    "views.open": open_view,
+    "views.push": push,
+    "views.update": update,
+    "views.publish": publish,
+}

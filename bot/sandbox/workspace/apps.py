@@ -1,4 +1,5 @@
-"""The apps that are installed in the local Slack: who they are, their secrets, and what their manifests ask for.
+"""The apps that are installed in the local Slack: who they are, their secrets, and what their
+manifests ask for.
 
 Plain data; it sends nothing and knows no state of the workspace.
 """
@@ -15,7 +16,10 @@ FIRST = 1
 
 @dataclass(eq=False)
 class App:
-    """One app, installed; `manifest` is read as it stands, so that a change to it counts at once."""
+    """One app, installed.
+
+    `manifest` is read as it stands, so that a change to it counts at once.
+    """
 
     id: str
     manifest: Json
@@ -31,7 +35,8 @@ class App:
     granted: frozenset[str] | None = None  # the scopes given by OAuth; None: those of the manifest
     token_until: float | None = None  # sandbox seconds, where the token expires
     refresh_token: str = ""
-    earlier_tokens: dict[str, float] = field(default_factory=dict)  # rotated out, good until then (sandbox seconds)
+    # rotated out, good until then (sandbox seconds)
+    earlier_tokens: dict[str, float] = field(default_factory=dict)
 
     def _at(self, *path: str) -> Any:
         """What the manifest says at that path, None where it says nothing."""
@@ -48,7 +53,11 @@ class App:
     @property
     def scopes(self) -> frozenset[str]:
         """The bot scopes that the app was given."""
-        return frozenset(self._at("oauth_config", "scopes", "bot") or ()) if self.granted is None else self.granted
+        return (
+            frozenset(self._at("oauth_config", "scopes", "bot") or ())
+            if self.granted is None
+            else self.granted
+        )
 
     @property
     def subscriptions(self) -> frozenset[str]:
@@ -120,17 +129,29 @@ class App:
 
     def command_url(self, command: str) -> str:
         """Where a slash command (with its slash) goes."""
-        return next((str(c.get("url") or "") for c in self.commands if c.get("command") == command), "")
+        return next(
+            (str(c.get("url") or "") for c in self.commands if c.get("command") == command), ""
+        )
 
     @property
     def over_http(self) -> bool:
-        """Whether payloads go to request URLs: there is one, and the manifest does not switch Socket Mode on."""
-        urls = [self.events_url, self.interactivity_url, self.options_url, *(c.get("url") for c in self.commands)]
+        """Whether payloads go to request URLs: there is one, and the manifest does not switch
+        Socket Mode on.
+        """
+        urls = [
+            self.events_url,
+            self.interactivity_url,
+            self.options_url,
+            *(c.get("url") for c in self.commands),
+        ]
         return any(urls) and not self._at("settings", "socket_mode_enabled")
 
 
 def new_app(manifest: Json, number: int) -> App:
-    """The app that is installed as number 1, 2, 3 … of a workspace; the same ids and secrets every time."""
+    """The app that is installed as number 1, 2, 3 … of a workspace.
+
+    The same ids and secrets every time.
+    """
     if number == FIRST:
         ids, tail = ("A0COUNTER", "UBOT00001", "BBOT00001"), ""
     else:

@@ -1,4 +1,5 @@
-"""Pictures of people and apps: a square of a colour of their own, so that the addresses in profiles lead somewhere.
+"""Pictures of people and apps: a square of a colour of their own, so that the addresses in profiles
+lead somewhere.
 
 The page draws its own; these are for apps, which put them into blocks and messages.
 """
@@ -16,7 +17,9 @@ SIZES = (24, 32, 48, 72, 192, 512)  # pixels, of people; apps have 36 instead of
 
 
 def images(url: str, name: str, sizes: tuple[int, ...] = SIZES) -> dict[str, str]:
-    """image_24 and so on: absolute addresses, on the server at `url`, of the pictures of who has that short name."""
+    """image_24 and so on: absolute addresses, on the server at `url`, of the pictures of who has
+    that short name.
+    """
     return {f"image_{size}": f"{url}/avatars/{quote(name)}-{size}.png" for size in sizes}
 
 
@@ -38,7 +41,12 @@ def square(name: str, size: int) -> bytes:
     color = bytes(round(part * 255) for part in colorsys.hls_to_rgb(hue, 0.42, 0.45))
     rows = (b"\0" + color * size) * size  # each row begins with the number of its filter: none
     header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)  # 8 bits a channel, RGB
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows)) + _chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", header)
+        + _chunk(b"IDAT", zlib.compress(rows))
+        + _chunk(b"IEND", b"")
+    )
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -1,4 +1,5 @@
-"""What may be chosen or typed in an element: its own options, what the app suggested, what Slack's client offers.
+"""What may be chosen or typed in an element: its own options, what the app suggested, what Slack's
+client offers.
 
 It changes nothing and sends nothing. Called with the world's lock held.
 """
@@ -15,7 +16,8 @@ from bot.sandbox.workspace.state import World
 from bot.sandbox.workspace.wire import Json
 
 EXTERNAL = ("external_select", "multi_external_select")
-_KINDS = {"im": "im", "mpim": "mpim", "private": "group", "public": "channel"}  # a filter's word -> Channel.kind
+# a filter's word -> Channel.kind
+_KINDS = {"im": "im", "mpim": "mpim", "private": "group", "public": "channel"}
 _PLAIN_BUTTONS = ("button", "icon_button", "workflow_button")
 
 
@@ -37,7 +39,8 @@ def flat(element: Json) -> list[Json]:
 
 
 def listed(world: World, user: str, element: Json, query: str = "") -> list[Json]:
-    """The people or conversations that Slack's client offers to that user id in such a select, as options.
+    """The people or conversations that Slack's client offers to that user id in such a select, as
+    options.
 
     `query` (any case) must be part of the name. ValueError for an element that lists neither.
     """
@@ -50,7 +53,11 @@ def listed(world: World, user: str, element: Json, query: str = "") -> list[Json
         names = [(c.name, c.id) for c in world.channels.values() if _fits(world, user, c, public)]
     elif kind.endswith("conversations_select"):
         wanted = element.get("filter", {})
-        names = [(_name(world, c), c.id) for c in world.channels.values() if _fits(world, user, c, wanted)]
+        names = [
+            (_name(world, c), c.id)
+            for c in world.channels.values()
+            if _fits(world, user, c, wanted)
+        ]
     else:
         raise ValueError(f"{kind} lists neither people nor conversations")
     return [option(name, value) for name, value in names if query.lower() in name.lower()]
@@ -65,13 +72,16 @@ def _fits(world: World, user: str, channel: Channel, wanted: Json) -> bool:
         return False
     if wanted.get("exclude_external_shared_channels") and channel.is_ext_shared:
         return False
-    if wanted.get("exclude_bot_users") and channel.kind == "im":  # every DM of the sandbox is one with an app
+    # every DM of the sandbox is one with an app
+    if wanted.get("exclude_bot_users") and channel.kind == "im":
         return False
     return channel.kind in [_KINDS[word] for word in wanted.get("include", _KINDS)]
 
 
 def sees(world: World, user: str, channel: Channel) -> bool:
-    """Whether that person could open the channel: members, and for public channels whoever is no guest."""
+    """Whether that person could open the channel: members, and for public channels whoever is no
+    guest.
+    """
     person = world.by_id[user]
     return user in channel.members or (
         channel.kind == "channel" and not person.is_restricted and person.team_id == TEAM
@@ -79,7 +89,9 @@ def sees(world: World, user: str, channel: Channel) -> bool:
 
 
 def current(world: World, user: str, element: Json, channel_id: str) -> Json | None:
-    """The state of a conversations select that starts with where the person is; None when it does not."""
+    """The state of a conversations select that starts with where the person is; None when it does
+    not.
+    """
     if not element.get("default_to_current_conversation") or not channel_id:
         return None
     if not _fits(world, user, world.channels[channel_id], element.get("filter", {})):
@@ -91,11 +103,15 @@ def current(world: World, user: str, element: Json, channel_id: str) -> Json | N
 # choosing
 
 
-def selection(world: World, user: str, element: Json, value: str | None, selected: Any, offered: list[Json]) -> Json:
-    """What an action object says besides ids: a button's text and value, a menu's selected option and so on.
+def selection(
+    world: World, user: str, element: Json, value: str | None, selected: Any, offered: list[Json]
+) -> Json:
+    """What an action object says besides ids: a button's text and value, a menu's selected option
+    and so on.
 
-    `value` is a button's value or the text of an input, `selected` what was chosen: an option, its value, an id, or a
-    list of these; `offered` are the options an app suggested to this person. ValueError for what cannot be chosen.
+    `value` is a button's value or the text of an input, `selected` what was chosen: an option, its
+    value, an id, or a list of these; `offered` are the options an app suggested to this person.
+    ValueError for what cannot be chosen.
     """
     kind = element["type"]
     if kind == "feedback_buttons":
@@ -113,7 +129,9 @@ def selection(world: World, user: str, element: Json, value: str | None, selecte
 
 
 def checked(world: World, user: str, element: Json, wanted: Any, offered: list[Json]) -> Any:
-    """The value of an input as its state keeps it (None or [] when emptied); ValueError for what cannot be entered."""
+    """The value of an input as its state keeps it (None or [] when emptied); ValueError for what
+    cannot be entered.
+    """
     kind = element["type"]
     key, initial, nothing = FIELDS[kind]
     if wanted in (None, "", []) and key != "value":
@@ -121,10 +139,16 @@ def checked(world: World, user: str, element: Json, wanted: Any, offered: list[J
     if isinstance(nothing, list):
         most = element.get("max_selected_items")
         if not isinstance(wanted, list) or (most and len(wanted) > most):
-            raise ValueError(f"{element['action_id']} takes a list" + (f" of at most {most}" if most else ""))
+            raise ValueError(
+                f"{element['action_id']} takes a list" + (f" of at most {most}" if most else "")
+            )
     if key.startswith("selected_option"):
         known = [*flat(element), *offered]
-        return [_pick(element, known, w) for w in wanted] if nothing == [] else _pick(element, known, wanted)
+        return (
+            [_pick(element, known, w) for w in wanted]
+            if nothing == []
+            else _pick(element, known, wanted)
+        )
     if kind.endswith("_select"):
         ids = [each["value"] for each in listed(world, user, element)]
         for each in wanted if nothing == [] else [wanted]:

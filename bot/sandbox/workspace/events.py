@@ -1,6 +1,7 @@
 """Events: which of them which app gets, and the envelope bodies they travel in.
 
-It goes by each manifest's subscriptions and scopes, and by where the bot is a member. Sending is the transports' work.
+It goes by each manifest's subscriptions and scopes, and by where the bot is a member. Sending is
+the transports' work.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ SCOPES = frozenset(scope for needs in _NEEDS.values() for scope in needs)  # tha
 def emit(
     world: World, app: App, event: Json, channel: Channel | None = None, subscription: str = ""
 ) -> Delivery | None:
-    """Send an event to one app if it asked for it and may have it; returns the delivery, or None."""
+    """Send an event to one app if it asked for it and may have it.
+
+    Returns the delivery, or None.
+    """
     name = subscription or str(event["type"])
     needs = _NEEDS.get(name, ())
     if name not in app.subscriptions or (needs and not app.scopes.intersection(needs)):
@@ -84,8 +88,13 @@ def emit(
     return delivery
 
 
-def emit_all(world: World, event: Json, channel: Channel | None = None, subscription: str = "") -> None:
-    """Send an event to every app that asked for it and may have it; what is not public only to those who are in it."""
+def emit_all(
+    world: World, event: Json, channel: Channel | None = None, subscription: str = ""
+) -> None:
+    """Send an event to every app that asked for it and may have it.
+
+    What is not public only to those who are in it.
+    """
     for app in world.apps.values():
         if channel is None or channel.kind == "channel" or app.bot_user in channel.members:
             emit(world, app, event, channel, subscription)
@@ -107,11 +116,17 @@ def _in_channel(world: World, message: Message) -> Json:
 
 
 def message_posted(world: World, message: Message, named: set[str]) -> None:
-    """A new message: `message` for each app in the channel, `app_mention` besides for those whose bot is `named`."""
+    """A new message: `message` for each app in the channel, `app_mention` besides for those whose
+    bot is `named`.
+    """
     channel = world.channels[message.channel]
     for app in world.apps.values():
         mention: Json | None = None
-        if app.bot_user in named and channel.kind in ("channel", "group") and message.body.get("user") != app.bot_user:
+        if (
+            app.bot_user in named
+            and channel.kind in ("channel", "group")
+            and message.body.get("user") != app.bot_user
+        ):
             mention = _in_channel(world, message) | {"type": "app_mention"}
         if app.bot_user not in channel.members:
             if mention:
@@ -166,7 +181,9 @@ def message_deleted(world: World, message: Message) -> None:
 
 
 def member_event(world: World, kind: str, user: str, channel: Channel, inviter: str = "") -> None:
-    """member_joined_channel or member_left_channel, for the apps that are in the channel or are the one concerned."""
+    """member_joined_channel or member_left_channel, for the apps that are in the channel or are the
+    one concerned.
+    """
     team = world.by_id[user].team_id if user in world.by_id else TEAM
     event: Json = {
         "type": kind,
@@ -179,7 +196,11 @@ def member_event(world: World, kind: str, user: str, channel: Channel, inviter: 
         if app.bot_user not in channel.members and user != app.bot_user:
             continue
         emit(world, app, event | ({"inviter": inviter} if inviter else {}), channel)
-        if kind == "member_joined_channel" and user == app.bot_user and app.id in channel.missed_mentions:
+        if (
+            kind == "member_joined_channel"
+            and user == app.bot_user
+            and app.id in channel.missed_mentions
+        ):
             emit(world, app, channel.missed_mentions.pop(app.id), channel)
 
 
@@ -190,8 +211,13 @@ def user_changed(world: World, user: str) -> None:
         emit(world, app, {"type": "user_change", "user": shown, "cache_ts": int(world.now())})
 
 
-def group_changed(world: World, group: Json, added: list[str], removed: list[str], before: int) -> None:
-    """subteam_members_changed and subteam_updated for a group as usergroups.list shows it; `before` in Unix seconds."""
+def group_changed(
+    world: World, group: Json, added: list[str], removed: list[str], before: int
+) -> None:
+    """subteam_members_changed and subteam_updated for a group as usergroups.list shows it.
+
+    `before` in Unix seconds.
+    """
     members = {
         "type": "subteam_members_changed",
         "subteam_id": group["id"],
@@ -213,9 +239,11 @@ def team_domain(world: World, team: str) -> Json:
 
 
 def rate_limited(world: World, app: App) -> Delivery:
-    """Tell an app that it got more events than Slack sends in an hour: a payload of its own kind, with no event in it.
+    """Tell an app that it got more events than Slack sends in an hour: a payload of its own kind,
+    with no event in it.
 
-    docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the app subscribed to.
+    docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the
+    app subscribed to.
     """
     payload: Json = {
         "token": VERIFICATION,

@@ -30,12 +30,15 @@ class File:
     data: bytes | None = None  # None until uploaded
     completed: bool = False  # files.completeUploadExternal was called, or a person uploaded it
     deleted: bool = False
-    shares: dict[str, list[Json]] = field(default_factory=dict)  # channel id -> [{"ts", "thread_ts"?, …}]
+    # channel id -> [{"ts", "thread_ts"?, …}]
+    shares: dict[str, list[Json]] = field(default_factory=dict)
 
     @property
     def filetype(self) -> str:
         """Slack's short word for the kind of file."""
-        ending = self.snippet_type or (self.name.rsplit(".", 1)[1].lower() if "." in self.name else "")
+        ending = self.snippet_type or (
+            self.name.rsplit(".", 1)[1].lower() if "." in self.name else ""
+        )
         return _SHORT.get(ending, ending) or "binary"
 
     @property

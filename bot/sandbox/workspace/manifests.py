@@ -1,6 +1,8 @@
-"""App manifests: reading them from YAML or JSON, refusing what is malformed, naming what the sandbox does not know.
+"""App manifests: reading them from YAML or JSON, refusing what is malformed, naming what the
+sandbox does not know.
 
-It checks form and the limits of Slack's manifest reference; what an app may do with its scopes is decided elsewhere.
+It checks form and the limits of Slack's manifest reference; what an app may do with its scopes is
+decided elsewhere.
 """
 
 from __future__ import annotations
@@ -10,22 +12,40 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictStr,
+    StringConstraints,
+    ValidationError,
+)
 
 from bot.sandbox.spec.facts import SCOPES
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.wire import Json
 
 FILE = Path(__file__).parents[3] / "manifest.yml"
-# Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or by another name.
-_MORE = {"chat:write.public", "chat:write.customize", "commands", "incoming-webhook", "users:read.email"}
+# Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or
+# by another name.
+_MORE = {
+    "chat:write.public",
+    "chat:write.customize",
+    "commands",
+    "incoming-webhook",
+    "users:read.email",
+}
 KNOWN_SCOPES = events.SCOPES | {scope for needed in SCOPES.values() for scope in needed} | _MORE
 
 _Url = Annotated[StrictStr, StringConstraints(pattern=r"^https?://\S+$")]
 
 
 class _Part(BaseModel):
-    """A part of a manifest; keys that are not named here are let through, as Slack adds some now and then."""
+    """A part of a manifest.
+
+    Keys that are not named here are let through, as Slack adds some now and then.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -111,7 +131,9 @@ def read_manifest(path: Path) -> Json:
     except (ValueError, yaml.YAMLError) as error:
         raise ManifestError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(manifest, dict):
-        raise ManifestError(f"{path}: a manifest is a mapping with features, oauth_config and settings")
+        raise ManifestError(
+            f"{path}: a manifest is a mapping with features, oauth_config and settings"
+        )
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
@@ -122,7 +144,9 @@ def read_manifest(path: Path) -> Json:
 def first_problem(error: ValidationError) -> str:
     """The first thing that is wrong, with its place, on one line."""
     problem = error.errors()[0]
-    place = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    place = "".join(
+        f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]
+    )
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{place.removeprefix('.')}: {problem['msg']}{more}"
 
@@ -132,7 +156,11 @@ def unknown(manifest: Json) -> list[str]:
     parsed = _Manifest.model_validate(manifest)
     scopes = [scope for scope in parsed.oauth_config.scopes.bot if scope not in KNOWN_SCOPES]
     subscriptions = parsed.settings.event_subscriptions
-    odd = [event for event in subscriptions.bot_events if event not in events.KNOWN] if subscriptions else []
+    odd = (
+        [event for event in subscriptions.bot_events if event not in events.KNOWN]
+        if subscriptions
+        else []
+    )
     return [
         *(f"the sandbox has no use for the scope {scope}" for scope in scopes),
         *(f"the sandbox never sends the event {event}" for event in odd),
@@ -140,7 +168,10 @@ def unknown(manifest: Json) -> list[str]:
 
 
 def load_manifest(path: Path = FILE) -> Json:
-    """The app manifest at `path`; where there is none, one that allows all that the sandbox knows."""
+    """The app manifest at `path`.
+
+    Where there is none, one that allows all that the sandbox knows.
+    """
     if path.is_file():
         return read_manifest(path)
     return {

@@ -1,4 +1,5 @@
-"""Messages as stored things: adding, changing, removing and showing them, with the events and notices that follow.
+"""Messages as stored things: adding, changing, removing and showing them, with the events and
+notices that follow.
 
 It checks no permission and no limit: who calls it has done so.
 """
@@ -31,7 +32,8 @@ class Draft:
     only_for: str = ""
     subtype: str = ""
     broadcast: bool = False
-    extra: Json = field(default_factory=dict)  # what else the message is to have: files, attachments, username …
+    # what else the message is to have: files, attachments, username …
+    extra: Json = field(default_factory=dict)
 
 
 def audience(channel: Channel) -> Iterable[str] | None:
@@ -57,11 +59,17 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
     if draft.channel.is_ext_shared:
         body |= {"user_team": body["team"], "source_team": body["team"]}
     body |= copy.deepcopy(draft.extra)
-    if blocks := completed(copy.deepcopy(draft.blocks)) or ([rich_text(draft.text)] if draft.text else []):
+    if blocks := completed(copy.deepcopy(draft.blocks)) or (
+        [rich_text(draft.text)] if draft.text else []
+    ):
         body["blocks"] = blocks
     if root is not None:
         body["thread_ts"] = root.ts
-        body |= {"subtype": "thread_broadcast"} if draft.broadcast else {"parent_user_id": root.body.get("user", "")}
+        body |= (
+            {"subtype": "thread_broadcast"}
+            if draft.broadcast
+            else {"parent_user_id": root.body.get("user", "")}
+        )
     return body
 
 
@@ -88,7 +96,9 @@ def add(world: World, draft: Draft) -> Message:
     return message
 
 
-def _notify(world: World, message: Message, channel: Channel, users: set[str], groups: set[str]) -> None:
+def _notify(
+    world: World, message: Message, channel: Channel, users: set[str], groups: set[str]
+) -> None:
     named = set(users)
     for group in world.groups.values():
         if group.id in groups and not group.disabled:
@@ -97,11 +107,20 @@ def _notify(world: World, message: Message, channel: Channel, users: set[str], g
         if member not in world.by_id or member == message.body["user"]:
             continue
         if channel.kind in ("im", "mpim") or member in named:
-            note = {"channel": channel.id, "ts": message.ts, "text": message.body["text"], "at": world.now()}
-            world.notes.setdefault(member, []).append(note | {"thread_ts": message.body.get("thread_ts")})
+            note = {
+                "channel": channel.id,
+                "ts": message.ts,
+                "text": message.body["text"],
+                "at": world.now(),
+            }
+            world.notes.setdefault(member, []).append(
+                note | {"thread_ts": message.body.get("thread_ts")}
+            )
 
 
-def edit(world: World, message: Message, *, text: str, blocks: list[Json], by: str, marked: bool) -> None:
+def edit(
+    world: World, message: Message, *, text: str, blocks: list[Json], by: str, marked: bool
+) -> None:
     """Give a message a new text and new blocks; `marked` shows "(edited)"."""
     before = copy.deepcopy(message.body)
     message.body["text"] = text
@@ -147,7 +166,9 @@ def remove(world: World, message: Message) -> None:
 
 
 def show(world: World, message: Message, viewer: str, *, metadata: bool = False) -> Json:
-    """A copy of the message as history and replies return it to `viewer` (a user id), with its thread's counters."""
+    """A copy of the message as history and replies return it to `viewer` (a user id), with its
+    thread's counters.
+    """
     body = copy.deepcopy(message.body)
     if metadata and message.metadata:
         body["metadata"] = copy.deepcopy(message.metadata)
@@ -169,7 +190,9 @@ def show(world: World, message: Message, viewer: str, *, metadata: bool = False)
 
 def seen(world: World, message: Message) -> Json:
     """The message as the page and the tests get it: like `show`, ephemeral ones marked."""
-    return show(world, message, world.app.bot_user) | ({"is_ephemeral": True} if message.only_for else {})
+    return show(world, message, world.app.bot_user) | (
+        {"is_ephemeral": True} if message.only_for else {}
+    )
 
 
 def post_system(world: World, channel: Channel, user: str, subtype: str, text: str) -> None:

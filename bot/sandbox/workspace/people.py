@@ -1,4 +1,5 @@
-"""Who and what lives in the local Slack: people, channels, user groups, and how Slack's API describes them.
+"""Who and what lives in the local Slack: people, channels, user groups, and how Slack's API
+describes them.
 
 Plain data and pure functions; it sends nothing and checks no permissions.
 """
@@ -55,12 +56,18 @@ class Channel:
     is_open: bool = True  # a DM that its app has not closed
     creator: str = ""
     created: int = EPOCH
-    missed_mentions: dict[str, Json] = field(default_factory=dict)  # app id -> latest mention while it was not in here
+    # app id -> latest mention while it was not in here
+    missed_mentions: dict[str, Json] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """The name Slack puts into interaction payloads, which hides private names."""
-        return {"channel": self.name, "group": "privategroup", "im": "directmessage", "mpim": "mpdm"}[self.kind]
+        return {
+            "channel": self.name,
+            "group": "privategroup",
+            "im": "directmessage",
+            "mpim": "mpdm",
+        }[self.kind]
 
 
 @dataclass(slots=True)
@@ -87,7 +94,8 @@ class Seed:
     people: list[Person]
     channels: list[Channel]
     groups: list[Group]
-    teams: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEAM_NAMES))  # id -> name and domain
+    # id -> name and domain
+    teams: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEAM_NAMES))
 
     def __post_init__(self) -> None:
         for person in self.people:
@@ -155,13 +163,15 @@ _OUTSIDE = {
     "is_primary_owner": False,
     "is_restricted": False,
     "is_ultra_restricted": False,
-    "is_stranger": False,  # true only where no channel is shared, and such people the bot does not see
+    # true only where no channel is shared, and such people the bot does not see
+    "is_stranger": False,
 }
 
 
 def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
-    """A user object as users.info returns it; `email` says whether the scope for addresses is there, `url` is the
-    sandbox's."""
+    """A user object as users.info returns it; `email` says whether the scope for addresses is
+    there, `url` is the sandbox's.
+    """
     user: dict[str, Any] = {
         "id": person.id,
         "team_id": person.team_id,
@@ -197,7 +207,9 @@ def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
 
 def bot_user_json(app: App, url: str) -> dict[str, Any]:
     """The user object of an app's bot; `url` is the sandbox's."""
-    bot = Person(app.name, app.bot_user, app.name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800)
+    bot = Person(
+        app.name, app.bot_user, app.name.capitalize(), tz="America/Los_Angeles", tz_offset=-28800
+    )
     user = user_json(bot, email=False, url=url) | {"is_bot": True, "is_email_confirmed": False}
     user["profile"] |= {"bot_id": app.bot_id, "api_app_id": app.id, "always_active": True}
     return user
@@ -232,10 +244,19 @@ def channel_json(channel: Channel, bot_user: str) -> dict[str, Any]:
     }
     if channel.kind == "im":
         user = next((m for m in channel.members if m != bot_user), "")
-        return common | {"user": user, "is_user_deleted": False, "priority": 0, "is_open": channel.is_open}
+        return common | {
+            "user": user,
+            "is_user_deleted": False,
+            "priority": 0,
+            "is_open": channel.is_open,
+        }
     connected: dict[str, Any] = {}
     if channel.is_ext_shared:
-        connected = {"connected_team_ids": [OTHER_TEAM], "internal_team_ids": [TEAM], "conversation_host_id": TEAM}
+        connected = {
+            "connected_team_ids": [OTHER_TEAM],
+            "internal_team_ids": [TEAM],
+            "conversation_host_id": TEAM,
+        }
     return common | {
         "name": channel.name,
         "name_normalized": channel.name,

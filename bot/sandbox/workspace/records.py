@@ -16,7 +16,10 @@ from bot.sandbox.workspace.wire import Json
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One payload on its way to an app, over all its attempts; times are `time.monotonic()` seconds."""
+    """One payload on its way to an app, over all its attempts.
+
+    Times are `time.monotonic()` seconds.
+    """
 
     kind: str  # events_api | interactive | slash_commands | url_verification
     payload: Json
@@ -62,7 +65,10 @@ class Delivery:
 
 @dataclass(slots=True)
 class ApiCall:
-    """One call of the Web API, as it was answered; `response` is None where the connection was cut."""
+    """One call of the Web API, as it was answered.
+
+    `response` is None where the connection was cut.
+    """
 
     method: str
     args: Json
@@ -85,12 +91,18 @@ class Stream:
     display: str = "timeline"
     text: str = ""  # all its words
     title: str = ""  # of the plan
-    tasks: dict[str, Json] = field(default_factory=dict)  # what the updates of a task came to, by its id
-    parts: list[Json] = field(default_factory=list)  # in their order: blocks, and where tasks and the plan stand
+    # what the updates of a task came to, by its id
+    tasks: dict[str, Json] = field(default_factory=dict)
+    # in their order: blocks, and where tasks and the plan stand
+    parts: list[Json] = field(default_factory=list)
 
     def state_at(self, now: float) -> str:
         """The state at a moment of the sandbox's time: one that nobody adds to is abandoned."""
-        return "abandoned" if self.state == "in_progress" and now - self.touched > ABANDONED else self.state
+        return (
+            "abandoned"
+            if self.state == "in_progress" and now - self.touched > ABANDONED
+            else self.state
+        )
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,5 @@
-"""A seed file: the workspaces, people, channels, user groups and apps that a local Slack begins with, in TOML.
+"""A seed file: the workspaces, people, channels, user groups and apps that a local Slack begins
+with, in TOML.
 
 It reads and checks; nothing is started here. docs/sandbox-seed.toml shows all there is.
 """
@@ -30,7 +31,9 @@ class SeedError(Exception):
 
 @dataclass(slots=True)
 class SeedApp:
-    """An app to install: its manifest, where its bot is, and secrets that are to be other than the made ones."""
+    """An app to install: its manifest, where its bot is, and secrets that are to be other than the
+    made ones.
+    """
 
     manifest: Json
     channels: list[str] = field(default_factory=list)  # names
@@ -87,7 +90,8 @@ class _Group(_Row):
 class _App(_Row):
     manifest: str
     channels: list[str] = []
-    request_url: str = Field("", pattern=r"^https?://\S+$")  # for all that the manifest names no URL for
+    # for all that the manifest names no URL for
+    request_url: str = Field("", pattern=r"^https?://\S+$")
     bot_token: str = Field("", pattern=r"^xoxb-\S+$")
     app_token: str = Field("", pattern=r"^xapp-\S+$")
     signing_secret: str = ""
@@ -96,7 +100,9 @@ class _App(_Row):
 
 
 class _File(_Row):
-    workspaces: list[_Workspace] = Field([_Workspace(name=_HOME[0], domain=_HOME[1])], min_length=1, max_length=2)
+    workspaces: list[_Workspace] = Field(
+        [_Workspace(name=_HOME[0], domain=_HOME[1])], min_length=1, max_length=2
+    )
     people: list[_Person] = Field(min_length=1)
     channels: list[_Channel] = []
     groups: list[_Group] = []
@@ -105,7 +111,10 @@ class _File(_Row):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         domains = [workspace.domain for workspace in self.workspaces]
-        names, channels = [person.name for person in self.people], [channel.name for channel in self.channels]
+        names, channels = (
+            [person.name for person in self.people],
+            [channel.name for channel in self.channels],
+        )
         _once("workspaces", domains)
         _once("people", names)
         _once("channels", channels)
@@ -117,7 +126,9 @@ class _File(_Row):
         for channel in self.channels:
             _known(f"channels, {channel.name}", "person", channel.members, names)
             if channel.connect and len(domains) == 1:
-                raise ValueError(f"channels, {channel.name}: connect takes a second workspace to share it with")
+                raise ValueError(
+                    f"channels, {channel.name}: connect takes a second workspace to share it with"
+                )
         for group in self.groups:
             _known(f"groups, {group.handle}", "person", group.members, names)
         for app in self.apps:
@@ -138,7 +149,10 @@ def _known(place: str, what: str, names: Iterable[str], known: Iterable[str]) ->
 
 
 def read_seed(path: Path) -> tuple[Seed, list[SeedApp]]:
-    """What a seed file says: the workspace, and the apps to install. SeedError for one that cannot be used."""
+    """What a seed file says: the workspace, and the apps to install.
+
+    SeedError for one that cannot be used.
+    """
     try:
         file = _File.model_validate(tomllib.loads(path.read_text()))
         return _seed(file), [_app(app, path.parent) for app in file.apps]
@@ -151,8 +165,13 @@ def read_seed(path: Path) -> tuple[Seed, list[SeedApp]]:
 
 
 def _seed(file: _File) -> Seed:
-    of_domain = {w.domain: team for w, team in zip(file.workspaces, (TEAM, OTHER_TEAM), strict=False)}
-    teams = {of_domain[workspace.domain]: (workspace.name, workspace.domain) for workspace in file.workspaces}
+    of_domain = {
+        w.domain: team for w, team in zip(file.workspaces, (TEAM, OTHER_TEAM), strict=False)
+    }
+    teams = {
+        of_domain[workspace.domain]: (workspace.name, workspace.domain)
+        for workspace in file.workspaces
+    }
     people = [_person(row, number, of_domain) for number, row in enumerate(file.people, 1)]
     user = {person.name: person.id for person in people}
     creator = next((person.id for person in people if person.is_admin), people[0].id)
@@ -170,7 +189,12 @@ def _seed(file: _File) -> Seed:
         for number, row in enumerate(file.channels, 1)
     ]
     groups = [
-        Group(row.id or f"S{number:08}", row.handle, row.name or row.handle, [user[name] for name in row.members])
+        Group(
+            row.id or f"S{number:08}",
+            row.handle,
+            row.name or row.handle,
+            [user[name] for name in row.members],
+        )
         for number, row in enumerate(file.groups, 1)
     ]
     return Seed(people, channels, groups, teams)
@@ -197,7 +221,9 @@ def _app(row: _App, folder: Path) -> SeedApp:
     manifest = read_manifest(folder / row.manifest)
     if row.request_url:
         with_urls(manifest, row.request_url)
-    given = row.model_dump(include={"bot_token", "app_token", "signing_secret", "client_id", "client_secret"})
+    given = row.model_dump(
+        include={"bot_token", "app_token", "signing_secret", "client_id", "client_secret"}
+    )
     return SeedApp(manifest, row.channels, {name: value for name, value in given.items() if value})
 
 

@@ -1,6 +1,8 @@
-"""The state of the local Slack, guarded by one lock, with a counter and a condition for those who wait on it.
+"""The state of the local Slack, guarded by one lock, with a counter and a condition for those who
+wait on it.
 
-It holds and finds things; it knows no method, event or socket. Hold `world.lock` around every use of its fields.
+It holds and finds things; it knows no method, event or socket. Hold `world.lock` around every use
+of its fields.
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ from bot.clock import ShiftedClock
 from bot.sandbox.workspace.apps import App, new_app
 from bot.sandbox.workspace.file_record import File
 from bot.sandbox.workspace.people import TEAM, Channel, Group, Person, Seed
-from bot.sandbox.workspace.records import ApiCall, Delivery, Message, OAuthCode, ResponseUrl, Status, Trigger, View
+from bot.sandbox.workspace.records import (
+    ApiCall,
+    Delivery,
+    Message,
+    OAuthCode,
+    ResponseUrl,
+    Status,
+    Trigger,
+    View,
+)
 from bot.sandbox.workspace.wire import Json, SlackError
 
 
@@ -43,8 +54,10 @@ class World:
         self.triggers: dict[str, Trigger] = {}
         self.stacks: dict[str, list[View]] = {}
         self.homes: dict[tuple[str, str], View] = {}  # (user id, app id) -> the Home tab
-        self.typed: dict[tuple[str, str], Json] = {}  # (user id, place) -> element states in a message
-        self.offered: dict[tuple[str, str, str, str], list[Json]] = {}  # (user id, place, block, action) -> options
+        # (user id, place) -> element states in a message
+        self.typed: dict[tuple[str, str], Json] = {}
+        # (user id, place, block, action) -> options
+        self.offered: dict[tuple[str, str, str, str], list[Json]] = {}
         self.notes: dict[str, list[Json]] = {}
         self.scheduled: dict[str, Json] = {}
         self.files: dict[str, File] = {}
@@ -54,11 +67,13 @@ class World:
         self.last_read: dict[tuple[str, str], str] = {}  # (user id, channel id) -> ts
         self.codes: dict[str, OAuthCode] = {}
         self.response_urls: dict[str, ResponseUrl] = {}
-        self.guide: Callable[[World], Json] | None = None  # what the page suggests to a first-time visitor
+        # what the page suggests to a first-time visitor
+        self.guide: Callable[[World], Json] | None = None
         self.seq = 0
         self.watchers: list[Callable[[int, frozenset[str] | None], None]] = []
         self.send: Callable[[Delivery], None] = self.deliveries.append
-        self.loses_ack: Callable[[Delivery], bool] = lambda _: False  # whether an acknowledgement got lost on its way
+        # whether an acknowledgement got lost on its way
+        self.loses_ack: Callable[[Delivery], bool] = lambda _: False
         self._last_micros = 0
         self._counter = 0
 
@@ -127,7 +142,9 @@ class World:
         raise ValueError(f"there is no channel {name_or_id}")
 
     def seen_by(self, app: App, channel_id: str) -> Channel:
-        """The channel, as far as the app's bot may know of it; SlackError(channel_not_found) otherwise."""
+        """The channel, as far as the app's bot may know of it; SlackError(channel_not_found)
+        otherwise.
+        """
         channel = self.channels.get(channel_id)
         if channel is None or (channel.kind != "channel" and app.bot_user not in channel.members):
             raise SlackError("channel_not_found")
@@ -138,7 +155,9 @@ class World:
         app = app or self.app
         channel_id = f"D{user[1:]}" if app is self.app else f"D{app.bot_user[1:]}{user[1:]}"
         if channel_id not in self.channels:
-            self.channels[channel_id] = Channel(channel_id, "", "im", [user, app.bot_user], created=int(self.now()))
+            self.channels[channel_id] = Channel(
+                channel_id, "", "im", [user, app.bot_user], created=int(self.now())
+            )
         return self.channels[channel_id]
 
     def find(self, channel_id: str, ts: str) -> Message | None:
@@ -152,9 +171,13 @@ class World:
         return [m for m in stored if m.root == root and m.ts != root and not m.only_for]
 
     def visible(self, user: str, channel: Channel) -> list[Message]:
-        """What that person sees in the channel, oldest first, replies and own ephemeral messages included."""
+        """What that person sees in the channel, oldest first, replies and own ephemeral messages
+        included.
+        """
         person = self.by_id[user]
-        open_to_all = channel.kind == "channel" and not person.is_restricted and person.team_id == TEAM
+        open_to_all = (
+            channel.kind == "channel" and not person.is_restricted and person.team_id == TEAM
+        )
         if user not in channel.members and not open_to_all:
             return []
         return [m for m in self.messages.get(channel.id, {}).values() if m.only_for in ("", user)]
@@ -162,7 +185,9 @@ class World:
     def unread(self, user: str, channel: Channel) -> int:
         """How many messages of others came into the channel since that person last opened it."""
         since = self.last_read.get((user, channel.id), "")
-        return sum(1 for m in self.visible(user, channel) if m.ts > since and m.body.get("user") != user)
+        return sum(
+            1 for m in self.visible(user, channel) if m.ts > since and m.body.get("user") != user
+        )
 
     def read(self, user: str, channel: Channel) -> None:
         """That person has the channel open now."""
@@ -171,7 +196,10 @@ class World:
     # waking
 
     def touch(self, audience: Iterable[str] | None = None) -> None:
-        """Count a change and wake who waits; `audience` are the user ids who can see it (None: everyone)."""
+        """Count a change and wake who waits.
+
+        `audience` are the user ids who can see it (None: everyone).
+        """
         with self.lock:
             self.seq += 1
             seen_by = None if audience is None else frozenset(audience)
@@ -186,12 +214,22 @@ class World:
             for channel_id, stored in self.messages.items():
                 for m in list(stored.values())[-8:]:
                     who = f" (only for {m.only_for})" if m.only_for else ""
-                    lines.append(f"{channel_id} {m.ts} in {m.root} {m.body.get('user')}{who}: {m.body['text'][:200]!r}")
-            lines += [f"status {s.channel}/{s.thread_ts}: {s.status}" for s in self.statuses.values()]
-            lines += [f"view {v.id} of {v.user}: {v.body['callback_id']}" for s in self.stacks.values() for v in s]
+                    lines.append(
+                        f"{channel_id} {m.ts} in {m.root} {m.body.get('user')}{who}: {m.body['text'][:200]!r}"
+                    )
+            lines += [
+                f"status {s.channel}/{s.thread_ts}: {s.status}" for s in self.statuses.values()
+            ]
+            lines += [
+                f"view {v.id} of {v.user}: {v.body['callback_id']}"
+                for s in self.stacks.values()
+                for v in s
+            ]
             for d in self.deliveries[-12:]:
                 what = d.event.get("type") or d.payload.get("type")
-                lines.append(f"{d.kind} {what} for {d.app.name}: {d.outcome}, attempts {d.attempts}")
+                lines.append(
+                    f"{d.kind} {what} for {d.app.name}: {d.outcome}, attempts {d.attempts}"
+                )
             for call in self.requests[-12:]:
                 answer = call.response or {}
                 error = answer.get("error", "ok" if answer else "connection cut")

@@ -23,7 +23,10 @@ class Timers:
         self._alarm: asyncio.TimerHandle | None = None
 
     def after(self, seconds: float, action: Callable[[], object]) -> float:
-        """Run `action` once that many seconds of the sandbox's clock have gone by; returns when that is."""
+        """Run `action` once that many seconds of the sandbox's clock have gone by.
+
+        Returns when that is.
+        """
         due = self._clock.now().timestamp() + seconds
         entry = (due, next(self._numbers), action)
 

@@ -1,4 +1,5 @@
-"""What goes over the wire of the Web API: reading arguments in every format Slack takes, and error answers.
+"""What goes over the wire of the Web API: reading arguments in every format Slack takes, and error
+answers.
 
 It knows no methods and no state.
 """
@@ -35,14 +36,22 @@ _SAID_TWICE = ("invalid_blocks",)  # its messages stand in `errors`, too
 
 
 def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
-    """An error that lists what is wrong with which argument; `messages` without the [ERROR] mark."""
+    """An error that lists what is wrong with which argument.
+
+    `messages` without the [ERROR] mark.
+    """
     more = {"errors": messages} if code in _SAID_TWICE else {}
-    return SlackError(code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]})
+    return SlackError(
+        code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]}
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """The arguments of one call, whatever format they came in, and the app that called; forms bring strings."""
+    """The arguments of one call, whatever format they came in, and the app that called.
+
+    Forms bring strings.
+    """
 
     values: Mapping[str, Any]
     app: App
@@ -85,7 +94,9 @@ class Args:
             raise invalid([f"must provide a number [json-pointer:/{name}]"]) from None
 
     def json(self, name: str, error: str = "invalid_arguments") -> Any:
-        """A structure, as it is or decoded from a string; SlackError(error) when it cannot be decoded."""
+        """A structure, as it is or decoded from a string; SlackError(error) when it cannot be
+        decoded.
+        """
         value = self.values.get(name)
         if not isinstance(value, str):
             return value
@@ -102,8 +113,13 @@ class Args:
         return [part.strip() for part in self.text(name).split(",") if part.strip()]
 
 
-def read_args(content_type: str, body: bytes, query: Mapping[str, str], form: Mapping[str, str]) -> Json:
-    """All arguments of a request; `form` holds what a multipart body brought. Raises SlackError for bad JSON."""
+def read_args(
+    content_type: str, body: bytes, query: Mapping[str, str], form: Mapping[str, str]
+) -> Json:
+    """All arguments of a request; `form` holds what a multipart body brought.
+
+    Raises SlackError for bad JSON.
+    """
     values: Json = {key: value for key, value in query.items() if key != "token"}
     values.update(form)
     if not body.strip():
@@ -127,7 +143,9 @@ def read_args(content_type: str, body: bytes, query: Mapping[str, str], form: Ma
 
 
 def basic(header: str) -> Json:
-    """Client id and secret of a Basic Authorization header (what follows the word Basic), {} for a broken one."""
+    """Client id and secret of a Basic Authorization header (what follows the word Basic), {} for a
+    broken one.
+    """
     try:
         name, _, secret = base64.b64decode(header.strip(), validate=True).decode().partition(":")
     except ValueError:
@@ -136,7 +154,11 @@ def basic(header: str) -> Json:
 
 
 def page(
-    items: list[Any], args: Args, default: int = 100, most: int = 1000, limit_error: str = "invalid_arguments"
+    items: list[Any],
+    args: Args,
+    default: int = 100,
+    most: int = 1000,
+    limit_error: str = "invalid_arguments",
 ) -> tuple[list[Any], str]:
     """One page of `items` after the call's cursor, and the next cursor ("" at the end).
 

@@ -1,6 +1,7 @@
 """What a statement may be made of: syntax nodes, functions, types, per database. Constants only.
 
-Everything that is not named here is refused, so a new version of a parser or a database opens nothing by itself.
+Everything that is not named here is refused, so a new version of a parser or a database opens
+nothing by itself.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ SYNTAX = _words(
 )
 TYPE_WORDS = _words("char character decimal numeric varchar varying timestamp time timestamptz")
 
-# Functions that only compute, by the names they are called by. None reads a file, a setting or another session,
-# none writes, none waits, none makes a value much longer than what it was given.
+# Functions that only compute, by the names they are called by. None reads a file, a setting or
+# another session, none writes, none waits, none makes a value much longer than what it was given.
 COMMON = _words(
     "abs avg cast ceil ceiling coalesce concat concat_ws count cume_dist dense_rank exp first_value floor lag "
     "last_value lead length ln log lower ltrim max min mod nth_value ntile nullif percent_rank power random rank "
@@ -41,15 +42,19 @@ FUNCTIONS = {
         "strpos to_char to_date to_number to_timestamp transaction_timestamp trunc variance width_bucket"
     ),
 }
-BARE = _words("current_date current_time current_timestamp localtime localtimestamp")  # called without parentheses
-# These give another value each time, or with time: what a preview shows is not what a later run does.
+# called without parentheses
+BARE = _words("current_date current_time current_timestamp localtime localtimestamp")
+# These give another value each time, or with time: what a preview shows is not what a later run
+# does.
 VOLATILE = BARE | _words(
     "random gen_random_uuid now clock_timestamp statement_timestamp transaction_timestamp age date datetime julianday "
     "strftime time unixepoch"
 )
 VOLATILE_TEXTS = _words("now today tomorrow yesterday")  # PostgreSQL reads these strings as times
 # Words that are functions without parentheses in PostgreSQL, and tell about the session.
-SESSION_WORDS = _words("user current_user session_user current_role current_catalog current_schema system_user")
+SESSION_WORDS = _words(
+    "user current_user session_user current_role current_catalog current_schema system_user"
+)
 
 TYPES = frozenset(
     exp.DataType.Type[each]
@@ -60,16 +65,83 @@ TYPES = frozenset(
 )
 
 READS: tuple[type[exp.Expr], ...] = (
-    exp.Select, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset,
-    exp.With, exp.CTE, exp.Subquery, exp.Union, exp.Intersect, exp.Except, exp.Alias, exp.TableAlias, exp.Column,
-    exp.Identifier, exp.Table, exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Distinct, exp.Tuple,
-    exp.Values, exp.Case, exp.If, exp.Window, exp.WindowSpec, exp.Filter, exp.WithinGroup, exp.Var, exp.Interval,
-    exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is, exp.In, exp.Between, exp.Like,
-    exp.ILike, exp.Escape, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod,
-    exp.Neg, exp.DPipe, exp.Cast, exp.DataType, exp.DataTypeParam, exp.Exists, exp.Any, exp.All, exp.AtTimeZone,
-    exp.JSONPath, exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript, exp.Collate,
-)  # fmt: skip
-# What INSERT, UPDATE and DELETE may have; a RETURNING, FROM, USING, ON CONFLICT or OR REPLACE is none of it.
+    exp.Select,
+    exp.From,
+    exp.Join,
+    exp.Where,
+    exp.Group,
+    exp.Having,
+    exp.Order,
+    exp.Ordered,
+    exp.Limit,
+    exp.Offset,
+    exp.With,
+    exp.CTE,
+    exp.Subquery,
+    exp.Union,
+    exp.Intersect,
+    exp.Except,
+    exp.Alias,
+    exp.TableAlias,
+    exp.Column,
+    exp.Identifier,
+    exp.Table,
+    exp.Star,
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Distinct,
+    exp.Tuple,
+    exp.Values,
+    exp.Case,
+    exp.If,
+    exp.Window,
+    exp.WindowSpec,
+    exp.Filter,
+    exp.WithinGroup,
+    exp.Var,
+    exp.Interval,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.ILike,
+    exp.Escape,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.IntDiv,
+    exp.Mod,
+    exp.Neg,
+    exp.DPipe,
+    exp.Cast,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Exists,
+    exp.Any,
+    exp.All,
+    exp.AtTimeZone,
+    exp.JSONPath,
+    exp.JSONPathRoot,
+    exp.JSONPathKey,
+    exp.JSONPathSubscript,
+    exp.Collate,
+)
+# What INSERT, UPDATE and DELETE may have; a RETURNING, FROM, USING, ON CONFLICT or OR REPLACE is
+# none of it.
 CHANGES: dict[type[exp.Expr], frozenset[str]] = {
     exp.Insert: frozenset({"this", "expression", "with_"}),
     exp.Update: frozenset({"this", "expressions", "where", "with_"}),

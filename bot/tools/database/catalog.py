@@ -1,4 +1,6 @@
-"""What a database holds, as far as the agent may know: tables, columns, keys, and which of them are secret. PURE."""
+"""What a database holds, as far as the agent may know: tables, columns, keys, and which of them are
+secret. PURE.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Column:
     name: str
     type: str
     nullable: bool = True
-    made: bool = False  # its default is made by the database when a row is inserted: a sequence, a time, a function
+    # its default is made by the database when a row is inserted: a sequence, a time, a function
+    made: bool = False
     computed: str | None = None  # the expression of a generated column; "" when it is not known
 
 
@@ -30,7 +33,8 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()  # the primary key's columns
     definition: str = ""  # a view's SELECT
-    kin: frozenset[str] = frozenset()  # tables it inherits from or is a part of, and the other way round
+    # tables it inherits from or is a part of, and the other way round
+    kin: frozenset[str] = frozenset()
     secret: frozenset[str] = frozenset()  # folded names of columns nobody is shown
 
 
@@ -43,12 +47,20 @@ class Catalog:
     tables: Mapping[str, Table]
 
     def fold(self, name: str, *, quoted: bool = False) -> str:
-        """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names without quotes."""
+        """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names
+        without quotes.
+        """
         return name if self.dialect == "postgres" and quoted else name.lower()
 
     def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
-        """The same with further secret columns, by folded table name; kin tables share theirs by column name."""
-        marks = {name: set(table.secret) | set(secrets.get(name, ())) for name, table in self.tables.items()}
+        """The same with further secret columns, by folded table name.
+
+        Kin tables share theirs by column name.
+        """
+        marks = {
+            name: set(table.secret) | set(secrets.get(name, ()))
+            for name, table in self.tables.items()
+        }
         changed = True
         while changed:
             changed = False
@@ -58,7 +70,10 @@ class Catalog:
                     changed = changed or both != marks[name]
                     marks[name], marks[other] = both, set(both)
         known = {
-            name: replace(table, secret=frozenset(marks[name] & {self.column_key(each) for each in table.columns}))
+            name: replace(
+                table,
+                secret=frozenset(marks[name] & {self.column_key(each) for each in table.columns}),
+            )
             for name, table in self.tables.items()
         }
         return replace(self, tables=known)

@@ -1,4 +1,5 @@
-"""Which databases the agent may use: the TOML file that COUNTERSIGN_DATABASES names, read and checked.
+"""Which databases the agent may use: the TOML file that COUNTERSIGN_DATABASES names, read and
+checked.
 
 It opens no database, and no message of it holds a URL or what a variable held.
 """
@@ -12,7 +13,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -32,7 +41,10 @@ _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
 
 class DatabasesError(ValueError):
-    """The file cannot be used. `problems` has one line each: file, line, key, what is wrong, what to do."""
+    """The file cannot be used.
+
+    `problems` has one line each: file, line, key, what is wrong, what to do.
+    """
 
     def __init__(self, source: str, problems: list[str]) -> None:
         self.problems = tuple(problems)
@@ -40,15 +52,17 @@ class DatabasesError(ValueError):
 
 
 class Database(BaseModel):
-    """One database, as its [[database]] table has it, with the URL it was given directly or by a variable."""
+    """One database, as its [[database]] table has it, with the URL it was given directly or by a
+    variable.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
     url: SecretStr = Field(strict=False)
     about: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,199}$")]
-    schema_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = Field(
-        "public", alias="schema"
+    schema_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = (
+        Field("public", alias="schema")
     )
     secret: tuple[str, ...] = Field((), strict=False)
     read_only: bool = False
@@ -73,7 +87,10 @@ class Database(BaseModel):
         return Path(self.parts.database or "").absolute()
 
     def is_secret(self, table: str, column: str) -> bool:
-        """Whether one of the patterns under `secret` means this column; upper and lower case are the same."""
+        """Whether one of the patterns under `secret` means this column.
+
+        Upper and lower case are the same.
+        """
         whole = f"{table}.{column}".lower()
         return any(fnmatchcase(whole, each.lower()) for each in self.secret)
 
@@ -82,7 +99,9 @@ class Database(BaseModel):
     def _secret(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         for each in values:
             if not re.fullmatch(r"[^.\x00-\x1f]+\.[^.\x00-\x1f]+", each):
-                raise ValueError(f'{each!r} is no column; write "orders.card_number" or "*.password"')
+                raise ValueError(
+                    f'{each!r} is no column; write "orders.card_number" or "*.password"'
+                )
         return values
 
     @field_validator("url")
@@ -91,40 +110,60 @@ class Database(BaseModel):
         try:
             parts = make_url(value.get_secret_value())
         except ArgumentError:
-            raise ValueError('it is no URL; write "sqlite:////folder/file" or "postgresql://…"') from None
+            raise ValueError(
+                'it is no URL; write "sqlite:////folder/file" or "postgresql://…"'
+            ) from None
         if parts.drivername in ("sqlite", "sqlite+pysqlite"):
             if not parts.database or parts.query or parts.host or ":memory:" in parts.database:
-                raise ValueError("it names no file; write sqlite:///file (relative) or sqlite:////folder/file")
+                raise ValueError(
+                    "it names no file; write sqlite:///file (relative) or sqlite:////folder/file"
+                )
             if parts.database.startswith("file:"):
                 raise ValueError("write the file's plain path, not a file: URI")
         elif parts.drivername in ("postgresql", "postgresql+psycopg"):
             if not parts.database or not parts.username:
-                raise ValueError("it names no database or no role; write postgresql://role@host/database")
+                raise ValueError(
+                    "it names no database or no role; write postgresql://role@host/database"
+                )
             if odd := set(parts.query) - _PARAMETERS:
-                raise ValueError(f"the parameter {min(odd)} is not taken; these are: {', '.join(sorted(_PARAMETERS))}")
+                raise ValueError(
+                    f"the parameter {min(odd)} is not taken; these are: {', '.join(sorted(_PARAMETERS))}"
+                )
         else:
             raise ValueError("only sqlite and postgresql are supported")
         return value
 
 
 def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ...]:
-    """The databases in the file at `path`; `url_env` is looked up in `environ`. Raises DatabasesError."""
+    """The databases in the file at `path`; `url_env` is looked up in `environ`.
+
+    Raises DatabasesError.
+    """
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
-        raise DatabasesError(str(path), [f"{path}: {reason}; make it a readable text file"]) from None
+        raise DatabasesError(
+            str(path), [f"{path}: {reason}; make it a readable text file"]
+        ) from None
     return parse_databases(text, environ, str(path))
 
 
-def parse_databases(text: str, environ: Mapping[str, str], source: str = "databases") -> tuple[Database, ...]:
-    """The databases that the TOML `text` names. Raises DatabasesError with all that is wrong, a line each."""
+def parse_databases(
+    text: str, environ: Mapping[str, str], source: str = "databases"
+) -> tuple[Database, ...]:
+    """The databases that the TOML `text` names.
+
+    Raises DatabasesError with all that is wrong, a line each.
+    """
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at line (\d+)", str(error))
         line = int(found[1]) if found else text.rstrip().count("\n") + 1
-        raise DatabasesError(source, [f"{source}:{line}: this is not TOML; correct this line"]) from None
+        raise DatabasesError(
+            source, [f"{source}:{line}: this is not TOML; correct this line"]
+        ) from None
     places, problems = Places(text), []
 
     def problem(loc: Loc, sentence: str) -> None:
@@ -141,7 +180,10 @@ def parse_databases(text: str, environ: Mapping[str, str], source: str = "databa
         try:
             database = Database.model_validate(_with_url(entry, environ))
             if database.name in [each.name for each in found_all]:
-                problem(("database", index, "name"), f"the name {database.name!r} is taken; give each its own")
+                problem(
+                    ("database", index, "name"),
+                    f"the name {database.name!r} is taken; give each its own",
+                )
             found_all.append(database)
         except _UrlError as error:
             problem(("database", index, error.key), str(error))
@@ -165,14 +207,20 @@ def _with_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str,
     """The entry with `url_env` replaced by the URL it stands for."""
     if "url_env" not in entry:
         if "url" not in entry:
-            raise _UrlError("url", 'is missing; write url = "…", or url_env = "NAME" of a variable that holds it')
+            raise _UrlError(
+                "url",
+                'is missing; write url = "…", or url_env = "NAME" of a variable that holds it',
+            )
         return entry
     if "url" in entry:
         raise _UrlError("url_env", "there is a url as well; remove one of them")
     name = entry["url_env"]
     if not isinstance(name, str) or not environ.get(name, "").strip():
         raise _UrlError("url_env", f"the variable {name} is not set")
-    return {**{key: value for key, value in entry.items() if key != "url_env"}, "url": environ[name].strip()}
+    return {
+        **{key: value for key, value in entry.items() if key != "url_env"},
+        "url": environ[name].strip(),
+    }
 
 
 def _key(loc: Loc) -> str:

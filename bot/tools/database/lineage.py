@@ -1,9 +1,10 @@
-"""Where secret columns go in a SELECT: which columns of its result must be masked, and what is refused. PURE.
+"""Where secret columns go in a SELECT: which columns of its result must be masked, and what is
+refused. PURE.
 
-A secret column may be shown only as a mask, and may decide nothing: where it stands in a condition, an order, a join
-or a computation that can fail, what comes out would tell about the value, so the statement is refused. Whether it is
-NULL, and how many are not, is no secret. sqlglot qualifies every column by the tables that are really there; what it
-cannot resolve is refused as well.
+A secret column may be shown only as a mask, and may decide nothing: where it stands in a condition,
+an order, a join or a computation that can fail, what comes out would tell about the value, so the
+statement is refused. Whether it is NULL, and how many are not, is no secret. sqlglot qualifies
+every column by the tables that are really there; what it cannot resolve is refused as well.
 """
 
 from __future__ import annotations
@@ -20,9 +21,20 @@ from bot.tools.database.statement import StatementError
 
 # Through these a value passes without an error that could depend on it; the whole result is masked.
 _HARMLESS = (
-    exp.Alias, exp.Paren, exp.Coalesce, exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.DPipe, exp.Min, exp.Max,
-    exp.Filter, exp.Window, exp.Subquery,
-)  # fmt: skip
+    exp.Alias,
+    exp.Paren,
+    exp.Coalesce,
+    exp.Lower,
+    exp.Upper,
+    exp.Trim,
+    exp.Length,
+    exp.DPipe,
+    exp.Min,
+    exp.Max,
+    exp.Filter,
+    exp.Window,
+    exp.Subquery,
+)
 
 
 class Flow:
@@ -44,10 +56,14 @@ class Flow:
         schema = MappingSchema(columns, dialect=catalog.dialect, normalize=False)
         try:
             self._query = qualify(
-                query, schema=schema, dialect=catalog.dialect, quote_identifiers=False, identify=False
+                query,
+                schema=schema,
+                dialect=catalog.dialect,
+                quote_identifiers=False,
+                identify=False,
             )
             self._scopes = {id(scope.expression): scope for scope in traverse_scope(self._query)}
-        except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over, it cannot tell the columns
+        except Exception as error:
             reason = next(iter(str(error).splitlines()), "") or type(error).__name__
             raise StatementError(f"its columns cannot be told: {reason[:200]}") from None
         selects = list(self._query.find_all(exp.Select))
@@ -56,7 +72,10 @@ class Flow:
         self._told = {id(each): [False] * len(each.expressions) for each in selects}
 
     def outputs(self) -> tuple[bool, ...]:
-        """Which columns of the result are secret, by position. Raises StatementError where a secret would be told."""
+        """Which columns of the result are secret, by position.
+
+        Raises StatementError where a secret would be told.
+        """
         secret_seen = False
         for scope in list(self._scopes.values()):
             select = scope.expression
@@ -72,7 +91,10 @@ class Flow:
 
     def _columns(self, select: exp.Expr) -> Iterator[exp.Expr]:
         for node in select.walk():
-            if isinstance(node, (exp.Column, exp.TableColumn)) and node.find_ancestor(exp.Select) is select:
+            if (
+                isinstance(node, (exp.Column, exp.TableColumn))
+                and node.find_ancestor(exp.Select) is select
+            ):
                 yield node
 
     def _follow(self, column: exp.Expr, scope: Scope) -> bool:
@@ -90,7 +112,11 @@ class Flow:
             select = scope.expression if scope else None
             if isinstance(select, exp.Select) and column.find_ancestor(exp.Order):
                 named = [each.alias_or_name for each in select.expressions]
-                return any(told for name, told in zip(named, self._of(select), strict=True) if name == column.name)
+                return any(
+                    told
+                    for name, told in zip(named, self._of(select), strict=True)
+                    if name == column.name
+                )
             raise StatementError(f"it cannot be told which table the column {column.name} is of")
         while scope is not None:
             source = scope.sources.get(table)
@@ -103,18 +129,28 @@ class Flow:
             if isinstance(source, Scope):
                 names = getattr(source.expression, "named_selects", [])
                 told = self._of(source.expression)
-                return any(told[at] for at, name in enumerate(names) if name == column.name and at < len(told))
+                return any(
+                    told[at]
+                    for at, name in enumerate(names)
+                    if name == column.name and at < len(told)
+                )
             scope = scope.parent
         raise StatementError(f"it cannot be told which table {table}.{column.name} is of")
 
     def _of(self, query: exp.Expr) -> list[bool]:
-        """Which result columns of a query are secret, as far as known by now (inner queries come first)."""
+        """Which result columns of a query are secret, as far as known by now (inner queries come
+        first).
+        """
         if isinstance(query, exp.Subquery):
             return self._of(query.this)
         if isinstance(query, exp.SetOperation):
             sides = [self._of(query.left), self._of(query.right)]
             either = [any(pair) for pair in zip(*sides, strict=False)]
-            plain = isinstance(query, exp.Union) and not query.args.get("distinct") and not query.args.get("order")
+            plain = (
+                isinstance(query, exp.Union)
+                and not query.args.get("distinct")
+                and not query.args.get("order")
+            )
             if any(either) and not plain and not self._lenient:
                 raise StatementError(
                     "secret columns cannot be compared: only UNION ALL, without ORDER BY, may hold one"
@@ -123,11 +159,16 @@ class Flow:
         return self._told.get(id(query), [])
 
     def _carry(self, node: exp.Expr) -> None:
-        """Mark the result columns that `node`, a secret value, goes to. Raises StatementError where it would tell."""
+        """Mark the result columns that `node`, a secret value, goes to.
+
+        Raises StatementError where it would tell.
+        """
         child, parent = node, node.parent
         while parent is not None:
             shown = isinstance(parent, exp.Exists) or (
-                isinstance(parent, exp.Is) and isinstance(parent.expression, exp.Null) and child.arg_key == "this"
+                isinstance(parent, exp.Is)
+                and isinstance(parent.expression, exp.Null)
+                and child.arg_key == "this"
             )
             if not self._lenient and (shown or isinstance(parent, exp.Count)):
                 return  # how many there are, and whether it is NULL, is no secret
@@ -137,7 +178,11 @@ class Flow:
                 elif not self._lenient:
                     raise self._refusal(node)
                 return
-            passes = isinstance(parent, _HARMLESS) and child.arg_key in ("this", "expression", "expressions")
+            passes = isinstance(parent, _HARMLESS) and child.arg_key in (
+                "this",
+                "expression",
+                "expressions",
+            )
             if not passes and not self._lenient:
                 raise self._refusal(node)
             child, parent = parent, parent.parent
@@ -149,7 +194,9 @@ class Flow:
         outer = select.parent
         while isinstance(outer, (exp.SetOperation, exp.Paren)):
             outer = outer.parent
-        if isinstance(outer, exp.Subquery) and not isinstance(outer.parent, (exp.From, exp.Join, exp.SetOperation)):
+        if isinstance(outer, exp.Subquery) and not isinstance(
+            outer.parent, (exp.From, exp.Join, exp.SetOperation)
+        ):
             self._carry(outer)  # a subquery that is a value
         elif isinstance(outer, exp.In) and not self._lenient:
             raise self._refusal(select)

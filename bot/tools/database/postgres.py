@@ -1,6 +1,8 @@
-"""PostgreSQL as the database tools use it: a role with few rights, one prepared statement, limits on time and locks.
+"""PostgreSQL as the database tools use it: a role with few rights, one prepared statement, limits
+on time and locks.
 
-Statements go by the extended protocol, which takes exactly one. A query runs in a READ ONLY transaction.
+Statements go by the extended protocol, which takes exactly one. A query runs in a READ ONLY
+transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from bot.tools.database.statement import Statement, StatementError
 
 CONNECT_TIMEOUT = 5  # seconds
 _NAME = b"countersign"  # of the prepared statement
-_AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")  # infinity is no date
+# infinity is no date
+_AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
 _TOO_MUCH = """
     SELECT string_agg(DISTINCT rolname, ', ') FROM pg_catalog.pg_roles
     WHERE pg_catalog.pg_has_role(session_user, oid, 'MEMBER') AND (
@@ -87,7 +90,10 @@ class PostgresSource:
             try:
                 raw: Any = connection.connection.driver_connection
                 raw.rollback()  # what SQLAlchemy asked at the start
-                raw.read_only, raw.isolation_level = not writes, psycopg.IsolationLevel.READ_COMMITTED
+                raw.read_only, raw.isolation_level = (
+                    not writes,
+                    psycopg.IsolationLevel.READ_COMMITTED,
+                )
                 for name in _AS_TEXT:
                     raw.adapters.register_loader(name, TextLoader)
                 self._prepare(raw, seconds, lock_timeout or self.database.lock_timeout)
@@ -97,7 +103,9 @@ class PostgresSource:
         except psycopg.Error as error:
             raise ToolError(reason(error, seconds, careful=bool(self.database.secret))) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(reason(error.orig, seconds, careful=bool(self.database.secret))) from None
+            raise ToolError(
+                reason(error.orig, seconds, careful=bool(self.database.secret))
+            ) from None
 
     def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
         limits = {
@@ -115,8 +123,11 @@ class PostgresSource:
             "check_function_bodies": "on",
             "default_transaction_read_only": "on" if raw.read_only else "off",
         }
-        for_now = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(limits))  # whatever the role's own ones are
-        raw.execute(f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair])
+        # whatever the role's own ones are
+        for_now = ", ".join(["pg_catalog.set_config(%s, %s, true)"] * len(limits))
+        raw.execute(
+            f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair]
+        )
         found = raw.execute(_TOO_MUCH).fetchone()
         if found and found[0]:
             raise ToolError(
@@ -158,8 +169,13 @@ class PostgresSession(Session):
         """See Session. The server is asked what the columns are before anything runs."""
         self._own_functions(statement)
         described = self._described(statement.text)
-        columns = tuple((described.fname(at) or b"?").decode("utf-8", "replace") for at in range(described.nfields))
-        origins = self._origins([(described.ftable(at), described.ftablecol(at)) for at in range(described.nfields)])
+        columns = tuple(
+            (described.fname(at) or b"?").decode("utf-8", "replace")
+            for at in range(described.nfields)
+        )
+        origins = self._origins(
+            [(described.ftable(at), described.ftablecol(at)) for at in range(described.nfields)]
+        )
         with self._raw.cursor() as cursor:
             found, more = bounded(cursor.stream(statement.text.encode()), limit)
         return Rows(columns, found, more, origins)
@@ -172,21 +188,30 @@ class PostgresSession(Session):
         cursor = self._raw.execute(statement.text.encode(), prepare=True)
         done = (cursor.statusmessage or "").lower()
         if not done.startswith(statement.verb):
-            raise ToolError(f"the database did something else than {statement.verb.upper()}: {done[:60]}")
+            raise ToolError(
+                f"the database did something else than {statement.verb.upper()}: {done[:60]}"
+            )
         return cursor.rowcount
 
     def insert(self, statement: Statement, secrets: Secrets, shown: str) -> list[tuple[Any, ...]]:
         """See Session."""
         self._own_functions(statement)
-        return self._raw.execute(f"{statement.text} RETURNING {shown}".encode(), prepare=True).fetchall()
+        return self._raw.execute(
+            f"{statement.text} RETURNING {shown}".encode(), prepare=True
+        ).fetchall()
 
-    def rows(self, text: str, secrets: Secrets, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(
+        self, text: str, secrets: Secrets, values: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
         """See Session."""
         ours = text.replace("%", "%%").replace(HERE, "%s") if values else text
         return self._raw.execute(ours.encode(), tuple(values) or None, prepare=True).fetchall()
 
     def obstacles(self, table: Table, statement: Statement) -> list[str]:
-        """Triggers, rules, children, and foreign keys that act; a table that is not one plain table here."""
+        """Triggers, rules, children, and foreign keys that act.
+
+        A table that is not one plain table here.
+        """
         told = [] if table.kind == "table" else [f"{table.name} is a {table.kind} table"]
         bit = {"insert": 4, "delete": 8, "update": 16}[statement.verb]
         values = {"table": self._full(table), "bit": bit, "verb": statement.verb}
@@ -201,12 +226,16 @@ class PostgresSession(Session):
 
     def version(self) -> str:
         """See Session."""
-        found = self._raw.execute("SELECT pg_catalog.current_setting('server_version'), current_user").fetchone()
+        found = self._raw.execute(
+            "SELECT pg_catalog.current_setting('server_version'), current_user"
+        ).fetchone()
         return "PostgreSQL {} as {}".format(*(found or ("?", "?")))
 
     def changeable(self) -> bool:
         """See Session."""
-        (found,) = self._raw.execute(_CHANGEABLE, (self.database.schema_name,)).fetchone() or (False,)
+        (found,) = self._raw.execute(_CHANGEABLE, (self.database.schema_name,)).fetchone() or (
+            False,
+        )
         return bool(found)
 
     def commit(self) -> None:
@@ -216,10 +245,15 @@ class PostgresSession(Session):
         except psycopg.Error as error:
             if error.sqlstate and error.sqlstate[:2] not in ("08", "57", "58", "XX"):
                 raise  # the server said no: nothing was changed
-            raise ConnectionError("the answer to COMMIT was lost; whether the change was made is not known") from None
+            raise ConnectionError(
+                "the answer to COMMIT was lost; whether the change was made is not known"
+            ) from None
 
     def _described(self, text: str) -> pq.abc.PGresult:
-        """What the server says the one statement in `text` returns; it refuses more than one. Nothing runs."""
+        """What the server says the one statement in `text` returns; it refuses more than one.
+
+        Nothing runs.
+        """
         line = self._raw.pgconn
         line.send_prepare(_NAME, text.encode())
         self._answer()
@@ -229,7 +263,10 @@ class PostgresSession(Session):
         return result
 
     def _answer(self) -> pq.abc.PGresult:
-        """What comes back for what was sent; the time the server takes is left to other threads, as libpq would not."""
+        """What comes back for what was sent.
+
+        The time the server takes is left to other threads, as libpq would not.
+        """
         result: pq.abc.PGresult
         (result,) = self._raw.wait(generators.execute(self._raw.pgconn))
         if result.status != pq.ExecStatus.COMMAND_OK:
@@ -243,15 +280,21 @@ class PostgresSession(Session):
             "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid WHERE c.oid = ANY(%s::oid[])",
             ([table for table, _ in found if table],),
         )
-        known = {(table, number): (name, column) for table, number, name, column in asked.fetchall()}
+        known = {
+            (table, number): (name, column) for table, number, name, column in asked.fetchall()
+        }
         return tuple(known.get(pair) for pair in found)
 
     def _own_functions(self, statement: Statement) -> None:
-        """Refuse a name that the database's owner has given to a function as well: it may not only compute."""
+        """Refuse a name that the database's owner has given to a function as well: it may not only
+        compute.
+        """
         asked = self._raw.execute(
             "SELECT DISTINCT proname::text FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n "
             "ON n.oid = p.pronamespace WHERE n.nspname = %s AND proname = ANY(%s)",
             (self.database.schema_name, sorted(statement.names)),
         )
         if names := [name for (name,) in asked.fetchall()]:
-            raise StatementError(f"this database has a function {names[0]} of its own, so it cannot be used")
+            raise StatementError(
+                f"this database has a function {names[0]} of its own, so it cannot be used"
+            )

@@ -1,4 +1,6 @@
-"""What people are told when PostgreSQL refuses, ends or never begins: no address, no DETAIL, and no secret."""
+"""What people are told when PostgreSQL refuses, ends or never begins: no address, no DETAIL, and no
+secret.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ _UNREACHED = (  # what libpq and the server say, which names addresses, and what
 
 
 def reason(error: BaseException | None, seconds: float, *, careful: bool) -> str:
-    """The database's own words, the first line: its DETAIL and our connection string stay away from people.
+    """The database's own words, the first line: its DETAIL and our connection string stay away from
+    people.
 
-    `careful`: without what a function raised, and without the values in it, for they could be secret.
+    `careful`: without what a function raised, and without the values in it, for they could be
+    secret.
     """
     state = getattr(error, "sqlstate", None)
     if state == "57014":
@@ -34,7 +38,13 @@ def reason(error: BaseException | None, seconds: float, *, careful: bool) -> str
     if state and diag is not None and diag.message_primary:
         if careful and diag.context:
             return f"a function of the database refused it; its words could tell a secret (SQLSTATE {state})"
-        words = hide(diag.message_primary) if careful and state.startswith("22") else diag.message_primary
+        words = (
+            hide(diag.message_primary)
+            if careful and state.startswith("22")
+            else diag.message_primary
+        )
         return f"the database says: {words[:300]}"
-    why = next((words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), "")
+    why = next(
+        (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""
+    )
     return f"the database cannot be reached, or ended the connection{why and f' ({why})'}; nothing was changed"

@@ -1,6 +1,8 @@
-"""What a change would do, for the card: run in a transaction that is rolled back, or, where that is not safe, counted.
+"""What a change would do, for the card: run in a transaction that is rolled back, or, where that is
+not safe, counted.
 
-The text is for a narrow card in a monospaced font: up to five rows, before and after, secret columns masked.
+The text is for a narrow card in a monospaced font: up to five rows, before and after, secret
+columns masked.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ class Shape:
 
 
 def preview_change(session: Session, statement: Statement) -> Preview:
-    """Try the change out. Raises ToolError where it is refused or fails; the session is left to be rolled back."""
+    """Try the change out.
+
+    Raises ToolError where it is refused or fails; the session is left to be rolled back.
+    """
     checked = check(statement, session.catalog)
     table = target(statement, session.catalog)
     hidden = session.hidden(table, statement)
@@ -43,7 +48,11 @@ def preview_change(session: Session, statement: Statement) -> Preview:
     shape = _shape(table, session.catalog)
     if told:
         count = None if hidden else _count(session, statement, table, checked)
-        known = "How many rows it touches is not known." if count is None else _touches(statement, table, count)
+        known = (
+            "How many rows it touches is not known."
+            if count is None
+            else _touches(statement, table, count)
+        )
         lines = [known, "Not tried out beforehand, because:", *(f"- {each}" for each in told)]
         return Preview("\n".join(lines), "" if count is None else f"{EXPECTS}{count}")
     tried = _try_insert if statement.verb == "insert" else _try
@@ -71,22 +80,32 @@ def too_many(session: Session, count: int) -> None:
 
 def _shape(table: Table, catalog: Catalog) -> Shape:
     hidden = tuple(each.name for each in table.columns if catalog.column_key(each) in table.secret)
-    return Shape(table, tuple(each.name for each in table.columns if each.name not in hidden), hidden)
+    return Shape(
+        table, tuple(each.name for each in table.columns if each.name not in hidden), hidden
+    )
 
 
 def _count(session: Session, statement: Statement, table: Table, checked: Checked) -> int | None:
-    """How many rows the change is about, told without running it; None when that depends on when it runs."""
+    """How many rows the change is about, told without running it; None when that depends on when it
+    runs.
+    """
     if statement.volatile or table.kind == "foreign":
         return None
     ahead, where_from, what = statement.pieces
     if statement.verb != "insert":
-        return int(session.rows(f"{ahead} SELECT count(*) FROM {where_from} {what}", checked.secrets)[0][0])
+        return int(
+            session.rows(f"{ahead} SELECT count(*) FROM {where_from} {what}", checked.secrets)[0][0]
+        )
     if what[:6].lower() == "values":
         return len(statement.tree.args["expression"].expressions)
-    return int(session.rows(f"{ahead} SELECT count(*) FROM ({what}) AS counted", checked.secrets)[0][0])
+    return int(
+        session.rows(f"{ahead} SELECT count(*) FROM ({what}) AS counted", checked.secrets)[0][0]
+    )
 
 
-def _try(session: Session, statement: Statement, shape: Shape, checked: Checked) -> tuple[int, list[str]]:
+def _try(
+    session: Session, statement: Statement, shape: Shape, checked: Checked
+) -> tuple[int, list[str]]:
     """Run it and read the rows before and after; their number, and the lines that show them."""
     ahead, where_from, what = statement.pieces
     key = [each for each in shape.table.key if each in shape.open]
@@ -98,9 +117,15 @@ def _try(session: Session, statement: Statement, shape: Shape, checked: Checked)
     if statement.verb == "delete":
         return count, [*_rows(shape, before), *rest]
     set_here = {each.name.lower() for each in set_columns(statement)}
-    keyless = not key or len(key) != len(shape.table.key) or {each.lower() for each in key} & set_here
+    keyless = (
+        not key or len(key) != len(shape.table.key) or {each.lower() for each in key} & set_here
+    )
     if keyless:
-        return count, ["(the table has no lasting key: only the rows before)", *_rows(shape, before), *rest]
+        return count, [
+            "(the table has no lasting key: only the rows before)",
+            *_rows(shape, before),
+            *rest,
+        ]
     lines = []
     for number, row in enumerate(before, 1):
         after = _again(session, shape, key, row)
@@ -108,17 +133,27 @@ def _try(session: Session, statement: Statement, shape: Shape, checked: Checked)
     return count, [*lines, *rest]
 
 
-def _try_insert(session: Session, statement: Statement, shape: Shape, checked: Checked) -> tuple[int, list[str]]:
+def _try_insert(
+    session: Session, statement: Statement, shape: Shape, checked: Checked
+) -> tuple[int, list[str]]:
     added = session.insert(statement, checked.secrets, shape.listed())
     given = {each.name.lower() for each in set_columns(statement)}
-    guessed = [f"({each} may be another when it runs)" for each in shape.table.key if each.lower() not in given]
+    guessed = [
+        f"({each} may be another when it runs)"
+        for each in shape.table.key
+        if each.lower() not in given
+    ]
     return len(added), [*_rows(shape, added[:MAX_ROWS]), *_rest(len(added) - MAX_ROWS), *guessed]
 
 
 def _again(session: Session, shape: Shape, key: list[str], row: Row) -> Row | None:
     values = [row[shape.open.index(each)] for each in key]
     where = " AND ".join(f"{quoted(each)} = {HERE}" for each in key)
-    found = session.rows(f"SELECT {shape.listed()} FROM {quoted(shape.table.name)} WHERE {where}", frozenset(), values)
+    found = session.rows(
+        f"SELECT {shape.listed()} FROM {quoted(shape.table.name)} WHERE {where}",
+        frozenset(),
+        values,
+    )
     return found[0] if found else None
 
 
@@ -128,7 +163,9 @@ def _rest(count: int) -> list[str]:
 
 def _touches(statement: Statement, table: Table, count: int) -> str:
     verb = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}[statement.verb]
-    return f"{verb} {count:,} row{'' if count == 1 else 's'} of {table.name}" + ("." if count else ": nothing matches.")
+    return f"{verb} {count:,} row{'' if count == 1 else 's'} of {table.name}" + (
+        "." if count else ": nothing matches."
+    )
 
 
 def _difference(
@@ -138,7 +175,9 @@ def _difference(
     before, after = pair
     names = ", ".join(f"{each} {show(before[shape.open.index(each)])}" for each in key)
     lines = [clip(f"{number}. {names}", WIDTH)]
-    wide = max((len(each) for each in (*shape.open, *shape.hidden) if each.lower() in set_here), default=0)
+    wide = max(
+        (len(each) for each in (*shape.open, *shape.hidden) if each.lower() in set_here), default=0
+    )
     for at, name in enumerate(shape.open):
         old, new = before[at], after[at] if after else None
         if name.lower() in set_here or old != new:

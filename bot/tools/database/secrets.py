@@ -1,4 +1,6 @@
-"""A statement against what the database really holds: its tables and columns exist, and it tells no secret. PURE."""
+"""A statement against what the database really holds: its tables and columns exist, and it tells no
+secret. PURE.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,17 @@ from bot.tools.database.statement import Statement, StatementError
 class Checked:
     """What came of looking for secrets."""
 
-    masks: tuple[bool, ...]  # which columns of a query's result are masked, by position; empty for a change
-    secrets: frozenset[tuple[str, str]]  # the secret columns that it mentions: folded table and column
+    # which columns of a query's result are masked, by position; empty for a change
+    masks: tuple[bool, ...]
+    # the secret columns that it mentions: folded table and column
+    secrets: frozenset[tuple[str, str]]
 
 
 def check(statement: Statement, catalog: Catalog) -> Checked:
-    """Look for secrets. Raises StatementError where a table or column is not there, or a secret would be told."""
+    """Look for secrets.
+
+    Raises StatementError where a table or column is not there, or a secret would be told.
+    """
     for each in statement.tree.find_all(exp.Table):
         _look_up(each, catalog, statement)
     _names(statement, catalog)
@@ -37,7 +44,10 @@ def check(statement: Statement, catalog: Catalog) -> Checked:
 
 
 def target(statement: Statement, catalog: Catalog) -> Table:
-    """The table that a change is about. Raises StatementError when it is none that can be changed."""
+    """The table that a change is about.
+
+    Raises StatementError when it is none that can be changed.
+    """
     assert statement.target is not None
     table = _look_up(statement.target, catalog, statement)
     assert table is not None
@@ -58,16 +68,25 @@ def set_columns(statement: Statement) -> list[exp.Identifier]:
 
 
 def mark(catalog: Catalog, database: Database) -> Catalog:
-    """The catalog with the columns marked that the settings call secret, and those of views that show them."""
+    """The catalog with the columns marked that the settings call secret, and those of views that
+    show them.
+    """
     return _marked(catalog.dialect, catalog.schema, tuple(catalog.tables.items()), database)
 
 
-@lru_cache(maxsize=64)  # following views takes a while, and a database rarely changes between two visits
-def _marked(dialect: Dialect, schema: str, tables: tuple[tuple[str, Table], ...], database: Database) -> Catalog:
+# following views takes a while, and a database rarely changes between two visits
+@lru_cache(maxsize=64)
+def _marked(
+    dialect: Dialect, schema: str, tables: tuple[tuple[str, Table], ...], database: Database
+) -> Catalog:
     catalog = Catalog(dialect, schema, dict(tables))
     named = {}
     for key, table in tables:
-        secret = {catalog.column_key(each) for each in table.columns if database.is_secret(table.name, each.name)}
+        secret = {
+            catalog.column_key(each)
+            for each in table.columns
+            if database.is_secret(table.name, each.name)
+        }
         named[key] = _generated(table, catalog, secret)
     return mark_views(catalog.with_secrets(named))
 
@@ -79,7 +98,9 @@ def _generated(table: Table, catalog: Catalog, secret: set[str]) -> set[str]:
         known = len(secret)
         names = "|".join(map(re.escape, secret))
         for each in table.columns:
-            if each.computed == "" or re.search(rf"(?<!\w)(?:{names})(?!\w)", each.computed or "", re.IGNORECASE):
+            if each.computed == "" or re.search(
+                rf"(?<!\w)(?:{names})(?!\w)", each.computed or "", re.IGNORECASE
+            ):
                 secret = secret | {catalog.column_key(each)}
     return secret
 
@@ -106,26 +127,43 @@ def _of_view(view: Table, catalog: Catalog) -> set[str]:
         for each in query.find_all(exp.Table):
             each.set("db", None)
         masks = Flow(query, catalog, lenient=True).outputs()
-    except Exception:  # noqa: BLE001 - sqlglot may stumble over what an owner wrote: in doubt all is secret
+    except Exception:
         return set(names)
-    return {name for name, masked in zip(names, masks, strict=True) if masked} if len(masks) == len(names) else {*names}
+    return (
+        {name for name, masked in zip(names, masks, strict=True) if masked}
+        if len(masks) == len(names)
+        else {*names}
+    )
 
 
 def _names(statement: Statement, catalog: Catalog) -> None:
-    """No result column may take the name of a secret one: databases differ in which of the two a name then means."""
+    """No result column may take the name of a secret one: databases differ in which of the two a
+    name then means.
+    """
     used = [catalog.tables.get(each.name.lower()) for each in statement.tree.find_all(exp.Table)]
     used += [catalog.tables.get(each.name) for each in statement.tree.find_all(exp.Table)]
     secrets = {name.lower() for table in used if table for name in table.secret}
-    given = [each for each in statement.tree.find_all(exp.Alias) if each.this.name.lower() != each.alias.lower()]
+    given = [
+        each
+        for each in statement.tree.find_all(exp.Alias)
+        if each.this.name.lower() != each.alias.lower()
+    ]
     named = [each.alias for each in given]
-    named += [column.name for each in statement.tree.find_all(exp.TableAlias) for column in each.columns]
+    named += [
+        column.name for each in statement.tree.find_all(exp.TableAlias) for column in each.columns
+    ]
     for name in named:
         if name.lower() in secrets:
-            raise StatementError(f"{name} is the name of a secret column; call the result something else")
+            raise StatementError(
+                f"{name} is the name of a secret column; call the result something else"
+            )
 
 
 def _as_query(statement: Statement) -> exp.Expr:
-    """A SELECT that mentions every column the statement mentions; it is only looked at, never run."""
+    """A SELECT that mentions every column the statement mentions.
+
+    It is only looked at, never run.
+    """
     tree = statement.tree.copy()
     if statement.verb == "select":
         return tree
@@ -133,34 +171,57 @@ def _as_query(statement: Statement) -> exp.Expr:
     if statement.verb == "insert":
         source = tree.args["expression"]
         if isinstance(source, exp.Values):
-            cells = [cell for row in source.expressions for cell in getattr(row, "expressions", [row])]
-            query = exp.select(*(exp.alias_(cell, f"c{number}") for number, cell in enumerate(cells)))
+            cells = [
+                cell for row in source.expressions for cell in getattr(row, "expressions", [row])
+            ]
+            query = exp.select(
+                *(exp.alias_(cell, f"c{number}") for number, cell in enumerate(cells))
+            )
         else:
             query = source
     else:
-        values = [each.expression for each in tree.expressions] if statement.verb == "update" else []
-        named = [exp.alias_(each, f"c{number}") for number, each in enumerate(values)] or [exp.alias_("1", "c")]
+        values = (
+            [each.expression for each in tree.expressions] if statement.verb == "update" else []
+        )
+        named = [exp.alias_(each, f"c{number}") for number, each in enumerate(values)] or [
+            exp.alias_("1", "c")
+        ]
         query = exp.select(*named).from_(tree.this)
         if where := tree.args.get("where"):
             query.set("where", where)
     if ahead := tree.args.get("with_"):
         inner = query.args.get("with_")
-        query.set("with_", exp.With(expressions=[*ahead.expressions, *(inner.expressions if inner else [])]))
-        query.args["with_"].set("recursive", ahead.args.get("recursive") or (inner and inner.args.get("recursive")))
+        query.set(
+            "with_",
+            exp.With(expressions=[*ahead.expressions, *(inner.expressions if inner else [])]),
+        )
+        query.args["with_"].set(
+            "recursive", ahead.args.get("recursive") or (inner and inner.args.get("recursive"))
+        )
     return query
 
 
 def _look_up(table: exp.Table, catalog: Catalog, statement: Statement) -> Table | None:
-    """The table a name means; None for the name of a WITH. Raises StatementError for anything else."""
+    """The table a name means; None for the name of a WITH.
+
+    Raises StatementError for anything else.
+    """
     quoted = bool(table.this.args.get("quoted"))
     name = catalog.fold(table.name, quoted=quoted)
-    ctes = {catalog.fold(each.alias, quoted=_is_quoted(each)) for each in statement.tree.find_all(exp.CTE)}
+    ctes = {
+        catalog.fold(each.alias, quoted=_is_quoted(each))
+        for each in statement.tree.find_all(exp.CTE)
+    }
     if name in ctes:
         if name in catalog.tables or table.db or table is statement.target:
-            raise StatementError(f"{table.name} is the name of a WITH and of a table; choose another name")
+            raise StatementError(
+                f"{table.name} is the name of a WITH and of a table; choose another name"
+            )
         return None
     if table.db and table.db.lower() != catalog.schema.lower():
-        raise StatementError(f"only tables of {catalog.schema} can be used, not {table.db}.{table.name}")
+        raise StatementError(
+            f"only tables of {catalog.schema} can be used, not {table.db}.{table.name}"
+        )
     found = catalog.tables.get(name)
     if found is None:
         raise StatementError(f"there is no table {table.name}; the tool tables lists them")

@@ -1,8 +1,9 @@
-"""One visit to a database: a transaction with limits of its own, and what both kinds of database have in common.
+"""One visit to a database: a transaction with limits of its own, and what both kinds of database
+have in common.
 
-A session reads the catalog, runs statements that were checked, and rolls back unless `commit` is called. What goes
-wrong before that is a ToolError: certainly nothing was changed. Only a COMMIT whose answer is missing raises
-ConnectionError.
+A session reads the catalog, runs statements that were checked, and rolls back unless `commit` is
+called. What goes wrong before that is a ToolError: certainly nothing was changed. Only a COMMIT
+whose answer is missing raises ConnectionError.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from bot.tools.database.secrets import mark
 from bot.tools.database.statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
-MAX_SIZE = 5_000_000  # characters of all values of a result: after the row that goes beyond, no more are read
+# characters of all values of a result: after the row that goes beyond, no more are read
+MAX_SIZE = 5_000_000
 HERE = "\0"  # where a value goes in SQL of our own: no name and no text of a statement can hold it
 _CONSTANT = re.compile(  # a default that is the same each time, as SQLite and PostgreSQL write it
     r"""(?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|x?'(?:[^']|'')*'|true|false|null)(?:::[\w\s".]+(?:\([\d,\s]+\))?(?:\[\])*)?""",
@@ -46,7 +48,10 @@ class OwnDatabaseError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a SELECT gave; `origins` names the table and column a result column comes from, where the server says."""
+    """What a SELECT gave.
+
+    `origins` names the table and column a result column comes from, where the server says.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -79,7 +84,10 @@ class Session(ABC):
 
     @abstractmethod
     def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
-        """Run a checked SELECT; at most `limit` rows. Only the columns in `secrets` may be read of secret ones."""
+        """Run a checked SELECT; at most `limit` rows.
+
+        Only the columns in `secrets` may be read of secret ones.
+        """
 
     @abstractmethod
     def change(self, statement: Statement, secrets: Secrets) -> int:
@@ -90,16 +98,22 @@ class Session(ABC):
         """Run a checked INSERT; the columns `shown` (a list in SQL) of every row it added."""
 
     @abstractmethod
-    def rows(self, text: str, secrets: Secrets, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(
+        self, text: str, secrets: Secrets, values: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
         """Run a SELECT of our own making, with HERE for each of `values`."""
 
     @abstractmethod
     def obstacles(self, table: Table, statement: Statement) -> list[str]:
-        """Why a change of this table cannot be tried out without effects that a preview would not show."""
+        """Why a change of this table cannot be tried out without effects that a preview would not
+        show.
+        """
 
     @abstractmethod
     def hidden(self, table: Table, statement: Statement) -> list[str]:
-        """What else it would run that no text of the statement shows, so that not even its rows can be counted."""
+        """What else it would run that no text of the statement shows, so that not even its rows can
+        be counted.
+        """
 
     @abstractmethod
     def version(self) -> str:
@@ -111,7 +125,10 @@ class Session(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Make it last. Raises ToolError when it certainly did not, ConnectionError when that is not known."""
+        """Make it last.
+
+        Raises ToolError when it certainly did not, ConnectionError when that is not known.
+        """
 
 
 class Source(Protocol):
@@ -122,10 +139,15 @@ class Source(Protocol):
     def open(
         self, *, writes: bool, timeout: float | None = None, lock_timeout: float | None = None
     ) -> AbstractContextManager[Session]:
-        """A transaction that is rolled back at the end unless it was committed; seconds, else as configured."""
+        """A transaction that is rolled back at the end unless it was committed.
+
+        Seconds, else as configured.
+        """
 
 
-def bounded(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+def bounded(
+    rows: Iterable[tuple[Any, ...]], limit: int
+) -> tuple[tuple[tuple[Any, ...], ...], bool]:
     """The first `limit` rows, fewer where they are very long, and whether there are more."""
     found: list[tuple[Any, ...]] = []
     size = 0
@@ -143,15 +165,23 @@ def hide(message: str) -> str:
 
 
 def close(connection: Connection) -> None:
-    """End a session; whatever went wrong or right before is not covered up by an error in closing."""
+    """End a session.
+
+    Whatever went wrong or right before is not covered up by an error in closing.
+    """
     try:
         connection.close()
     except Exception:
         log.warning("closing a database connection failed", exc_info=True)
 
 
-def reflect(connection: Connection, schema: str | None, kinds: dict[str, str], **facts: dict[str, Any]) -> list[Table]:
-    """The tables named in `kinds` (name -> kind) with their columns and keys; `facts` has more fields of Table."""
+def reflect(
+    connection: Connection, schema: str | None, kinds: dict[str, str], **facts: dict[str, Any]
+) -> list[Table]:
+    """The tables named in `kinds` (name -> kind) with their columns and keys.
+
+    `facts` has more fields of Table.
+    """
     inspector = inspect(connection)
     chosen: Any = {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(kinds)}
     columns = inspector.get_multi_columns(**chosen)
@@ -162,7 +192,9 @@ def reflect(connection: Connection, schema: str | None, kinds: dict[str, str], *
             key: Any = keys.get((schema, name)) or {}
             more = {field: values[name] for field, values in facts.items() if name in values}
             made = tuple(map(_column, found))
-            tables.append(Table(name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more))
+            tables.append(
+                Table(name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more)
+            )
     return tables
 
 
@@ -172,16 +204,21 @@ def _column(found: Any) -> Column:
     computed = found["computed"]["sqltext"] if found.get("computed") else None
     try:
         written = "?" if isinstance(found["type"], NullType) else str(found["type"])
-    except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
+    except Exception:
         written = "?"
     return Column(found["name"], written, bool(found.get("nullable", True)), made, computed)
 
 
 def refuse_own(path: Path, own: Path | None) -> None:
-    """Raise OwnDatabaseError when `path` is the file of Countersign's own database, or one beside it, by any name."""
+    """Raise OwnDatabaseError when `path` is the file of Countersign's own database, or one beside
+    it, by any name.
+    """
     if own is None:
         return
-    beside = [own, *(own.with_name(own.name + end) for end in ("-wal", "-shm", "-journal", ".key", ".lock"))]
+    beside = [
+        own,
+        *(own.with_name(own.name + end) for end in ("-wal", "-shm", "-journal", ".key", ".lock")),
+    ]
     for each in beside:
         same = os.path.realpath(each) == os.path.realpath(path)
         if same or (each.exists() and path.exists() and os.path.samefile(each, path)):

@@ -1,6 +1,8 @@
-"""What a change would run that its text does not show: volatile functions in views, checks, row security, operators.
+"""What a change would run that its text does not show: volatile functions in views, checks, row
+security, operators.
 
-A rolled-back trial would not undo all that these do, and they may give other values later: the card names them instead.
+A rolled-back trial would not undo all that these do, and they may give other values later: the card
+names them instead.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from bot.tools.database.catalog import Catalog, Table
 from bot.tools.database.statement import Statement
 
 _CALL = re.compile(r'([A-Za-z_]\w*|"(?:[^"]|"")+")\s*\(')
-_STABLE = {"now", "transaction_timestamp", "statement_timestamp", "age"}  # another value in the next transaction
-# Of the tables read, and of the views these stand for, what is computed; of the table changed, what is checked.
+# another value in the next transaction
+_STABLE = {"now", "transaction_timestamp", "statement_timestamp", "age"}
+# Of the tables read, and of the views these stand for, what is computed; of the table changed, what
+# is checked.
 _TEXTS = """
     WITH RECURSIVE used(oid) AS (
         SELECT c.oid FROM pg_catalog.pg_class c
@@ -35,7 +39,8 @@ _TEXTS = """
     UNION ALL SELECT 'the check ' || conname, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint
         WHERE contype = 'c' AND (conrelid = %(table)s::regclass OR contypid IN (
             SELECT atttypid FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s::regclass))"""
-# Whoever made an operator or a cast has an OID of 16384 or more: https://www.postgresql.org/docs/15/system-catalog-initial-data.html
+# Whoever made an operator or a cast has an OID of 16384 or more:
+# https://www.postgresql.org/docs/15/system-catalog-initial-data.html
 _SYMBOLS = """
     SELECT 'the operator ' || oprname || ' of this database', proname FROM pg_catalog.pg_operator o
         JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode WHERE o.oid >= 16384 AND provolatile = 'v'
@@ -43,8 +48,12 @@ _SYMBOLS = """
         JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc WHERE c.oid >= 16384 AND provolatile = 'v'"""
 
 
-def in_postgres(raw: psycopg.Connection[Any], schema: str, name: str, statement: Statement) -> list[str]:
-    """Why a change of the table `name` (quoted, with its schema) cannot be tried out safely, a line each."""
+def in_postgres(
+    raw: psycopg.Connection[Any], schema: str, name: str, statement: Statement
+) -> list[str]:
+    """Why a change of the table `name` (quoted, with its schema) cannot be tried out safely, a line
+    each.
+    """
     values = {"schema": f'"{schema}"', "table": name, "tables": sorted(_tables(statement))}
     texts = [(what, called(text or "")) for what, text in raw.execute(_TEXTS, values).fetchall()]
     names = sorted({each for _, found in texts for each in found})
@@ -65,7 +74,10 @@ def in_sqlite(catalog: Catalog, statement: Statement) -> list[str]:
 def called(text: str) -> frozenset[str]:
     """The functions that an expression, as a database writes it, could call by name."""
     words = {each.lower() for each in re.findall(r"[A-Za-z_]+", text)}
-    names = {each.lower() if each[0] != '"' else each[1:-1].replace('""', '"') for each in _CALL.findall(text)}
+    names = {
+        each.lower() if each[0] != '"' else each[1:-1].replace('""', '"')
+        for each in _CALL.findall(text)
+    }
     return frozenset(names | (words & BARE))
 
 
@@ -85,4 +97,9 @@ def _views(catalog: Catalog, names: set[str]) -> Iterator[Table]:
 
 
 def _sentences(told: list[tuple[str, str]]) -> list[str]:
-    return sorted({f"{what} calls {name}, which may do or give something else when it runs" for what, name in told})
+    return sorted(
+        {
+            f"{what} calls {name}, which may do or give something else when it runs"
+            for what, name in told
+        }
+    )

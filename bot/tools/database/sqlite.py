@@ -1,7 +1,9 @@
-"""SQLite as the database tools use it: opened for reading unless told otherwise, with an authorizer on what runs.
+"""SQLite as the database tools use it: opened for reading unless told otherwise, with an authorizer
+on what runs.
 
-The authorizer is SQLite's own word on what a statement does, given before it does it; it holds whatever the parser
-thought. It refuses ATTACH, DETACH, PRAGMA, transactions, savepoints, schema changes, extensions and unknown functions.
+The authorizer is SQLite's own word on what a statement does, given before it does it; it holds
+whatever the parser thought. It refuses ATTACH, DETACH, PRAGMA, transactions, savepoints, schema
+changes, extensions and unknown functions.
 """
 
 from __future__ import annotations
@@ -22,7 +24,17 @@ from bot.tools.database.allowlist import FUNCTIONS
 from bot.tools.database.catalog import Catalog, Table, quoted
 from bot.tools.database.config import Database
 from bot.tools.database.secrets import set_columns
-from bot.tools.database.session import HERE, Rows, Secrets, Session, bounded, close, hide, reflect, refuse_own
+from bot.tools.database.session import (
+    HERE,
+    Rows,
+    Secrets,
+    Session,
+    bounded,
+    close,
+    hide,
+    reflect,
+    refuse_own,
+)
 from bot.tools.database.side_effects import in_sqlite
 from bot.tools.database.statement import Statement
 
@@ -33,17 +45,32 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 50,
 }
-_PRAGMAS = ("trusted_schema=OFF", "foreign_keys=ON", "recursive_triggers=ON", "cell_size_check=ON", "temp_store=MEMORY")
+_PRAGMAS = (
+    "trusted_schema=OFF",
+    "foreign_keys=ON",
+    "recursive_triggers=ON",
+    "cell_size_check=ON",
+    "temp_store=MEMORY",
+)
 _STEPS = 1_000  # instructions between two looks at the clock
-_OPERATORS = {"like", "glob", "->", "->>", "is", "match"}  # what the authorizer calls these operators
-_NEVER = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"}  # in views and triggers neither
+# what the authorizer calls these operators
+_OPERATORS = {"like", "glob", "->", "->>", "is", "match"}
+# in views and triggers neither
+_NEVER = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"}
 _CHANGES = {
     sqlite3.SQLITE_INSERT: "insert",
     sqlite3.SQLITE_UPDATE: "update",
     sqlite3.SQLITE_DELETE: "delete",
 }
 _INERT = {"NO ACTION", "RESTRICT"}  # what a foreign key may do that changes no other row
-_UNTOUCHED = {"SQLITE_BUSY", "SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CONSTRAINT", "SQLITE_INTERRUPT", "SQLITE_LOCKED"}
+_UNTOUCHED = {
+    "SQLITE_BUSY",
+    "SQLITE_FULL",
+    "SQLITE_READONLY",
+    "SQLITE_CONSTRAINT",
+    "SQLITE_INTERRUPT",
+    "SQLITE_LOCKED",
+}
 
 
 class SqliteSource:
@@ -67,9 +94,13 @@ class SqliteSource:
 
         def connect() -> sqlite3.Connection:
             return sqlite3.connect(
-                uri, uri=True, isolation_level=None, cached_statements=0, check_same_thread=False,
+                uri,
+                uri=True,
+                isolation_level=None,
+                cached_statements=0,
+                check_same_thread=False,
                 timeout=lock_timeout or self.database.lock_timeout,
-            )  # fmt: skip
+            )
 
         engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool)
         try:
@@ -77,14 +108,17 @@ class SqliteSource:
             try:
                 raw: Any = connection.connection.driver_connection
                 _prepare(raw, writes, time.monotonic() + seconds)
-                refuse_own(path, self._own)  # again, should the name have come to mean another file meanwhile
+                # again, should the name have come to mean another file meanwhile
+                refuse_own(path, self._own)
                 yield SqliteSession(self.database, connection, raw)
             finally:
                 close(connection)
         except sqlite3.Error as error:
             raise ToolError(_reason(error, seconds, careful=bool(self.database.secret))) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(_reason(error.orig, seconds, careful=bool(self.database.secret))) from None
+            raise ToolError(
+                _reason(error.orig, seconds, careful=bool(self.database.secret))
+            ) from None
 
 
 def _prepare(raw: sqlite3.Connection, writes: bool, deadline: float) -> None:
@@ -114,12 +148,17 @@ class SqliteSession(Session):
             for _, name, kind, *_ in listed
             if not name.lower().startswith("sqlite_") and self._opens(name)
         }
-        views = dict(self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'"))
+        views = dict(
+            self._raw.execute("SELECT name, sql FROM main.sqlite_schema WHERE type = 'view'")
+        )
         tables = reflect(self.connection, None, kinds, definition=views)
         return Catalog("sqlite", "main", {each.name.lower(): each for each in tables})
 
     def _opens(self, name: str) -> bool:
-        """Whether SQLite itself can tell its columns; not those of a view whose tables are gone, for example."""
+        """Whether SQLite itself can tell its columns.
+
+        Not those of a view whose tables are gone, for example.
+        """
         try:
             self._raw.execute(f"PRAGMA main.table_xinfo({quoted(name)})").close()
         except sqlite3.OperationalError:
@@ -147,7 +186,9 @@ class SqliteSession(Session):
         with self._guarded("insert", statement.target.name.lower(), secrets):
             return self._raw.execute(f"{statement.text} RETURNING {shown}").fetchall()
 
-    def rows(self, text: str, secrets: Secrets, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows(
+        self, text: str, secrets: Secrets, values: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
         """See Session."""
         with self._guarded("select", "", secrets):
             return self._raw.execute(text.replace(HERE, "?"), tuple(values)).fetchall()
@@ -155,14 +196,19 @@ class SqliteSession(Session):
     def obstacles(self, table: Table, statement: Statement) -> list[str]:
         """Triggers, and foreign keys of other tables that act on what is deleted or renumbered."""
         found = self._raw.execute(
-            "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?)", (table.name,)
+            "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?)",
+            (table.name,),
         )
         names = [name for (name,) in found]
         told = [f"{table.name} has the trigger {', '.join(sorted(names))}"] if names else []
         set_here = {each.name.lower() for each in set_columns(statement)}
         for child, parent, to, on_update, on_delete in self._references():
-            renamed = statement.verb == "update" and (to or (table.key or ("",))[0]).lower() in set_here
-            action = on_delete if statement.verb == "delete" else on_update if renamed else "NO ACTION"
+            renamed = (
+                statement.verb == "update" and (to or (table.key or ("",))[0]).lower() in set_here
+            )
+            action = (
+                on_delete if statement.verb == "delete" else on_update if renamed else "NO ACTION"
+            )
             if parent.lower() == table.name.lower() and action not in _INERT:
                 told.append(f"rows of {child} change with it (foreign key, {action})")
         return sorted(set(told))
@@ -186,11 +232,15 @@ class SqliteSession(Session):
         except sqlite3.Error as error:
             code = str(getattr(error, "sqlite_errorname", ""))
             if not any(code.startswith(each) for each in _UNTOUCHED):
-                raise ConnectionError(f"the change was made, but writing it down failed: {code}") from None
+                raise ConnectionError(
+                    f"the change was made, but writing it down failed: {code}"
+                ) from None
             raise
 
     def _references(self) -> list[tuple[str, str, str | None, str, str]]:
-        """All foreign keys: child table, parent table, parent's column, what an update and a delete there do."""
+        """All foreign keys: child table, parent table, parent's column, what an update and a delete
+        there do.
+        """
         return self._raw.execute(
             'SELECT t.name, k."table", k."to", k.on_update, k.on_delete FROM main.sqlite_schema AS t, '
             "pragma_foreign_key_list(t.name) AS k WHERE t.type = 'table'"
@@ -221,24 +271,36 @@ class SqliteSession(Session):
 
 
 class Guard:
-    """The authorizer: says of each step of one statement whether it may be (https://sqlite.org/c3ref/set_authorizer)."""
+    """The authorizer: says of each step of one statement whether it may be
+    (https://sqlite.org/c3ref/set_authorizer).
+    """
 
-    def __init__(self, verb: str, target: str, catalog: Catalog, secrets: Secrets, reached: set[str]) -> None:
-        """`secrets`: the secret columns it was found to mention; `reached`: tables that foreign keys take it to."""
+    def __init__(
+        self, verb: str, target: str, catalog: Catalog, secrets: Secrets, reached: set[str]
+    ) -> None:
+        """`secrets`: the secret columns it was found to mention.
+
+        `reached`: tables that foreign keys take it to.
+        """
         self._verb, self._target, self._catalog, self._secrets = verb, target, catalog, secrets
         self._reached = reached
         self._functions = FUNCTIONS["sqlite"] | _OPERATORS
         self.refused = ""
 
     def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
-        """SQLITE_OK or SQLITE_DENY; `inner` is the view or trigger that does it, None for the statement itself."""
+        """SQLITE_OK or SQLITE_DENY.
+
+        `inner` is the view or trigger that does it, None for the statement itself.
+        """
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_READ and self._may_read(str(first), str(second), inner):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION and self._may_call(str(second).lower(), inner):
             return sqlite3.SQLITE_OK
-        if action in _CHANGES and self._may_change(_CHANGES[action], str(first).lower(), place, inner):
+        if action in _CHANGES and self._may_change(
+            _CHANGES[action], str(first).lower(), place, inner
+        ):
             return sqlite3.SQLITE_OK
         self.refused = f"do what this statement may not (action {action}: {first} {second})"
         return sqlite3.SQLITE_DENY
@@ -254,20 +316,34 @@ class Guard:
         return inner is not None or key[1] not in found.secret or key in self._secrets
 
     def _may_change(self, verb: str, table: str, place: Any, inner: Any) -> bool:
-        """The statement's own table, by its own verb; elsewhere only what triggers and foreign keys do with it."""
+        """The statement's own table, by its own verb.
+
+        Elsewhere only what triggers and foreign keys do with it.
+        """
         if self._verb == "select" or place != "main" or table not in self._catalog.tables:
             return False
-        return inner is not None or table in self._reached or (table == self._target and verb == self._verb)
+        return (
+            inner is not None
+            or table in self._reached
+            or (table == self._target and verb == self._verb)
+        )
 
 
 def _reason(error: Any, seconds: float, *, careful: bool) -> str:
-    """SQLite's own words; `careful`: without those a trigger or a value may have put in, for they could be secret."""
+    """SQLite's own words.
+
+    `careful`: without those a trigger or a value may have put in, for they could be secret.
+    """
     text = next(iter(str(error).splitlines()), "") or type(error).__name__
     if text == "interrupted":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
     if "locked" in text:
-        return "another program holds the database; nothing was changed. Trying again later may work"
+        return (
+            "another program holds the database; nothing was changed. Trying again later may work"
+        )
     name = getattr(error, "sqlite_errorname", "")
     if careful and name == "SQLITE_CONSTRAINT_TRIGGER":
         return "a trigger of the database refused it; its words could tell a secret, so they are not shown"
-    return f"the database says: {(hide(text) if careful and name == 'SQLITE_ERROR' else text)[:300]}"
+    return (
+        f"the database says: {(hide(text) if careful and name == 'SQLITE_ERROR' else text)[:300]}"
+    )

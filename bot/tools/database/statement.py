@@ -1,8 +1,9 @@
-"""One SQL statement: read by two lexers and a parser, and refused unless every part of it is known to be harmless.
+"""One SQL statement: read by two lexers and a parser, and refused unless every part of it is known
+to be harmless.
 
-The text runs exactly as written, so it has to mean the same to the parser as to the database. It may therefore only
-use the plain part of SQL's spelling, in which sqlglot, SQLite and PostgreSQL agree (docs/decisions/0011). It opens no
-database and knows no table.
+The text runs exactly as written, so it has to mean the same to the parser as to the database. It
+may therefore only use the plain part of SQL's spelling, in which sqlglot, SQLite and PostgreSQL
+agree (docs/decisions/0011). It opens no database and knows no table.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from bot.tools.database.reasons import called, why_not
 
 MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
-logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it would log the text of what it cannot parse
+# it would log the text of what it cannot parse
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -48,7 +50,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _OPERATORS = {"=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "->", "->>"}
-_THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}  # a=-1: two operators to all
+# a=-1: two operators to all
+_THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}
 # Controls, line separators, and marks that reverse or hide what a person reads.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
@@ -57,7 +60,10 @@ _VERBS = {"select": exp.Query, "insert": exp.Insert, "update": exp.Update, "dele
 
 
 class StatementError(ToolError, ValueError):
-    """The statement is refused; nothing of it ran. Also a ValueError, so that a type can refuse it."""
+    """The statement is refused; nothing of it ran.
+
+    Also a ValueError, so that a type can refuse it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +102,34 @@ class Statement:
     def volatile(self) -> tuple[str, ...]:
         """The functions in it that give another value each time."""
         called = {each.word for each in self.tokens} & VOLATILE & (self.names | BARE)
-        texts = {each.text for each in self.tokens if each.kind == "string" and _names_now(each.text[1:-1].lower())}
+        texts = {
+            each.text
+            for each in self.tokens
+            if each.kind == "string" and _names_now(each.text[1:-1].lower())
+        }
         return tuple(sorted(called | (texts if self.dialect == "postgres" else set())))
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The functions it calls, by the names written before a parenthesis."""
         pairs = pairwise(self.tokens)
-        return frozenset(here.word for here, after in pairs if here.word and after.text == "(") - SYNTAX - TYPE_WORDS
+        return (
+            frozenset(here.word for here, after in pairs if here.word and after.text == "(")
+            - SYNTAX
+            - TYPE_WORDS
+        )
 
     def _outer(self, *words: str, after: int = -1) -> Token | None:
         """The first of these words outside all parentheses."""
-        return next((t for t in self.tokens if t.word in words and t.depth == 0 and t.start > after), None)
+        return next(
+            (t for t in self.tokens if t.word in words and t.depth == 0 and t.start > after), None
+        )
 
     @cached_property
     def pieces(self) -> tuple[str, str, str]:
-        """A change as written, taken apart: its WITH, its table with alias, its WHERE (INSERT: what it inserts)."""
+        """A change as written, taken apart: its WITH, its table with alias, its WHERE (INSERT: what
+        it inserts).
+        """
         verb = self._outer(self.verb)
         assert verb is not None
         ahead = self.text[: verb.start]
@@ -125,18 +143,29 @@ class Statement:
             raise StatementError("it is not complete")
         if self.verb == "update":
             return ahead, self.text[verb.start + len("update") : first.start], tail
-        return ahead, self.text[first.start + len("from") : where.start if where else len(self.text)], tail
+        return (
+            ahead,
+            self.text[first.start + len("from") : where.start if where else len(self.text)],
+            tail,
+        )
 
 
 def _names_now(text: str) -> bool:
-    """Whether PostgreSQL could read the text as a time that depends on today: 'now', 'tomorrow 08:00'."""
+    """Whether PostgreSQL could read the text as a time that depends on today: 'now', 'tomorrow
+    08:00'.
+    """
     words = text.split()
     rest = " ".join(each for each in words if each not in VOLATILE_TEXTS)
-    return rest != " ".join(words) and (not re.search("[a-z]", rest) or bool(re.search("[0-9]", rest)) or rest == "utc")
+    return rest != " ".join(words) and (
+        not re.search("[a-z]", rest) or bool(re.search("[0-9]", rest)) or rest == "utc"
+    )
 
 
 def lex(text: str) -> tuple[Token, ...]:
-    """The tokens of `text`. Raises StatementError at anything outside the plain part of SQL's spelling."""
+    """The tokens of `text`.
+
+    Raises StatementError at anything outside the plain part of SQL's spelling.
+    """
     if len(text) > MAX_LENGTH:
         raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
     if found := _HIDDEN.search(text):
@@ -156,7 +185,9 @@ def lex(text: str) -> tuple[Token, ...]:
         depth += piece == "("
         position = found.end()
         if not 0 <= depth <= MAX_DEPTH or len(tokens) > MAX_TOKENS:
-            raise StatementError("its parentheses do not match, or it is too deeply nested or too long")
+            raise StatementError(
+                "its parentheses do not match, or it is too deeply nested or too long"
+            )
     return tuple(tokens)
 
 
@@ -164,15 +195,18 @@ def lex(text: str) -> tuple[Token, ...]:
 def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query (SELECT).
 
-    Raises StatementError with the reason, for a person and the model. The text must not end in a semicolon.
+    Raises StatementError with the reason, for a person and the model. The text must not end in a
+    semicolon.
     """
     tokens = lex(text)
     _agree(text, dialect, tokens)
     try:
         trees = sqlglot.parse(text, dialect=dialect)
-    except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
+    except Exception as error:
         words = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise StatementError(f"it cannot be parsed: {re.sub(chr(27) + r'.[0-9;]*m', '', words)[:200]}") from None
+        raise StatementError(
+            f"it cannot be parsed: {re.sub(chr(27) + r'.[0-9;]*m', '', words)[:200]}"
+        ) from None
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("it is not exactly one statement")
     tree = trees[0]
@@ -185,7 +219,10 @@ def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
 
 
 def _agree(text: str, dialect: Dialect, tokens: tuple[Token, ...]) -> None:
-    """sqlglot must see the same tokens in the same places; ours are spelled so that both databases do."""
+    """sqlglot must see the same tokens in the same places.
+
+    Ours are spelled so that both databases do.
+    """
     try:
         theirs = [each.start for each in sqlglot.tokenize(text, dialect=dialect)]
     except SqlglotError:
@@ -202,7 +239,9 @@ def _agree(text: str, dialect: Dialect, tokens: tuple[Token, ...]) -> None:
         raise StatementError("it is empty, or spelled in a way that could be read in two ways")
     for word, instead in (("table", "write SELECT * FROM …"), ("default", "leave the column out")):
         if any(each.word == word for each in tokens):
-            raise StatementError(f"{word.upper()} is not allowed; {instead}, and quote it where it is a name")
+            raise StatementError(
+                f"{word.upper()} is not allowed; {instead}, and quote it where it is a name"
+            )
 
 
 def _verb(tree: exp.Expr, tokens: tuple[Token, ...], changes: bool) -> str:
@@ -229,7 +268,12 @@ def _nodes(statement: Statement) -> None:
         if isinstance(node, exp.Join) and node.args.get("method"):
             raise StatementError("NATURAL JOIN is not allowed; name the columns with ON or USING")
         if isinstance(node, exp.Table):
-            extra = {key for key, value in node.args.items() if value} - {"this", "db", "alias", "joins"}
+            extra = {key for key, value in node.args.items() if value} - {
+                "this",
+                "db",
+                "alias",
+                "joins",
+            }
             if extra or not isinstance(node.this, exp.Identifier):
                 raise StatementError("a table may only be written as its name, with an alias")
         if isinstance(node, exp.DataType) and node.this not in TYPES:
@@ -254,13 +298,20 @@ def _functions(statement: Statement) -> None:
             raise StatementError(f"the function {str(node.this)[:60]} is not allowed")
     session = {each.word for each in statement.tokens} & SESSION_WORDS
     if statement.dialect == "postgres" and session:
-        raise StatementError(f"{min(session).upper()} is not allowed; quote it where it is a column")
+        raise StatementError(
+            f"{min(session).upper()} is not allowed; quote it where it is a column"
+        )
 
 
 def _change(statement: Statement) -> None:
     tree, target = statement.tree, statement.target
     if extra := {key for key, value in tree.args.items() if value} - CHANGES[type(tree)]:
-        name = {"from_": "FROM", "conflict": "ON CONFLICT", "alternative": "OR …", "default": "DEFAULT VALUES"}
+        name = {
+            "from_": "FROM",
+            "conflict": "ON CONFLICT",
+            "alternative": "OR …",
+            "default": "DEFAULT VALUES",
+        }
         word = name.get(min(extra), min(extra).upper().strip("_"))
         raise StatementError(
             f"{word} is not allowed in {statement.verb.upper()}; for rows chosen by another table write "
@@ -270,7 +321,11 @@ def _change(statement: Statement) -> None:
         raise StatementError("it names no table")
     if statement.verb == "update":
         for each in tree.expressions:
-            if not (isinstance(each, exp.EQ) and isinstance(each.this, exp.Column) and not each.this.table):
+            if not (
+                isinstance(each, exp.EQ)
+                and isinstance(each.this, exp.Column)
+                and not each.this.table
+            ):
                 raise StatementError("SET takes column = value, one column at a time")
     if statement.verb == "insert" and not isinstance(tree.this, exp.Schema):
         raise StatementError("name the columns: INSERT INTO table (column, …) …")

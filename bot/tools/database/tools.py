@@ -1,7 +1,8 @@
-"""The database tools: what is there, one query, one change, in databases the settings name. Off until one is named.
+"""The database tools: what is there, one query, one change, in databases the settings name. Off
+until one is named.
 
-The rules are elsewhere: what a statement may be in database_statement, what stays secret in database_secrets, how it
-runs in database_sqlite and database_postgres.
+The rules are elsewhere: what a statement may be in database_statement, what stays secret in
+database_secrets, how it runs in database_sqlite and database_postgres.
 """
 
 from __future__ import annotations
@@ -52,8 +53,12 @@ class Tables(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
-    database: str | None = Field(None, title="Database", max_length=40, description="Left out: all of them.")
-    named: str | None = Field(None, title="Tables named", max_length=80, description="Part of the tables' names.")
+    database: str | None = Field(
+        None, title="Database", max_length=40, description="Left out: all of them."
+    )
+    named: str | None = Field(
+        None, title="Tables named", max_length=80, description="Part of the tables' names."
+    )
 
 
 class Asked(BaseModel):
@@ -61,7 +66,9 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    database: str = Field(title="Database", max_length=40, description="Its name, as the tool tables lists it.")
+    database: str = Field(
+        title="Database", max_length=40, description="Its name, as the tool tables lists it."
+    )
     sql: Annotated[str, AfterValidator(Sql)] = Field(
         title="SQL",
         max_length=MAX_LENGTH,
@@ -75,14 +82,20 @@ class Asked(BaseModel):
 
 
 def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
-    """The databases by name, ready to be opened; `own` is the file of Countersign's own database."""
+    """The databases by name, ready to be opened.
+
+    `own` is the file of Countersign's own database.
+    """
     return {
-        each.name: SqliteSource(each, own) if each.dialect == "sqlite" else PostgresSource(each) for each in databases
+        each.name: SqliteSource(each, own) if each.dialect == "sqlite" else PostgresSource(each)
+        for each in databases
     }
 
 
 def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
-    """The tools over these databases: none without one, no `change` where all of them are read-only."""
+    """The tools over these databases: none without one, no `change` where all of them are
+    read-only.
+    """
     sources = sources_of(databases, own)
     if not sources:
         return []
@@ -94,13 +107,25 @@ def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool
 
 def _patience(sources: Sources) -> float:
     """Seconds that a tool may take: more than the slowest database is allowed to."""
-    return max(each.database.timeout + each.database.lock_timeout for each in sources.values()) + CONNECT_TIMEOUT + 10
+    return (
+        max(each.database.timeout + each.database.lock_timeout for each in sources.values())
+        + CONNECT_TIMEOUT
+        + 10
+    )
 
 
 def _tables(sources: Sources) -> Tool[Any]:
-    @tool(title="List tables", effect="List what the databases hold", does=Effect.READ, timeout=_patience(sources))
+    @tool(
+        title="List tables",
+        effect="List what the databases hold",
+        does=Effect.READ,
+        timeout=_patience(sources),
+    )
     def tables(args: Tables, _context: ToolContext) -> str:
-        """List the databases that query and change can use, with their tables, columns and types. Use it first."""
+        """List the databases that query and change can use, with their tables, columns and types.
+
+        Use it first.
+        """
         if args.database is not None:
             _source(sources, args.database)
         chosen = [each for name, each in sources.items() if args.database in (None, name)]
@@ -130,8 +155,12 @@ def _query(sources: Sources) -> Tool[Any]:
                 masks = check(statement, session.catalog).masks
         except ToolError as error:
             return Preview(f"⚠ It would be refused: {error}")
-        masked = f"; {sum(masks)} secret column{'s' * (sum(masks) != 1)} masked" if any(masks) else ""
-        return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing{masked}.")
+        masked = (
+            f"; {sum(masks)} secret column{'s' * (sum(masks) != 1)} masked" if any(masks) else ""
+        )
+        return Preview(
+            f"Reads at most {source.database.max_rows:,} rows and changes nothing{masked}."
+        )
 
     @tool(
         title="Query a database",
@@ -142,7 +171,10 @@ def _query(sources: Sources) -> Tool[Any]:
         timeout=_patience(sources),
     )
     def query(args: Query, _context: ToolContext) -> Table:
-        """Run one SELECT in a database. Secret columns come back masked and may not stand in conditions."""
+        """Run one SELECT in a database.
+
+        Secret columns come back masked and may not stand in conditions.
+        """
         source = _source(sources, args.database)
         statement = Query.parsed(args)
         with source.open(writes=False) as session:
@@ -171,7 +203,9 @@ def _change(sources: Sources) -> Tool[Any]:
         source = _source(sources, args.database)
         statement = Change.parsed(args)
         try:
-            with source.open(writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT) as session:
+            with source.open(
+                writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
+            ) as session:
                 return preview_change(session, statement)
         except ToolError as error:
             return Preview(f"⚠ Trying it out failed: {error}")
@@ -184,7 +218,10 @@ def _change(sources: Sources) -> Tool[Any]:
         timeout=_patience(sources),
     )
     def change(args: Change, context: ToolContext) -> dict[str, Any]:
-        """Run one INSERT, UPDATE or DELETE in a database. People see beforehand which rows it would touch."""
+        """Run one INSERT, UPDATE or DELETE in a database.
+
+        People see beforehand which rows it would touch.
+        """
         source = _source(sources, args.database)
         statement = Change.parsed(args)
         with source.open(writes=True) as session:
@@ -194,14 +231,18 @@ def _change(sources: Sources) -> Tool[Any]:
 
 
 def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]:
-    """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when that is unknown."""
+    """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
+    that is unknown.
+    """
     catalog = session.catalog
     checked, table = check(statement, catalog), target(statement, catalog)
     count = session.change(statement, checked.secrets)
     too_many(session, count)
     if expects and expects != f"{EXPECTS}{count}":
         shown = expects.removeprefix(EXPECTS)
-        raise ChangedError(f"It would touch {count:,} rows of {table.name} now, and {shown} were shown.")
+        raise ChangedError(
+            f"It would touch {count:,} rows of {table.name} now, and {shown} were shown."
+        )
     session.commit()
     return {"rows": count, "table": table.name}
 
@@ -221,7 +262,10 @@ def _parse(sources: Sources, args: Asked, *, changes: bool) -> Statement:
 
 
 def _masked(name: str, rows: Rows, checked: Checked, catalog: Catalog) -> Table:
-    """The rows as people and the model may see them; the server's own word on where a column comes from counts too."""
+    """The rows as people and the model may see them.
+
+    The server's own word on where a column comes from counts too.
+    """
     masks = list(checked.masks)
     if len(masks) != len(rows.columns):
         raise ToolError("its columns cannot be told apart, so nothing of it is shown")
@@ -229,7 +273,10 @@ def _masked(name: str, rows: Rows, checked: Checked, catalog: Catalog) -> Table:
         if origin and origin[0] in catalog.tables and origin[1] in catalog.tables[origin[0]].secret:
             masks[at] = True
     cells = [
-        tuple(MASK if masked and value is not None else _plain(value) for value, masked in zip(row, masks, strict=True))
+        tuple(
+            MASK if masked and value is not None else _plain(value)
+            for value, masked in zip(row, masks, strict=True)
+        )
         for row in rows.rows
     ]
     return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
@@ -251,13 +298,18 @@ def _plain(value: Any) -> Any:
 def _listing(source: Source, named: str) -> str:
     database = source.database
     kind = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
-    head = f"{database.name} ({kind}{', read-only' if database.read_only else ''}): {database.about}"
+    head = (
+        f"{database.name} ({kind}{', read-only' if database.read_only else ''}): {database.about}"
+    )
     try:
         with source.open(writes=False) as session:
             catalog = session.catalog
     except ToolError as error:
         return f"{head}\n  cannot be used now: {error}"
-    found = sorted((each for each in catalog.tables.values() if named in each.name.lower()), key=lambda each: each.name)
+    found = sorted(
+        (each for each in catalog.tables.values() if named in each.name.lower()),
+        key=lambda each: each.name,
+    )
     lines = [head]
     for table in found[:MAX_TABLES]:
         secret = [each for each in table.columns if catalog.column_key(each) in table.secret]
@@ -265,7 +317,9 @@ def _listing(source: Source, named: str) -> str:
             f"{each.name} {each.type}{' key' * (each.name in table.key)}{' SECRET' * (each in secret)}"
             for each in table.columns
         )
-        lines.append(f"  {table.name}{'' if table.kind == 'table' else f' [{table.kind}]'}: {columns}")
+        lines.append(
+            f"  {table.name}{'' if table.kind == 'table' else f' [{table.kind}]'}: {columns}"
+        )
     if len(found) > MAX_TABLES:
         lines.append(f"  … and {len(found) - MAX_TABLES} more; say which with `named`")
     return "\n".join(lines if found else [*lines, "  no such tables"])

@@ -1,4 +1,7 @@
-"""What the demo's shop is born with: tables, customers, products, orders. Constants and arithmetic only."""
+"""What the demo's shop is born with: tables, customers, products, orders.
+
+Constants and arithmetic only.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,52 @@ CREATE INDEX IF NOT EXISTS event_by_order ON event (order_id)
 """
 
 CUSTOMERS = (
-    ("Mara Lindqvist", "mara.lindqvist@example.com", "Storgatan 14", "411 24", "Göteborg", "Sweden"),
-    ("Tomás Ferreira", "tomas.ferreira@example.com", "Rua das Flores 88", "4050-265", "Porto", "Portugal"),
+    (
+        "Mara Lindqvist",
+        "mara.lindqvist@example.com",
+        "Storgatan 14",
+        "411 24",
+        "Göteborg",
+        "Sweden",
+    ),
+    (
+        "Tomás Ferreira",
+        "tomas.ferreira@example.com",
+        "Rua das Flores 88",
+        "4050-265",
+        "Porto",
+        "Portugal",
+    ),
     ("Ines Kowalska", "ines.kowalska@example.com", "ul. Długa 7", "31-147", "Kraków", "Poland"),
     ("Jonas Brandt", "jonas.brandt@example.com", "Lindenallee 23", "50968", "Köln", "Germany"),
     ("Aoife Byrne", "aoife.byrne@example.com", "12 Harbour Row", "T12 X8P4", "Cork", "Ireland"),
     ("Luca Bianchi", "luca.bianchi@example.com", "Via Garibaldi 31", "16124", "Genova", "Italy"),
-    ("Sanne de Wit", "sanne.dewit@example.com", "Oudegracht 205", "3511 NG", "Utrecht", "Netherlands"),
+    (
+        "Sanne de Wit",
+        "sanne.dewit@example.com",
+        "Oudegracht 205",
+        "3511 NG",
+        "Utrecht",
+        "Netherlands",
+    ),
     ("Mikko Salonen", "mikko.salonen@example.com", "Hämeenkatu 9", "33100", "Tampere", "Finland"),
-    ("Élodie Garnier", "elodie.garnier@example.com", "5 rue des Tanneurs", "37000", "Tours", "France"),
+    (
+        "Élodie Garnier",
+        "elodie.garnier@example.com",
+        "5 rue des Tanneurs",
+        "37000",
+        "Tours",
+        "France",
+    ),
     ("Petra Novotná", "petra.novotna@example.com", "Kobližná 18", "602 00", "Brno", "Czechia"),
-    ("Hugo Salvatierra", "hugo.salvatierra@example.com", "Calle Mayor 41", "50001", "Zaragoza", "Spain"),
+    (
+        "Hugo Salvatierra",
+        "hugo.salvatierra@example.com",
+        "Calle Mayor 41",
+        "50001",
+        "Zaragoza",
+        "Spain",
+    ),
     ("Signe Aagaard", "signe.aagaard@example.com", "Vestergade 3", "8000", "Aarhus", "Denmark"),
 )
 
@@ -114,7 +152,10 @@ def rows() -> Iterator[tuple[str, tuple[Any, ...]]]:
     for order_id, customer_id, state, bought in ORDERS:
         status, _, unpaid = state.partition(" ")
         placed = FIRST_ORDER_AT + (order_id - ORDERS[0][0]) * BETWEEN_ORDERS
-        yield "orders", (order_id, customer_id, status, placed.isoformat(), *CUSTOMERS[customer_id - 1][2:])
+        yield (
+            "orders",
+            (order_id, customer_id, status, placed.isoformat(), *CUSTOMERS[customer_id - 1][2:]),
+        )
         total = 0
         for position, line in enumerate(bought.split(), start=1):
             sku, quantity = line.split(":")

@@ -1,8 +1,10 @@
-"""The demo's web shop: a small SQLite database with its rules. It knows neither Slack, models nor approvals.
+"""The demo's web shop: a small SQLite database with its rules. It knows neither Slack, models nor
+approvals.
 
-Money is whole cents in the database and Decimal outside. Every method opens its own connection, so that any
-thread may call it. Writes run in `BEGIN IMMEDIATE` under a key: the same key gives the same result and has its
-effect once. A rule that says no raises ToolError with a sentence for whoever asked.
+Money is whole cents in the database and Decimal outside. Every method opens its own connection, so
+that any thread may call it. Writes run in `BEGIN IMMEDIATE` under a key: the same key gives the
+same result and has its effect once. A rule that says no raises ToolError with a sentence for
+whoever asked.
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ class Shop:
         self.path = Path(path)
 
     def create(self) -> None:
-        """Make the tables and the demo's data; a shop that already has customers is left as it is."""
+        """Make the tables and the demo's data.
+
+        A shop that already has customers is left as it is.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._write() as db:
             for statement in SCHEMA.split(";"):
@@ -77,15 +82,20 @@ class Shop:
                 return
             for table, values in rows():
                 marks = ", ".join("?" * len(values))
-                db.execute(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608 - our own table names
+                db.execute(f"INSERT INTO {table} VALUES ({marks})", values)
 
     def order(self, order_id: int) -> Order:
         """The order of that number; ToolError where there is none."""
         with self._read() as db:
             return _order(db, order_id)
 
-    def search(self, customer: str | None, status: Status | None, limit: int) -> tuple[list[Order], int]:
-        """Newest orders first, at most `limit`, and how many match; `customer` is part of a name or e-mail."""
+    def search(
+        self, customer: str | None, status: Status | None, limit: int
+    ) -> tuple[list[Order], int]:
+        """Newest orders first, at most `limit`, and how many match.
+
+        `customer` is part of a name or e-mail.
+        """
         query = (
             "FROM orders o JOIN customer c ON c.id = o.customer_id"
             " WHERE (:status IS NULL OR o.status = :status) AND (:customer IS NULL"
@@ -97,12 +107,16 @@ class Shop:
             found = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
             return [_order(db, order_id) for (order_id,) in found.fetchall()], count
 
-    def refund(self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime) -> Result:
+    def refund(
+        self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime
+    ) -> Result:
         """Pay back `amount` EUR; ToolError for more than is left of what was paid."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Result:
             if not order.paid:
-                raise ToolError(f"Order {order_id} has not been paid, so there is nothing to refund.")
+                raise ToolError(
+                    f"Order {order_id} has not been paid, so there is nothing to refund."
+                )
             if not order.left:
                 raise ToolError(f"Order {order_id} has been refunded in full already.")
             if amount > order.left:
@@ -118,12 +132,16 @@ class Shop:
         request = {"amount": str(amount), "reason": reason, "note": note}
         return self._once(key, "refund", order_id, request, at, effect)
 
-    def change_address(self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime) -> Result:
+    def change_address(
+        self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime
+    ) -> Result:
         """Send the order elsewhere; ToolError once it has left the warehouse."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Result:
             if order.status not in BEFORE_SHIPPING:
-                raise ToolError(f"Order {order_id} is {order.status}; its address can no longer change.")
+                raise ToolError(
+                    f"Order {order_id} is {order.status}; its address can no longer change."
+                )
             if dict(address) == order.address:
                 raise ToolError(f"Order {order_id} already goes to that address.")
             db.execute(
@@ -160,7 +178,9 @@ class Shop:
                 "items_back_in_stock": back,
             }
 
-        return self._once(key, "cancel", order_id, {"reason": reason, "restock": restock}, at, effect)
+        return self._once(
+            key, "cancel", order_id, {"reason": reason, "restock": restock}, at, effect
+        )
 
     def stock(self, sku: str) -> int:
         """How many of a product are in stock; ToolError for an unknown one."""
@@ -171,12 +191,22 @@ class Shop:
         return int(row[0])
 
     def events(self, order_id: int) -> list[tuple[str, str | None]]:
-        """What happened to an order, oldest first: kind and idempotency key (None for the shop's own history)."""
+        """What happened to an order, oldest first: kind and idempotency key (None for the shop's
+        own history).
+        """
         with self._read() as db:
-            return db.execute("SELECT kind, key FROM event WHERE order_id = ? ORDER BY seq", (order_id,)).fetchall()
+            return db.execute(
+                "SELECT kind, key FROM event WHERE order_id = ? ORDER BY seq", (order_id,)
+            ).fetchall()
 
     def _once(
-        self, key: str, kind: str, order_id: int, request: Mapping[str, Any], at: datetime, effect: Effect
+        self,
+        key: str,
+        kind: str,
+        order_id: int,
+        request: Mapping[str, Any],
+        at: datetime,
+        effect: Effect,
     ) -> Result:
         """Run `effect` and log it under `key`, or give the result that key already had."""
         if not key:
@@ -199,7 +229,8 @@ class Shop:
         # Transactions are written out below; sqlite3's implicit ones would begin DEFERRED.
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
         db.execute("PRAGMA foreign_keys=ON")
-        db.create_function("fold", 1, str.casefold, deterministic=True)  # SQLite's lower() knows ASCII only
+        # SQLite's lower() knows ASCII only
+        db.create_function("fold", 1, str.casefold, deterministic=True)
         return db
 
     @contextmanager
@@ -245,7 +276,19 @@ def _order(db: sqlite3.Connection, order_id: int) -> Order:
         " WHERE l.order_id = ? ORDER BY l.position",
         (order_id,),
     ).fetchall()
-    customer, email, status, placed_at, street, postal_code, city, country, total, paid, refunded = row
+    (
+        customer,
+        email,
+        status,
+        placed_at,
+        street,
+        postal_code,
+        city,
+        country,
+        total,
+        paid,
+        refunded,
+    ) = row
     return Order(
         id=order_id,
         customer=customer,
@@ -261,7 +304,13 @@ def _order(db: sqlite3.Connection, order_id: int) -> Order:
 
 
 def _pay(
-    db: sqlite3.Connection, order_id: int, kind: str, amount: int, at: datetime, reason: str, note: str | None
+    db: sqlite3.Connection,
+    order_id: int,
+    kind: str,
+    amount: int,
+    at: datetime,
+    reason: str,
+    note: str | None,
 ) -> None:
     db.execute(
         "INSERT INTO payment (order_id, kind, cents, at, reason, note) VALUES (?, ?, ?, ?, ?, ?)",

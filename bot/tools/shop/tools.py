@@ -1,4 +1,7 @@
-"""The shop's tools: look up, search, refund, change an address, cancel. The rules are the shop's, none are here."""
+"""The shop's tools: look up, search, refund, change an address, cancel.
+
+The rules are the shop's, none are here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
 from bot.tools.shop.shop import BEFORE_SHIPPING, Order, Shop, Status, one_line
 
-OrderId = Field(title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042.")
+OrderId = Field(
+    title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042."
+)
 TIMEOUT = 20.0  # seconds: twice what a busy database may take
 
 
@@ -31,7 +36,10 @@ class Search(Arguments):
     """Arguments of search_orders."""
 
     customer: str | None = Field(
-        None, title="Customer", max_length=100, description="Part of the customer's name or e-mail address."
+        None,
+        title="Customer",
+        max_length=100,
+        description="Part of the customer's name or e-mail address.",
     )
     status: Status | None = Field(None, title="Status")
     limit: int = Field(10, title="At most", ge=1, le=20)
@@ -42,7 +50,11 @@ class Refund(Arguments):
 
     order_id: int = OrderId
     amount: Decimal = Field(
-        title="Amount (EUR)", gt=0, max_digits=8, decimal_places=2, description="In EUR, for example 40.00."
+        title="Amount (EUR)",
+        gt=0,
+        max_digits=8,
+        decimal_places=2,
+        description="In EUR, for example 40.00.",
     )
     reason: Literal["damaged", "wrong_item", "late", "goodwill", "other"] = Field(title="Reason")
     note: str | None = Field(None, title="Note", max_length=500, description="For the bookkeeping.")
@@ -58,7 +70,9 @@ class Address(Arguments):
     """Where an order goes."""
 
     street: str = Field(title="Street and number", min_length=3, max_length=100)
-    postal_code: str = Field(title="Postal code", min_length=3, max_length=12, pattern=r"^[A-Za-z0-9][A-Za-z0-9 -]*$")
+    postal_code: str = Field(
+        title="Postal code", min_length=3, max_length=12, pattern=r"^[A-Za-z0-9][A-Za-z0-9 -]*$"
+    )
     city: str = Field(title="City", min_length=1, max_length=80)
     country: str = Field(title="Country", min_length=2, max_length=60)
 
@@ -85,7 +99,12 @@ def order_tools(shop: Shop) -> list[Tool[Any]]:
 
 
 def _look_up(shop: Shop) -> Tool[Any]:
-    @tool(title="Look up an order", effect="Look up order {order_id}", does=Effect.READ, timeout=TIMEOUT)
+    @tool(
+        title="Look up an order",
+        effect="Look up order {order_id}",
+        does=Effect.READ,
+        timeout=TIMEOUT,
+    )
     def look_up_order(args: LookUp, _context: ToolContext) -> dict[str, Any]:
         """Look up one order: customer, status, items, address, what was paid and refunded."""
         order = shop.order(args.order_id)
@@ -103,11 +122,20 @@ def _look_up(shop: Shop) -> Tool[Any]:
 
 
 def _search(shop: Shop) -> Tool[Any]:
-    @tool(title="Search orders", effect="Search the shop's orders", does=Effect.READ, timeout=TIMEOUT)
+    @tool(
+        title="Search orders", effect="Search the shop's orders", does=Effect.READ, timeout=TIMEOUT
+    )
     def search_orders(args: Search, _context: ToolContext) -> dict[str, Any]:
-        """Find orders by customer (part of a name or an e-mail address) and status; the newest come first."""
+        """Find orders by customer (part of a name or an e-mail address) and status.
+
+        The newest come first.
+        """
         found, count = shop.search(args.customer, args.status, args.limit)
-        return {"matching": count, "shown": len(found), "orders": [_brief(order) for order in found]}
+        return {
+            "matching": count,
+            "shown": len(found),
+            "orders": [_brief(order) for order in found],
+        }
 
     return search_orders
 
@@ -115,7 +143,11 @@ def _search(shop: Shop) -> Tool[Any]:
 def _refund(shop: Shop) -> Tool[Any]:
     def money(args: Refund, order: Order) -> str:
         paid = f"Paid {order.paid} EUR, refunded {order.refunded} EUR → {order.refunded + args.amount} EUR"
-        return paid if args.amount <= order.left else f"{paid}\n⚠ Only {order.left} EUR is left to refund."
+        return (
+            paid
+            if args.amount <= order.left
+            else f"{paid}\n⚠ Only {order.left} EUR is left to refund."
+        )
 
     @tool(
         title="Refund an order",
@@ -127,7 +159,11 @@ def _refund(shop: Shop) -> Tool[Any]:
     )
     def refund_order(args: Refund, context: ToolContext) -> dict[str, Any]:
         """Pay back part or all of what the customer paid for an order, in EUR."""
-        return dict(shop.refund(context.call_id, args.order_id, args.amount, args.reason, args.note, context.now))
+        return dict(
+            shop.refund(
+                context.call_id, args.order_id, args.amount, args.reason, args.note, context.now
+            )
+        )
 
     return refund_order
 
@@ -135,7 +171,11 @@ def _refund(shop: Shop) -> Tool[Any]:
 def _change_address(shop: Shop) -> Tool[Any]:
     def where(args: ChangeAddress, order: Order) -> str:
         lines = f"Now: {one_line(order.address)}\nNew: {one_line(args.address.model_dump())}"
-        return lines if order.status in BEFORE_SHIPPING else f"{lines}\n⚠ It has left the warehouse already."
+        return (
+            lines
+            if order.status in BEFORE_SHIPPING
+            else f"{lines}\n⚠ It has left the warehouse already."
+        )
 
     @tool(
         title="Change the delivery address",
@@ -148,7 +188,9 @@ def _change_address(shop: Shop) -> Tool[Any]:
     def change_address(args: ChangeAddress, context: ToolContext) -> dict[str, Any]:
         """Change where an order that has not shipped yet will be delivered."""
         address = args.address.model_dump()
-        return shop.change_address(context.call_id, args.order_id, address, args.notify, context.now)
+        return shop.change_address(
+            context.call_id, args.order_id, address, args.notify, context.now
+        )
 
     return change_address
 
@@ -170,7 +212,10 @@ def _cancel(shop: Shop) -> Tool[Any]:
         timeout=TIMEOUT,
     )
     def cancel_order(args: Cancel, context: ToolContext) -> dict[str, Any]:
-        """Cancel an order that has not shipped yet and pay back what is left of its payment. Cannot be undone."""
+        """Cancel an order that has not shipped yet and pay back what is left of its payment.
+
+        Cannot be undone.
+        """
         return shop.cancel(context.call_id, args.order_id, args.reason, args.restock, context.now)
 
     return cancel_order
@@ -187,7 +232,10 @@ def _brief(order: Order) -> dict[str, Any]:
 
 
 def _previewed(shop: Shop, lines: Callable[[Any, Order], str]) -> Callable[[Any], str]:
-    """A preview that names the order, then says `lines` about it; a missing order is said as well."""
+    """A preview that names the order, then says `lines` about it.
+
+    A missing order is said as well.
+    """
 
     def preview(args: Any) -> str:
         try:

@@ -1,4 +1,7 @@
-"""What the Slack tools share: how a channel is named, found, allowed and previewed. It changes nothing in Slack."""
+"""What the Slack tools share: how a channel is named, found, allowed and previewed.
+
+It changes nothing in Slack.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from bot.tools import ToolContext, ToolError
 from bot.tools.slack.lookup import Channel, Lookup
 
 ChannelName = Annotated[
-    str, Field(title="Channel", min_length=1, max_length=100, description="#name or the channel's id.")
+    str,
+    Field(title="Channel", min_length=1, max_length=100, description="#name or the channel's id."),
 ]
 
 
@@ -22,24 +26,35 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def target(lookup: Lookup, wanted: str, context: ToolContext, *, external_ok: bool = True) -> Channel:
-    """The channel to act on; ToolError where the requester has no place in it or outsiders would read along."""
+def target(
+    lookup: Lookup, wanted: str, context: ToolContext, *, external_ok: bool = True
+) -> Channel:
+    """The channel to act on; ToolError where the requester has no place in it or outsiders would
+    read along.
+    """
     channel = lookup.channel(wanted)
     if channel.private and context.requester not in lookup.members(channel):
         # Else the bot would be a way into private channels.
         raise ToolError(f"#{channel.name} is private, and the person who asked is not in it.")
     if channel.external and not external_ok:
-        raise ToolError(f"#{channel.name} is shared with another company; say external_ok if they may read it.")
+        raise ToolError(
+            f"#{channel.name} is shared with another company; say external_ok if they may read it."
+        )
     return channel
 
 
 def escaped(text: str) -> str:
-    """As Slack wants it: with these three characters replaced nothing in it is a mention, a broadcast or a link."""
+    """As Slack wants it: with these three characters replaced nothing in it is a mention, a
+    broadcast or a link.
+    """
     return html.escape(text, quote=False)
 
 
 def previewed(lookup: Lookup, details: Callable[[Any, Channel], list[str]]) -> Callable[[Any], str]:
-    """A preview that says which channel is meant, then `details`; what cannot be looked up is said as well."""
+    """A preview that says which channel is meant, then `details`.
+
+    What cannot be looked up is said as well.
+    """
 
     def preview(args: Any) -> str:
         try:

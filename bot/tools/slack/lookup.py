@@ -79,7 +79,9 @@ class Lookup:
         return sorted(_asked("its channels", read), key=lambda channel: channel.name)
 
     def channel(self, wanted: str) -> Channel:
-        """The channel given as #name, name, id or mention; ToolError when there is none or it is a conversation."""
+        """The channel given as #name, name, id or mention; ToolError when there is none or it is a
+        conversation.
+        """
         name = _bare(wanted)
         if DIRECT.fullmatch(name):
             raise ToolError(f"{wanted} is not a channel; direct messages are not possible here.")
@@ -93,9 +95,13 @@ class Lookup:
             channel_id = found[0]
 
         def read() -> Any:
-            return self._client.conversations_info(channel=channel_id, include_num_members=True)["channel"]
+            return self._client.conversations_info(channel=channel_id, include_num_members=True)[
+                "channel"
+            ]
 
-        info = _asked(f"the channel {wanted}", read, f"There is no channel {wanted} that the bot can see.")
+        info = _asked(
+            f"the channel {wanted}", read, f"There is no channel {wanted} that the bot can see."
+        )
         if info.get("is_im") or info.get("is_mpim"):
             raise ToolError(f"{wanted} is a direct conversation, not a channel.")
         return _channel(info)
@@ -111,7 +117,9 @@ class Lookup:
         return sorted(active, key=lambda each: each.name.casefold())
 
     def persons(self, wanted: list[str]) -> list[Member]:
-        """The people given as @handle, name, id or mention, each once; ToolError names who is not one person."""
+        """The people given as @handle, name, id or mention, each once; ToolError names who is not
+        one person.
+        """
         everybody: list[Member] | None = None
         found: dict[str, Member] = {}
         for each in wanted:
@@ -120,7 +128,10 @@ class Lookup:
                 person = self._by_id(each, name)
             else:
                 everybody = self.people() if everybody is None else everybody
-                person = _only(each, [one for one in everybody if name.removeprefix("@").casefold() in one.names])
+                person = _only(
+                    each,
+                    [one for one in everybody if name.removeprefix("@").casefold() in one.names],
+                )
             found[person.id] = person
         return list(found.values())
 
@@ -131,16 +142,22 @@ class Lookup:
     def _by_id(self, wanted: str, user: str) -> Member:
         person = _member(
             _asked(
-                f"{wanted}", lambda: self._client.users_info(user=user)["user"], f"There is nobody with the id {user}."
+                f"{wanted}",
+                lambda: self._client.users_info(user=user)["user"],
+                f"There is nobody with the id {user}.",
             )
         )
         if person.deleted or person.bot:
-            raise ToolError(f"{person.name} ({user}) is {'deactivated' if person.deleted else 'a bot'}.")
+            raise ToolError(
+                f"{person.name} ({user}) is {'deactivated' if person.deleted else 'a bot'}."
+            )
         return person
 
 
 def _asked(what: str, read: Callable[[], T], missing: str | None = None) -> T:
-    """What `read` gives; ToolError with `missing` where Slack says there is no such thing, and for any failure."""
+    """What `read` gives; ToolError with `missing` where Slack says there is no such thing, and for
+    any failure.
+    """
     try:
         return read()
     except SlackApiError as error:
@@ -180,7 +197,11 @@ def _channel(info: dict[str, Any]) -> Channel:
 
 def _member(user: dict[str, Any]) -> Member:
     profile = user.get("profile") or {}
-    names = [profile.get("display_name"), profile.get("real_name") or user.get("real_name"), user.get("name")]
+    names = [
+        profile.get("display_name"),
+        profile.get("real_name") or user.get("real_name"),
+        user.get("name"),
+    ]
     known = [name for name in names if name]
     return Member(
         id=user["id"],

@@ -30,7 +30,11 @@ Text = Annotated[
     ),
 ]
 ExternalOk = Annotated[
-    bool, Field(title="Also where people outside the company read", description="Needed for shared channels.")
+    bool,
+    Field(
+        title="Also where people outside the company read",
+        description="Needed for shared channels.",
+    ),
 ]
 
 
@@ -50,13 +54,18 @@ class Post(Arguments):
 
 
 class Schedule(Post):
-    """Arguments of schedule_message. Whether `at` lies ahead is for the moment it runs, not for its type."""
+    """Arguments of schedule_message.
+
+    Whether `at` lies ahead is for the moment it runs, not for its type.
+    """
 
     at: AwareDatetime = Field(title="When", description="With a time zone, at most 120 days ahead.")
 
 
 def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
-    """post_message over `client`, which should have no retry handlers: a repeated post is a second post."""
+    """post_message over `client`, which should have no retry handlers: a repeated post is a second
+    post.
+    """
 
     @tool(
         title="Post a message",
@@ -65,7 +74,10 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         preview=previewed(lookup, _sharing),
     )
     def post_message(args: Post, context: ToolContext) -> dict[str, Any]:
-        """Post a text message in a Slack channel. It is signed with the name of the person who asked."""
+        """Post a text message in a Slack channel.
+
+        It is signed with the name of the person who asked.
+        """
         channel = target(lookup, args.channel, context, external_ok=args.external_ok)
         answer = act(
             "posting the message",
@@ -98,7 +110,10 @@ def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         preview=previewed(lookup, details),
     )
     def schedule_message(args: Schedule, context: ToolContext) -> dict[str, Any]:
-        """Have Slack post a text message in a channel later, at most 120 days ahead. Signed like post_message."""
+        """Have Slack post a text message in a channel later, at most 120 days ahead.
+
+        Signed like post_message.
+        """
         _check_time(args.at, context.now)
         channel = target(lookup, args.channel, context, external_ok=args.external_ok)
         answer = act(

@@ -1,4 +1,7 @@
-"""What Slack's refusals mean: certainly nothing happened, in a sentence, or nobody knows. It calls nothing itself."""
+"""What Slack's refusals mean: certainly nothing happened, in a sentence, or nobody knows.
+
+It calls nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +48,21 @@ STEMS = {
     "invalid_name": "Slack does not take {channel} as a channel's name.",
     "slack_connect_": "Slack does not allow that in a channel shared with another company.",
 }
-ACCESS = {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "org_login_required"}
+ACCESS = {
+    "invalid_auth",
+    "not_authed",
+    "account_inactive",
+    "token_revoked",
+    "token_expired",
+    "org_login_required",
+}
 
 
 def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackResponse:
     """Slack's answer to a call that changes something; `doing` and `channel` are for the sentences.
 
-    Raises ToolError when Slack refused, so that nothing happened; ConnectionError when its answer leaves that open.
-    What the connection itself raises rises as it is.
+    Raises ToolError when Slack refused, so that nothing happened; ConnectionError when its answer
+    leaves that open. What the connection itself raises rises as it is.
     """
     try:
         return call()
@@ -60,7 +70,9 @@ def act(doing: str, channel: str, call: Callable[[], SlackResponse]) -> SlackRes
         status, code = int(error.response.status_code), str(error.response.get("error"))
         if status != 429 and (status >= 500 or code in UNCLEAR or not CODE.fullmatch(code)):
             told = code if CODE.fullmatch(code) else f"HTTP {status}"
-            raise ConnectionError(f"Slack answered {told} while {doing}; whether it happened is not known.") from error
+            raise ConnectionError(
+                f"Slack answered {told} while {doing}; whether it happened is not known."
+            ) from error
         raise ToolError(_sentence(error, code, status, channel)) from error
     except ValueError as error:  # a body that is no text
         raise ConnectionError(f"Slack's answer while {doing} cannot be read.") from error

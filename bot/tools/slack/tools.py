@@ -1,7 +1,9 @@
-"""The agent's only way to reach Slack. Text goes out as text: no blocks, no live mentions, always signed.
+"""The agent's only way to reach Slack. Text goes out as text: no blocks, no live mentions, always
+signed.
 
-The client is given and should have no retry handlers: a post repeated by itself would be a second post. Names are
-looked up when a tool runs, and when its preview is made, so that a card says which channel and who is meant.
+The client is given and should have no retry handlers: a post repeated by itself would be a second
+post. Names are looked up when a tool runs, and when its preview is made, so that a card says which
+channel and who is meant.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Invite(Arguments):
     """Arguments of invite."""
 
     channel: ChannelName
-    people: list[str] = Field(title="People", min_length=1, max_length=30, description="@handles, full names or ids.")
+    people: list[str] = Field(
+        title="People", min_length=1, max_length=30, description="@handles, full names or ids."
+    )
 
 
 class SetTopic(Arguments):
@@ -81,9 +85,15 @@ def _list_channels(lookup: Lookup) -> Tool[Any]:
     @tool(title="List channels", effect="List the channels in Slack", does=Effect.READ)
     def list_channels(args: ListChannels, context: ToolContext) -> dict[str, Any]:
         """List Slack channels, optionally those whose name contains the query."""
-        found = [each for each in lookup.channels() if (args.query or "").lower().lstrip("#") in each.name]
+        found = [
+            each
+            for each in lookup.channels()
+            if (args.query or "").lower().lstrip("#") in each.name
+        ]
         # The bot may be in private channels the requester has no business to know of.
-        seen = [each for each in found if not each.private or context.requester in lookup.members(each)]
+        seen = [
+            each for each in found if not each.private or context.requester in lookup.members(each)
+        ]
         return {
             "matching": len(seen),
             "channels": [
@@ -130,7 +140,12 @@ def _create_channel(client: WebClient) -> Tool[Any]:
     def who(args: CreateChannel) -> str:
         return f"A {'private' if args.private else 'public'} channel, with the bot and the person who asked in it"
 
-    @tool(title="Create a channel", effect="Create the channel #{name}", does=Effect.WRITE, preview=who)
+    @tool(
+        title="Create a channel",
+        effect="Create the channel #{name}",
+        does=Effect.WRITE,
+        preview=who,
+    )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
         answer = act(
@@ -138,7 +153,8 @@ def _create_channel(client: WebClient) -> Tool[Any]:
             f"#{args.name}",
             lambda: client.conversations_create(name=args.name, is_private=args.private),
         )
-        made = answer.get("channel") or {}  # it exists by now: nothing that goes wrong from here on is a failure
+        # it exists by now: nothing that goes wrong from here on is a failure
+        made = answer.get("channel") or {}
         result = {"channel": f"#{made.get('name', args.name)}", "channel_id": made.get("id")}
         try:
             client.conversations_invite(channel=made.get("id", ""), users=[context.requester])
@@ -152,7 +168,10 @@ def _create_channel(client: WebClient) -> Tool[Any]:
 def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
     def details(args: Invite, channel: Channel) -> list[str]:
         inside = lookup.members(channel)
-        return [f"{each}{' · is in it already' if each.id in inside else ''}" for each in lookup.persons(args.people)]
+        return [
+            f"{each}{' · is in it already' if each.id in inside else ''}"
+            for each in lookup.persons(args.people)
+        ]
 
     @tool(
         title="Invite people",
@@ -169,7 +188,11 @@ def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
         new = [each for each in people if each.id not in inside]
         if new:
             ids = [each.id for each in new]
-            act("inviting", f"#{channel.name}", lambda: client.conversations_invite(channel=channel.id, users=ids))
+            act(
+                "inviting",
+                f"#{channel.name}",
+                lambda: client.conversations_invite(channel=channel.id, users=ids),
+            )
         return _without_empty(
             channel=f"#{channel.name}",
             invited=[each.name for each in new],

@@ -1,4 +1,6 @@
-"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, grants, audit, outbox, contacts."""
+"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, grants, audit, outbox,
+contacts.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +13,19 @@ down_revision = None
 
 def upgrade() -> None:
     """Create everything, and make the append-only tables refuse update and delete."""
-    for create in (_run, _plan, _item, _call, _revision, _vote, _delivery, _message, _audit, _contact, _remembered):
+    for create in (
+        _run,
+        _plan,
+        _item,
+        _call,
+        _revision,
+        _vote,
+        _delivery,
+        _message,
+        _audit,
+        _contact,
+        _remembered,
+    ):
         create()
     if op.get_bind().dialect.name == "sqlite":
         for statement in sqlite.append_only_triggers():
@@ -190,7 +204,9 @@ def _delivery() -> None:
     )
     op.create_index("ix_delivery_run_id", "delivery", ["run_id"], unique=False)
     op.create_index("ix_delivery_status", "delivery", ["status"], unique=False)
-    op.create_index("ix_delivery_thread", "delivery", ["team", "channel", "thread_ts"], unique=False)
+    op.create_index(
+        "ix_delivery_thread", "delivery", ["team", "channel", "thread_ts"], unique=False
+    )
 
 
 def _message() -> None:

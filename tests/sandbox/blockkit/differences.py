@@ -1,7 +1,8 @@
 """Where the block checker and others judge differently, why, and an example of each.
 
-`STRICTER` and `VIEWS`: what the checker says (with its pointer) while the JSON schema of Block Kit takes the example.
-`LAXER`: what the schema says while the checker takes it. `UNSEEN`: what slack_sdk's models do not look at.
+`STRICTER` and `VIEWS`: what the checker says (with its pointer) while the JSON schema of Block Kit
+takes the example. `LAXER`: what the schema says while the checker takes it. `UNSEEN`: what
+slack_sdk's models do not look at.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def _actions(*elements: Json) -> Json:
     return {"type": "actions", "elements": list(elements)}
 
 
-TABLE: Json = {"type": "data_table", "caption": "Orders", "rows": [_cells("a", "b"), _cells("c", "d")]}
+TABLE: Json = {
+    "type": "data_table",
+    "caption": "Orders",
+    "rows": [_cells("a", "b"), _cells("c", "d")],
+}
 _POINT = {"label": "May", "value": 1}
 _SERIES = {"name": "EUR", "data": [_POINT]}
 CHART = {"type": "line", "series": [_SERIES], "axis_config": {"categories": ["May"]}}
@@ -176,8 +181,8 @@ VIEWS: dict[str, tuple[str, Json]] = {
         {"submit_disabled": True},
     ),
 }
-# What the checker says at the edge of a length or count while slack_sdk's models take it, and why they do. What they
-# refuse the checker refuses as well, without exception.
+# What the checker says at the edge of a length or count while slack_sdk's models take it, and why
+# they do. What they refuse the checker refuses as well, without exception.
 UNSEEN: dict[str, str] = {
     r"^must be more than 0 characters": "the models look at no lower end of a text, but for whole text objects",
     r"^no fewer than 1 items": "nor of a list",

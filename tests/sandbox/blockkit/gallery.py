@@ -1,7 +1,9 @@
-"""A gallery: every block and element of Block Kit as an app would send it, several of a kind where options differ.
+"""A gallery: every block and element of Block Kit as an app would send it, several of a kind where
+options differ.
 
-For those who draw blocks (the page) and those who check them. `python -m tests.sandbox.blockkit.gallery` prints it as JSON:
-{name: {"surface": message|modal|home, "blocks": […]}}. The samples that tests break on purpose are in block_samples.
+For those who draw blocks (the page) and those who check them. `python -m
+tests.sandbox.blockkit.gallery` prints it as JSON: {name: {"surface": message|modal|home, "blocks":
+[…]}}. The samples that tests break on purpose are in block_samples.
 """
 
 from __future__ import annotations
@@ -32,17 +34,28 @@ def option(words: str, value: str = "", about: str = "", **more: Any) -> Json:
 
 def button(words: str, action_id: str, **more: Any) -> Json:
     """A button."""
-    return {"type": "button", "text": plain(words), "action_id": action_id, "value": "call_7", **more}
+    return {
+        "type": "button",
+        "text": plain(words),
+        "action_id": action_id,
+        "value": "call_7",
+        **more,
+    }
 
 
 def rich(*elements: Json) -> Json:
     """A rich_text block of one paragraph."""
-    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": list(elements)}]}
+    return {
+        "type": "rich_text",
+        "elements": [{"type": "rich_text_section", "elements": list(elements)}],
+    }
 
 
 def words(text: str, *styles: str) -> Json:
     """A piece of rich text."""
-    return {"type": "text", "text": text} | ({"style": dict.fromkeys(styles, True)} if styles else {})
+    return {"type": "text", "text": text} | (
+        {"style": dict.fromkeys(styles, True)} if styles else {}
+    )
 
 
 SURE = {
@@ -61,7 +74,9 @@ PICK = plain("Pick one")
 ELEMENTS: dict[str, Json] = {
     "button": button("Approve", "approve"),
     "button primary with confirm": button("Approve", "approve", style="primary", confirm=SURE),
-    "button danger": button("Reject", "reject", style="danger", accessibility_label="Reject the refund of 40 EUR"),
+    "button danger": button(
+        "Reject", "reject", style="danger", accessibility_label="Reject the refund of 40 EUR"
+    ),
     "button link": {
         "type": "button",
         "text": plain("Open order"),
@@ -75,17 +90,27 @@ ELEMENTS: dict[str, Json] = {
         "action_id": "start",
         "workflow": {"trigger": {"url": "https://slack.com/shortcuts/Ft0123/xyz"}},
     },
-    "overflow": {"type": "overflow", "action_id": "more", "options": [option("Details"), option("Copy link")]},
+    "overflow": {
+        "type": "overflow",
+        "action_id": "more",
+        "options": [option("Details"), option("Copy link")],
+    },
     "overflow with links": {
         "type": "overflow",
         "action_id": "more",
-        "options": [option("Details", about="opens a page", url="https://shop.example/7"), option("Mute")],
+        "options": [
+            option("Details", about="opens a page", url="https://shop.example/7"),
+            option("Mute"),
+        ],
         "confirm": SURE,
     },
     "checkboxes": {
         "type": "checkboxes",
         "action_id": "colours",
-        "options": [{"text": mrkdwn("*Red*"), "value": "red", "description": mrkdwn("like _fire_")}, *COLOURS[1:]],
+        "options": [
+            {"text": mrkdwn("*Red*"), "value": "red", "description": mrkdwn("like _fire_")},
+            *COLOURS[1:],
+        ],
         "initial_options": [COLOURS[2]],
     },
     "radio_buttons": {
@@ -94,7 +119,12 @@ ELEMENTS: dict[str, Json] = {
         "options": COLOURS,
         "initial_option": COLOURS[1],
     },
-    "static_select": {"type": "static_select", "action_id": "colour", "placeholder": PICK, "options": COLOURS},
+    "static_select": {
+        "type": "static_select",
+        "action_id": "colour",
+        "placeholder": PICK,
+        "options": COLOURS,
+    },
     "static_select grouped": {
         "type": "static_select",
         "action_id": "colour",
@@ -110,7 +140,11 @@ ELEMENTS: dict[str, Json] = {
         "initial_options": COLOURS[:1],
         "max_selected_items": 2,
     },
-    "multi_static_select grouped": {"type": "multi_static_select", "action_id": "colours", "option_groups": GROUPS},
+    "multi_static_select grouped": {
+        "type": "multi_static_select",
+        "action_id": "colours",
+        "option_groups": GROUPS,
+    },
     "external_select": {
         "type": "external_select",
         "action_id": "order",
@@ -128,8 +162,16 @@ ELEMENTS: dict[str, Json] = {
         "placeholder": plain("Search orders"),
         "initial_options": [option("Order 7", "7"), option("Order 8", "8")],
     },
-    "users_select": {"type": "users_select", "action_id": "who", "placeholder": plain("Pick a person")},
-    "users_select with initial": {"type": "users_select", "action_id": "who", "initial_user": "UANA00001"},
+    "users_select": {
+        "type": "users_select",
+        "action_id": "who",
+        "placeholder": plain("Pick a person"),
+    },
+    "users_select with initial": {
+        "type": "users_select",
+        "action_id": "who",
+        "initial_user": "UANA00001",
+    },
     "multi_users_select": {
         "type": "multi_users_select",
         "action_id": "who",
@@ -153,10 +195,22 @@ ELEMENTS: dict[str, Json] = {
         "initial_conversations": ["C0SUPPORT"],
         "filter": {"exclude_external_shared_channels": True},
     },
-    "channels_select": {"type": "channels_select", "action_id": "where", "initial_channel": "C0SUPPORT"},
-    "multi_channels_select": {"type": "multi_channels_select", "action_id": "where", "placeholder": plain("Channels")},
+    "channels_select": {
+        "type": "channels_select",
+        "action_id": "where",
+        "initial_channel": "C0SUPPORT",
+    },
+    "multi_channels_select": {
+        "type": "multi_channels_select",
+        "action_id": "where",
+        "placeholder": plain("Channels"),
+    },
     "datepicker": {"type": "datepicker", "action_id": "day", "placeholder": plain("Pick a day")},
-    "datepicker with initial": {"type": "datepicker", "action_id": "day", "initial_date": "2026-02-28"},
+    "datepicker with initial": {
+        "type": "datepicker",
+        "action_id": "day",
+        "initial_date": "2026-02-28",
+    },
     "timepicker": {"type": "timepicker", "action_id": "time", "placeholder": plain("Pick a time")},
     "timepicker with zone": {
         "type": "timepicker",
@@ -167,11 +221,19 @@ ELEMENTS: dict[str, Json] = {
 }
 ONLY_ACTIONS: dict[str, Json] = {
     "datetimepicker": {"type": "datetimepicker", "action_id": "when"},
-    "datetimepicker with initial": {"type": "datetimepicker", "action_id": "when", "initial_date_time": 1772280000},
+    "datetimepicker with initial": {
+        "type": "datetimepicker",
+        "action_id": "when",
+        "initial_date_time": 1772280000,
+    },
 }
 _ON_ENTER = {"trigger_actions_on": ["on_enter_pressed", "on_character_entered"]}
 INPUTS: dict[str, Json] = {
-    "plain_text_input": {"type": "plain_text_input", "action_id": "text", "placeholder": plain("Say why")},
+    "plain_text_input": {
+        "type": "plain_text_input",
+        "action_id": "text",
+        "placeholder": plain("Say why"),
+    },
     "plain_text_input multiline": {
         "type": "plain_text_input",
         "action_id": "text",
@@ -186,9 +248,22 @@ INPUTS: dict[str, Json] = {
         "action_id": "text",
         "dispatch_action_config": _ON_ENTER,
     },
-    "email_text_input": {"type": "email_text_input", "action_id": "mail", "initial_value": "ana@shop.example"},
-    "url_text_input": {"type": "url_text_input", "action_id": "link", "placeholder": plain("https://…")},
-    "number_input": {"type": "number_input", "action_id": "count", "is_decimal_allowed": False, "min_value": "1"},
+    "email_text_input": {
+        "type": "email_text_input",
+        "action_id": "mail",
+        "initial_value": "ana@shop.example",
+    },
+    "url_text_input": {
+        "type": "url_text_input",
+        "action_id": "link",
+        "placeholder": plain("https://…"),
+    },
+    "number_input": {
+        "type": "number_input",
+        "action_id": "count",
+        "is_decimal_allowed": False,
+        "min_value": "1",
+    },
     "number_input decimal": {
         "type": "number_input",
         "action_id": "amount",
@@ -202,14 +277,27 @@ INPUTS: dict[str, Json] = {
         "action_id": "story",
         "initial_value": rich(words("very ", "italic"), words("good", "bold")),
     },
-    "rich_text_input empty": {"type": "rich_text_input", "action_id": "story", "placeholder": plain("Write")},
-    "file_input": {"type": "file_input", "action_id": "proof", "filetypes": ["png", "pdf"], "max_files": 3},
+    "rich_text_input empty": {
+        "type": "rich_text_input",
+        "action_id": "story",
+        "placeholder": plain("Write"),
+    },
+    "file_input": {
+        "type": "file_input",
+        "action_id": "proof",
+        "filetypes": ["png", "pdf"],
+        "max_files": 3,
+    },
 }
 CONTEXT_ACTIONS: dict[str, Json] = {
     "feedback_buttons": {
         "type": "feedback_buttons",
         "action_id": "feedback",
-        "positive_button": {"text": plain("Good"), "value": "good", "accessibility_label": "A good answer"},
+        "positive_button": {
+            "text": plain("Good"),
+            "value": "good",
+            "accessibility_label": "A good answer",
+        },
         "negative_button": {"text": plain("Bad"), "value": "bad"},
     },
     "icon_button": {
@@ -240,18 +328,30 @@ def gallery() -> dict[str, Json]:
     """All samples: name -> {"surface", "blocks"}, blocks first."""
     from tests.sandbox.blockkit.gallery_blocks import BLOCKS
 
-    found = {name: {"surface": surface, "blocks": blocks} for name, (surface, blocks) in BLOCKS.items()}
+    found = {
+        name: {"surface": surface, "blocks": blocks} for name, (surface, blocks) in BLOCKS.items()
+    }
     for name, element in ELEMENTS.items():
         text = mrkdwn(f"*{name}* beside a text")
-        found[f"section: {name}"] = _in("message", {"type": "section", "text": text, "accessory": element})
+        found[f"section: {name}"] = _in(
+            "message", {"type": "section", "text": text, "accessory": element}
+        )
     for name, element in (ELEMENTS | ONLY_ACTIONS).items():
         found[f"actions: {name}"] = _in("message", {"type": "actions", "elements": [element]})
     no_input = ("button", "workflow", "overflow")
-    asked = {name: each for name, each in (ELEMENTS | ONLY_ACTIONS).items() if not name.startswith(no_input)}
+    asked = {
+        name: each
+        for name, each in (ELEMENTS | ONLY_ACTIONS).items()
+        if not name.startswith(no_input)
+    }
     for name, element in (asked | INPUTS).items():
-        found[f"input: {name}"] = _in("modal", asking(element, hint=plain("what it is for"), optional=True))
+        found[f"input: {name}"] = _in(
+            "modal", asking(element, hint=plain("what it is for"), optional=True)
+        )
     for name, element in CONTEXT_ACTIONS.items():
-        found[f"context_actions: {name}"] = _in("message", {"type": "context_actions", "elements": [element]})
+        found[f"context_actions: {name}"] = _in(
+            "message", {"type": "context_actions", "elements": [element]}
+        )
     return found
 
 

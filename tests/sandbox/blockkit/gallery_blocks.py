@@ -30,18 +30,36 @@ LEAVES: dict[str, list[Json]] = {
     "link": [
         {"type": "link", "url": "https://shop.example/7"},
         words(" or "),
-        {"type": "link", "url": "https://shop.example/8", "text": "order 8", "style": {"bold": True}},
+        {
+            "type": "link",
+            "url": "https://shop.example/8",
+            "text": "order 8",
+            "style": {"bold": True},
+        },
     ],
     "user": [{"type": "user", "user_id": "UANA00001"}, words(" please look")],
     "usergroup": [{"type": "usergroup", "usergroup_id": "S0LEADS"}, words(" please look")],
     "channel": [words("see "), {"type": "channel", "channel_id": "C0SUPPORT"}],
     "team": [{"type": "team", "team_id": "T0SANDBOX"}],
-    "emoji": [{"type": "emoji", "name": "wave", "skin_tone": 3}, {"type": "emoji", "name": "tada", "unicode": "1f389"}],
+    "emoji": [
+        {"type": "emoji", "name": "wave", "skin_tone": 3},
+        {"type": "emoji", "name": "tada", "unicode": "1f389"},
+    ],
     "broadcast": [{"type": "broadcast", "range": each} for each in ("here", "channel", "everyone")],
     "color": [{"type": "color", "value": "#1f2937"}],
     "date": [
-        {"type": "date", "timestamp": 1772280000, "format": "{date_long_pretty} at {time}", "fallback": "28 February"},
-        {"type": "date", "timestamp": 1772280000, "format": "{ago}", "url": "https://shop.example/7"},
+        {
+            "type": "date",
+            "timestamp": 1772280000,
+            "format": "{date_long_pretty} at {time}",
+            "fallback": "28 February",
+        },
+        {
+            "type": "date",
+            "timestamp": 1772280000,
+            "format": "{ago}",
+            "url": "https://shop.example/7",
+        },
     ],
 }
 
@@ -57,7 +75,12 @@ def bullets(*lines: str, style: str = "bullet", indent: int = 0, **more: int) ->
     return {"type": "rich_text_list", "style": style, "indent": indent, "elements": items, **more}
 
 
-CODE = {"type": "rich_text_preformatted", "elements": [words("print('hello')\n")], "language": "python", "border": 1}
+CODE = {
+    "type": "rich_text_preformatted",
+    "elements": [words("print('hello')\n")],
+    "language": "python",
+    "border": 1,
+}
 QUOTE = {"type": "rich_text_quote", "elements": [words("so it was said")]}
 TALL: Json = {
     "type": "rich_text",
@@ -74,7 +97,13 @@ TALL: Json = {
 
 def task(number: int, title: str, status: str, **more: object) -> Json:
     """A task_card."""
-    return {"type": "task_card", "task_id": f"task_{number}", "title": title, "status": status, **more}
+    return {
+        "type": "task_card",
+        "task_id": f"task_{number}",
+        "title": title,
+        "status": status,
+        **more,
+    }
 
 
 SOURCES = [{"type": "url", "url": "https://shop.example/orders/7", "text": "Order 7"}]
@@ -113,7 +142,10 @@ def bold(text: str) -> Json:
 TABLE: Json = {
     "type": "table",
     "column_settings": [{"is_wrapped": True}, None, {"align": "right"}],
-    "rows": [[bold("Order"), cell("Item"), cell("EUR")], [cell("7"), cell("A basket"), cell("39.90")]],
+    "rows": [
+        [bold("Order"), cell("Item"), cell("EUR")],
+        [cell("7"), cell("A basket"), cell("39.90")],
+    ],
 }
 DATA_TABLE: Json = {
     "type": "data_table",
@@ -133,7 +165,10 @@ MONTHS = ["May", "June", "July"]
 def chart(kind: str) -> Json:
     """A data_visualization with two lines, rows of bars or areas."""
     series = [
-        {"name": name, "data": [{"label": m, "value": v} for m, v in zip(MONTHS, values, strict=True)]}
+        {
+            "name": name,
+            "data": [{"label": m, "value": v} for m, v in zip(MONTHS, values, strict=True)],
+        }
         for name, values in (("Refunds", (3, 5.5, 2)), ("Orders", (30, 42, -4)))
     ]
     axis = {"categories": MONTHS, "x_label": "month", "y_label": "thousand EUR"}
@@ -141,7 +176,10 @@ def chart(kind: str) -> Json:
     return {"type": "data_visualization", "title": f"A {kind} chart", "chart": shown}
 
 
-PIE = {"type": "pie", "segments": [{"label": "Card", "value": 62.5}, {"label": "Cash", "value": 30}]}
+PIE = {
+    "type": "pie",
+    "segments": [{"label": "Card", "value": 62.5}, {"label": "Cash", "value": 30}],
+}
 VIDEO: Json = {
     "type": "video",
     "title": plain("How to weave a basket"),
@@ -204,10 +242,21 @@ BLOCKS: dict[str, tuple[str, list[Json]]] = {
     "section plain": ("message", [{"type": "section", "text": plain("As it *stands* :wave:")}]),
     "section fields": (
         "message",
-        [{"type": "section", "fields": [mrkdwn("*Order*\n7"), mrkdwn("*Item*\nA basket"), plain("39.90 EUR")]}],
+        [
+            {
+                "type": "section",
+                "fields": [mrkdwn("*Order*\n7"), mrkdwn("*Item*\nA basket"), plain("39.90 EUR")],
+            }
+        ],
     ),
-    "section expanded": ("message", [{"type": "section", "text": mrkdwn("line\n" * 20), "expand": True}]),
-    "section with an image": ("message", [{"type": "section", "text": mrkdwn("A cat"), "accessory": IMAGE}]),
+    "section expanded": (
+        "message",
+        [{"type": "section", "text": mrkdwn("line\n" * 20), "expand": True}],
+    ),
+    "section with an image": (
+        "message",
+        [{"type": "section", "text": mrkdwn("A cat"), "accessory": IMAGE}],
+    ),
     "header": ("message", [{"type": "header", "text": plain("A refund waits")}]),
     "header levels": (
         "message",
@@ -215,15 +264,31 @@ BLOCKS: dict[str, tuple[str, list[Json]]] = {
     ),
     "divider": ("message", [DIVIDER]),
     "image": ("message", [{**IMAGE, "title": plain("Our cat")}]),
-    "image of a file": ("message", [{"type": "image", "alt_text": "a cat", "slack_file": {"id": "F0CAT"}}]),
-    "context": ("message", [{"type": "context", "elements": [IMAGE, mrkdwn("*Ana* asked"), plain("at noon")]}]),
+    "image of a file": (
+        "message",
+        [{"type": "image", "alt_text": "a cat", "slack_file": {"id": "F0CAT"}}],
+    ),
+    "context": (
+        "message",
+        [{"type": "context", "elements": [IMAGE, mrkdwn("*Ana* asked"), plain("at noon")]}],
+    ),
     "actions": (
         "message",
-        [{"type": "actions", "elements": [{**e, "action_id": n} for n, e in list(ELEMENTS.items())[:8]]}],
+        [
+            {
+                "type": "actions",
+                "elements": [{**e, "action_id": n} for n, e in list(ELEMENTS.items())[:8]],
+            }
+        ],
     ),
     "context_actions": (
         "message",
-        [{"type": "context_actions", "elements": [{**e, "action_id": n} for n, e in CONTEXT_ACTIONS.items()]}],
+        [
+            {
+                "type": "context_actions",
+                "elements": [{**e, "action_id": n} for n, e in CONTEXT_ACTIONS.items()],
+            }
+        ],
     ),
     "input in a message": ("message", [asking({"type": "plain_text_input", "action_id": "note"})]),
     "input required": ("modal", [asking({"type": "plain_text_input", "action_id": "note"})]),
@@ -232,24 +297,43 @@ BLOCKS: dict[str, tuple[str, list[Json]]] = {
     "markdown": ("message", [{"type": "markdown", "text": MARKDOWN}]),
     "table": ("message", [TABLE]),
     "data_table": ("message", [DATA_TABLE]),
-    **{f"data_visualization {kind}": ("message", [chart(kind)]) for kind in ("line", "bar", "area")},
-    "data_visualization pie": ("message", [{"type": "data_visualization", "title": "Payments", "chart": PIE}]),
+    **{
+        f"data_visualization {kind}": ("message", [chart(kind)]) for kind in ("line", "bar", "area")
+    },
+    "data_visualization pie": (
+        "message",
+        [{"type": "data_visualization", "title": "Payments", "chart": PIE}],
+    ),
     **{f"task_card {each['status']}": ("message", [each]) for each in TASKS},
     "plan": ("message", [{"type": "plan", "title": "A refund for order 7", "tasks": TASKS}]),
     "plan empty": ("message", [{"type": "plan", "title": plain("Thinking")}]),
     **{
-        f"alert {level}": ("modal", [{"type": "alert", "text": mrkdwn(f"An alert of level *{level}*"), "level": level}])
+        f"alert {level}": (
+            "modal",
+            [{"type": "alert", "text": mrkdwn(f"An alert of level *{level}*"), "level": level}],
+        )
         for level in ("default", "info", "warning", "error", "success")
     },
     "card": ("message", [CARD]),
     "card of a text": ("home", [{"type": "card", "body": plain("Only a body")}]),
     "carousel": (
         "message",
-        [{"type": "carousel", "elements": [CARD, {**CARD, "title": plain("A lamp")}, {**CARD, "icon": IMAGE}]}],
+        [
+            {
+                "type": "carousel",
+                "elements": [CARD, {**CARD, "title": plain("A lamp")}, {**CARD, "icon": IMAGE}],
+            }
+        ],
     ),
     "container": ("message", [BOX]),
-    "container collapsed": ("message", [{**BOX, "is_collapsible": True, "default_collapsed": True}]),
-    "container full with a line": ("message", [{**BOX, "width": "full", "has_header_divider": True}]),
+    "container collapsed": (
+        "message",
+        [{**BOX, "is_collapsible": True, "default_collapsed": True}],
+    ),
+    "container full with a line": (
+        "message",
+        [{**BOX, "width": "full", "has_header_divider": True}],
+    ),
     "container rich title": (
         "home",
         [
@@ -265,15 +349,29 @@ BLOCKS: dict[str, tuple[str, list[Json]]] = {
     "auth_provider": ("message", [AUTH]),
     "auth_provider connected": (
         "home",
-        [{**AUTH, "is_connected": True, "connected_identity": plain("ana@shop.example"), "accessory": MENU}],
+        [
+            {
+                **AUTH,
+                "is_connected": True,
+                "connected_identity": plain("ana@shop.example"),
+                "accessory": MENU,
+            }
+        ],
     ),
     "everything of a card that asks": (
         "message",
         [
             {"type": "header", "text": plain("Refund 39.90 EUR?")},
-            {"type": "section", "text": mrkdwn("*Ana* asks, until noon"), "accessory": ELEMENTS["overflow"]},
+            {
+                "type": "section",
+                "text": mrkdwn("*Ana* asks, until noon"),
+                "accessory": ELEMENTS["overflow"],
+            },
             {"type": "context", "elements": [plain("call_7 · revision 1")]},
-            {"type": "actions", "elements": [button("Approve", "yes", style="primary"), button("Reject", "no")]},
+            {
+                "type": "actions",
+                "elements": [button("Approve", "yes", style="primary"), button("Reject", "no")],
+            },
         ],
     ),
 }

@@ -1,4 +1,7 @@
-"""Sound Block Kit blocks and elements with every field filled in; the tests break them in every place."""
+"""Sound Block Kit blocks and elements with every field filled in.
+
+The tests break them in every place.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,14 @@ LEAVES: list[Json] = [
     {"type": "emoji", "name": "wave", "skin_tone": 2, "unicode": "1f44b", "style": STYLE},
     {"type": "broadcast", "range": "here", "style": STYLE},
     {"type": "color", "value": "#1f2937", "style": STYLE},
-    {"type": "date", "timestamp": 1720710212, "format": "{date}", "url": URL, "fallback": "July", "style": STYLE},
+    {
+        "type": "date",
+        "timestamp": 1720710212,
+        "format": "{date}",
+        "url": URL,
+        "fallback": "July",
+        "style": STYLE,
+    },
 ]
 SECTION = {"type": "rich_text_section", "elements": [{"type": "text", "text": "hello"}]}
 RICH: Json = {
@@ -46,8 +56,20 @@ RICH: Json = {
     "block_id": "rich",
     "elements": [
         {"type": "rich_text_section", "elements": LEAVES[:1]},
-        {"type": "rich_text_list", "style": "bullet", "indent": 1, "offset": 0, "border": 1, "elements": [SECTION]},
-        {"type": "rich_text_preformatted", "elements": LEAVES[:1], "border": 0, "language": "python"},
+        {
+            "type": "rich_text_list",
+            "style": "bullet",
+            "indent": 1,
+            "offset": 0,
+            "border": 1,
+            "elements": [SECTION],
+        },
+        {
+            "type": "rich_text_preformatted",
+            "elements": LEAVES[:1],
+            "border": 0,
+            "language": "python",
+        },
         {"type": "rich_text_quote", "elements": LEAVES[:1], "border": 1},
     ],
 }
@@ -57,7 +79,11 @@ ASK = {"action_id": "a", "focus_on_load": True}
 PICK = {**ASK, "confirm": CONFIRM, "placeholder": plain("pick")}
 MANY = {**PICK, "max_selected_items": 2}
 TYPE = {**ASK, "placeholder": plain("type"), "dispatch_action_config": DISPATCH}
-FILTER = {"include": ["public"], "exclude_external_shared_channels": True, "exclude_bot_users": True}
+FILTER = {
+    "include": ["public"],
+    "exclude_external_shared_channels": True,
+    "exclude_bot_users": True,
+}
 FEEDBACK = {"text": plain("Good"), "value": "good", "accessibility_label": "good answer"}
 GROUPS = [{"label": plain("All"), "options": [OPTION, OTHER]}]
 BUTTON = {"type": "button", "text": plain("Approve")}
@@ -75,7 +101,9 @@ ELEMENTS: dict[str, Json] = {
     },
     "workflow_button": {
         "text": plain("Run"),
-        "workflow": {"trigger": {"url": URL, "customizable_input_parameters": [{"name": "a", "value": "b"}]}},
+        "workflow": {
+            "trigger": {"url": URL, "customizable_input_parameters": [{"name": "a", "value": "b"}]}
+        },
         "action_id": "a",
         "style": "danger",
         "accessibility_label": "run",
@@ -89,10 +117,24 @@ ELEMENTS: dict[str, Json] = {
         "accessibility_label": "delete",
         "visible_to_user_ids": ["U123"],
     },
-    "feedback_buttons": {"positive_button": FEEDBACK, "negative_button": FEEDBACK, "action_id": "a"},
+    "feedback_buttons": {
+        "positive_button": FEEDBACK,
+        "negative_button": FEEDBACK,
+        "action_id": "a",
+    },
     "overflow": {"options": [{**OPTION, "url": URL}], "action_id": "a", "confirm": CONFIRM},
-    "checkboxes": {"options": [OPTION, OTHER], "initial_options": [OPTION], **ASK, "confirm": CONFIRM},
-    "radio_buttons": {"options": [OPTION, OTHER], "initial_option": OTHER, **ASK, "confirm": CONFIRM},
+    "checkboxes": {
+        "options": [OPTION, OTHER],
+        "initial_options": [OPTION],
+        **ASK,
+        "confirm": CONFIRM,
+    },
+    "radio_buttons": {
+        "options": [OPTION, OTHER],
+        "initial_option": OTHER,
+        **ASK,
+        "confirm": CONFIRM,
+    },
     "static_select": {"options": [OPTION, OTHER], "initial_option": OPTION, **PICK},
     "multi_static_select": {"option_groups": GROUPS, "initial_options": [OPTION], **MANY},
     "external_select": {"initial_option": OPTION, "min_query_length": 3, **PICK},
@@ -117,7 +159,13 @@ ELEMENTS: dict[str, Json] = {
     "datepicker": {"initial_date": "2026-02-28", **PICK},
     "timepicker": {"initial_time": "23:59", "timezone": "Europe/Berlin", **PICK},
     "datetimepicker": {"initial_date_time": 1720710212, **ASK, "confirm": CONFIRM},
-    "plain_text_input": {"initial_value": "v", "multiline": True, "min_length": 1, "max_length": 3000, **TYPE},
+    "plain_text_input": {
+        "initial_value": "v",
+        "multiline": True,
+        "min_length": 1,
+        "max_length": 3000,
+        **TYPE,
+    },
     "email_text_input": {"initial_value": "a@b.example", **TYPE},
     "url_text_input": {"initial_value": URL, **TYPE},
     "number_input": {
@@ -135,7 +183,10 @@ ELEMENTS: dict[str, Json] = {
 for _name, _sample in ELEMENTS.items():
     _sample["type"] = _name
 
-CELLS: list[Json] = [{"type": "raw_text", "text": "a"}, {"type": "rich_text", "elements": [SECTION]}]
+CELLS: list[Json] = [
+    {"type": "raw_text", "text": "a"},
+    {"type": "rich_text", "elements": [SECTION]},
+]
 TASK: Json = {
     "type": "task_card",
     "task_id": "t1",
@@ -161,7 +212,9 @@ BLOCKS: dict[str, Json] = {
     "image": {"alt_text": "a cat", "slack_file": {"id": "F123"}, "title": plain("cat")},
     "context": {"elements": [mrkdwn(), plain(), IMAGE]},
     "actions": {"elements": [BUTTON]},
-    "context_actions": {"elements": [{"type": "icon_button", "icon": "trash", "text": plain("Delete")}]},
+    "context_actions": {
+        "elements": [{"type": "icon_button", "icon": "trash", "text": plain("Delete")}]
+    },
     "input": {
         "label": plain("Amount"),
         "element": {"type": "plain_text_input"},
@@ -228,6 +281,8 @@ BLOCKS["auth_provider"] = {
 for _name, _sample in BLOCKS.items():
     _sample.update(type=_name, block_id="b")
 
-LEAF_BLOCKS: list[Json] = [{"type": "rich_text", "elements": [{**SECTION, "elements": [leaf]}]} for leaf in LEAVES]
+LEAF_BLOCKS: list[Json] = [
+    {"type": "rich_text", "elements": [{**SECTION, "elements": [leaf]}]} for leaf in LEAVES
+]
 PIE: Json = {"type": "pie", "segments": [{"label": "A", "value": 1}]}
 SURFACE_OF = {"alert": "modal"}  # all others fit a message

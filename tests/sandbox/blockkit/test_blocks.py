@@ -1,4 +1,6 @@
-"""The block checker by itself: what concerns a whole payload, surfaces, escaping, messages, views and message texts."""
+"""The block checker by itself: what concerns a whole payload, surfaces, escaping, messages, views
+and message texts.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,25 @@ from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from bot.sandbox.blockkit.blocks import check_blocks, check_message_size, check_message_text, check_view, message_size
+from bot.sandbox.blockkit.blocks import (
+    check_blocks,
+    check_message_size,
+    check_message_text,
+    check_view,
+    message_size,
+)
 from bot.sandbox.blockkit.layouts import Surface
-from tests.sandbox.blockkit.samples import BLOCKS, BUTTON, ELEMENTS, OPTION, OTHER, SHORT_RICH, Json, mrkdwn, plain
+from tests.sandbox.blockkit.samples import (
+    BLOCKS,
+    BUTTON,
+    ELEMENTS,
+    OPTION,
+    OTHER,
+    SHORT_RICH,
+    Json,
+    mrkdwn,
+    plain,
+)
 
 DIVIDER = {"type": "divider"}
 
@@ -40,12 +58,24 @@ def actions(*elements: Json) -> Json:
     ("block", "message"),
     [
         (section(plain("")), "must be more than 0 characters [json-pointer:/blocks/0/text/text]"),
-        (section(plain("x" * 3001)), "must be less than 3001 characters [json-pointer:/blocks/0/text/text]"),
+        (
+            section(plain("x" * 3001)),
+            "must be less than 3001 characters [json-pointer:/blocks/0/text/text]",
+        ),
         ({"type": "header"}, "missing required field: text [json-pointer:/blocks/0]"),
-        ({"type": "divider", "color": "red"}, "invalid additional property: color [json-pointer:/blocks/0]"),
+        (
+            {"type": "divider", "color": "red"},
+            "invalid additional property: color [json-pointer:/blocks/0]",
+        ),
         ({"type": "sparkline"}, "unsupported type: sparkline [json-pointer:/blocks/0/type]"),
-        (actions(*[BUTTON] * 26), "no more than 25 items allowed [json-pointer:/blocks/0/elements]"),
-        ({"type": "header", "text": mrkdwn()}, "unsupported type: mrkdwn [json-pointer:/blocks/0/text/type]"),
+        (
+            actions(*[BUTTON] * 26),
+            "no more than 25 items allowed [json-pointer:/blocks/0/elements]",
+        ),
+        (
+            {"type": "header", "text": mrkdwn()},
+            "unsupported type: mrkdwn [json-pointer:/blocks/0/text/type]",
+        ),
         ({"type": "section"}, "must define either text or fields [json-pointer:/blocks/0]"),
         ("divider", "must provide an object [json-pointer:/blocks/0]"),
         ({}, "missing required field: type [json-pointer:/blocks/0]"),
@@ -59,7 +89,10 @@ def test_messages_name_the_problem_and_the_place(block: Any, message: str) -> No
 def test_every_problem_is_named() -> None:
     """Two unsound blocks give two messages, each with its own pointer."""
     found = check_blocks([section(plain("")), DIVIDER, {"type": "header"}], "message")
-    assert [each.split("json-pointer:")[1] for each in found] == ["/blocks/0/text/text]", "/blocks/2]"]
+    assert [each.split("json-pointer:")[1] for each in found] == [
+        "/blocks/0/text/text]",
+        "/blocks/2]",
+    ]
 
 
 @pytest.mark.parametrize("blocks", [None, {}, "[]", 7])
@@ -69,7 +102,9 @@ def test_blocks_must_be_a_list(blocks: object) -> None:
 
 
 def test_plain_text_is_counted_as_slack_stores_it() -> None:
-    """S03 Ampersands and angle brackets count as their entities in plain text, and as sent in mrkdwn."""
+    """S03 Ampersands and angle brackets count as their entities in plain text, and as sent in
+    mrkdwn.
+    """
     assert check_blocks([{"type": "header", "text": plain("&" * 30)}], "message") == []
     assert check_blocks([{"type": "header", "text": plain("&" * 31)}], "message") != []
     assert check_blocks([section(plain("<" * 750))], "message") == []
@@ -87,7 +122,15 @@ def test_number_of_blocks(surface: Surface, most: int) -> None:
     assert (check_blocks([], surface) == []) is (surface == "message")
 
 
-MESSAGE_ONLY = ["context_actions", "markdown", "table", "data_table", "data_visualization", "task_card", "plan"]
+MESSAGE_ONLY = [
+    "context_actions",
+    "markdown",
+    "table",
+    "data_table",
+    "data_visualization",
+    "task_card",
+    "plan",
+]
 WHERE: dict[str, set[str]] = {
     **{name: {"message"} for name in MESSAGE_ONLY},
     **{name: {"message", "home"} for name in ("card", "carousel", "container")},
@@ -100,7 +143,9 @@ def test_surfaces(name: str) -> None:
     """Each kind of block is taken by the surfaces that show it, and refused by name elsewhere."""
     surfaces: tuple[Surface, ...] = ("message", "modal", "home")
     verdicts = {surface: check_blocks([BLOCKS[name]], surface) for surface in surfaces}
-    assert {surface for surface, found in verdicts.items() if not found} == WHERE.get(name, set(surfaces))
+    assert {surface for surface, found in verdicts.items() if not found} == WHERE.get(
+        name, set(surfaces)
+    )
     refused = f"unsupported type: {name} [json-pointer:/blocks/0/type]"
     assert all(found == [refused] for found in verdicts.values() if found)
 
@@ -129,9 +174,17 @@ CHART = {name: each for name, each in BLOCKS["data_visualization"].items() if na
 @pytest.mark.parametrize(
     ("surface", "sound", "unsound"),
     [
-        ("message", [{**DIVIDER, "block_id": "a"}, {**DIVIDER, "block_id": "b"}], [{**DIVIDER, "block_id": "a"}] * 2),
+        (
+            "message",
+            [{**DIVIDER, "block_id": "a"}, {**DIVIDER, "block_id": "b"}],
+            [{**DIVIDER, "block_id": "a"}] * 2,
+        ),
         ("message", [BOX], [{**DIVIDER, "block_id": "one"}, BOX]),
-        ("message", [actions({**BUTTON, "action_id": "a"})] * 2, [actions(*[{**BUTTON, "action_id": "a"}] * 2)]),
+        (
+            "message",
+            [actions({**BUTTON, "action_id": "a"})] * 2,
+            [actions(*[{**BUTTON, "action_id": "a"}] * 2)],
+        ),
         ("modal", [asking(PICKER)], [asking(PICKER), asking(PICKER)]),
         ("message", [PIECE] * 2, [PIECE, PIECE, {"type": "markdown", "text": "x"}]),
         ("message", [TABLE], [{**TABLE, "rows": LONG_ROW}]),
@@ -142,7 +195,9 @@ CHART = {name: each for name, each in BLOCKS["data_visualization"].items() if na
         ("modal", [asking(URL_SELECT)], [actions(URL_SELECT)]),
     ],
 )
-def test_rules_over_a_whole_payload(surface: Surface, sound: list[Json], unsound: list[Json]) -> None:
+def test_rules_over_a_whole_payload(
+    surface: Surface, sound: list[Json], unsound: list[Json]
+) -> None:
     """S03 What Slack limits for a message or view as a whole is refused by exactly one message."""
     assert check_blocks(sound, surface) == []
     assert len(check_blocks(unsound, surface)) == 1
@@ -173,7 +228,9 @@ def test_what_only_a_modal_may_ask() -> None:
     ],
 )
 def test_fields_that_must_agree(sound: Json, changes: Json) -> None:
-    """B13 An input whose own bounds, formats or initial values contradict each other is refused by one message."""
+    """B13 An input whose own bounds, formats or initial values contradict each other is refused by
+    one message.
+    """
     assert check_blocks([asking(sound)], "modal") == []
     assert len(check_blocks([asking({**sound, **changes})], "modal")) == 1
 
@@ -217,7 +274,10 @@ def test_views_are_refused(field: str, value: object) -> None:
 
 
 def test_message_text() -> None:
-    """A message needs a text; an update's text ends at 4,000 characters, a new message's does not."""
+    """A message needs a text.
+
+    An update's text ends at 4,000 characters, a new message's does not.
+    """
     assert check_message_text("hello") is None
     assert check_message_text(" \n") == "no_text"
     assert check_message_text("x" * 4001) is None
@@ -264,7 +324,9 @@ def test_the_sdk_models_agree(block: Json, sound: bool) -> None:
     assert ((not check_blocks([block], "message")), theirs) == (sound, sound)
 
 
-@pytest.mark.parametrize("change", [{"title": plain("x" * 25)}, {"blocks": []}, {"callback_id": "x" * 256}])
+@pytest.mark.parametrize(
+    "change", [{"title": plain("x" * 25)}, {"blocks": []}, {"callback_id": "x" * 256}]
+)
 def test_the_sdk_view_agrees(change: Json) -> None:
     """slack_sdk's View refuses what the checker refuses."""
     View(**modal(DIVIDER)).validate_json()

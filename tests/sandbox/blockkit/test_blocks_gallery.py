@@ -32,7 +32,9 @@ def types(value: Any) -> set[str]:
 
 
 def test_the_gallery_leaves_nothing_out() -> None:
-    """Every block, every element and every leaf of rich text that the checker knows is in the gallery."""
+    """Every block, every element and every leaf of rich text that the checker knows is in the
+    gallery.
+    """
     wanted = {*KINDS, *ELEMENTS, *(str(leaf["type"]) for leaf in LEAVES)}
     assert wanted - types([sample["blocks"] for sample in GALLERY.values()]) == set()
 
@@ -43,4 +45,6 @@ def test_no_sample_fits_a_surface_by_luck(surface: Surface) -> None:
     elsewhere = [s["blocks"] for s in GALLERY.values() if s["surface"] != surface]
     verdicts = [list(BLOCKS[surface](blocks, "/blocks")) for blocks in elsewhere]
     assert any(verdicts)
-    assert all("unsupported type" in found[0] or "more than" in found[0] for found in verdicts if found)
+    assert all(
+        "unsupported type" in found[0] or "more than" in found[0] for found in verdicts if found
+    )

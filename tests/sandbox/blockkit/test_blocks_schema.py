@@ -1,4 +1,6 @@
-"""The block checker against an independent JSON schema of Block Kit: every sample broken in every place, both asked."""
+"""The block checker against an independent JSON schema of Block Kit: every sample broken in every
+place, both asked.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from bot.sandbox.blockkit.elements import element
 from tests.sandbox.blockkit.samples import BLOCKS, ELEMENTS, LEAF_BLOCKS, PIE, SURFACE_OF, Json
 
 SCHEMA = Path(__file__).parents[4] / "shared" / "fixtures" / "block-kit.schema.json"
-pytestmark = pytest.mark.skipif(not SCHEMA.exists(), reason="the schema to compare with is not on this machine")
+pytestmark = pytest.mark.skipif(
+    not SCHEMA.exists(), reason="the schema to compare with is not on this machine"
+)
 
 # Where the two disagree on purpose, by what was broken (sample, pointer, how), and why.
 # The checker is the stricter one in all of them.
@@ -53,14 +57,23 @@ def _schema_name(name: str) -> str:
 
 
 def _places(value: Any, seen: set[str], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value inside with its pointer; objects already met under the same name are not entered again."""
+    """Each value inside with its pointer.
+
+    Objects already met under the same name are not entered again.
+    """
     yield at, value
     if isinstance(value, dict) and at:
         key = f"{at.rsplit('/', 1)[1]} {json.dumps(value)}"
         if key in seen:
             return
         seen.add(key)
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for name, each in inner:
         yield from _places(each, seen, f"{at}/{name}")
 
@@ -95,7 +108,9 @@ WRONG: dict[str, Any] = {
 
 
 def _broken(sample: Json, places: list[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
-    """Every way of breaking the sample in one place: pointer, how, and the result (some are still sound)."""
+    """Every way of breaking the sample in one place: pointer, how, and the result (some are still
+    sound).
+    """
     for at, value in places:
         for how, wrong in WRONG.items():
             yield at, how, _replaced(sample, at, wrong)
@@ -109,7 +124,11 @@ def _broken(sample: Json, places: list[tuple[str, Any]]) -> Iterator[tuple[str, 
                 yield at, f"{count} items", _replaced(sample, at, (value * count)[:count])
         if isinstance(value, str) and not at.endswith("/type"):
             for length in LENGTHS:
-                yield at, f"{length} characters", _replaced(sample, at, (value + "x" * length)[:length])
+                yield (
+                    at,
+                    f"{length} characters",
+                    _replaced(sample, at, (value + "x" * length)[:length]),
+                )
         if type(value) is int:
             for other in (-1, 0, 1, 3000, 3001, 10**10 - 1, 10**10):
                 yield at, f"is {other}", _replaced(sample, at, other)
@@ -125,19 +144,27 @@ def _verdicts(kind: str, name: str, value: Any) -> tuple[bool, bool]:
 SAMPLES = {
     **{f"element {name}": sample for name, sample in ELEMENTS.items()},
     **{f"block {name}": sample for name, sample in BLOCKS.items() if name != "auth_provider"},
-    **{f"block rich_text {leaf['elements'][0]['elements'][0]['type']}": leaf for leaf in LEAF_BLOCKS},
+    **{
+        f"block rich_text {leaf['elements'][0]['elements'][0]['type']}": leaf
+        for leaf in LEAF_BLOCKS
+    },
     "block data_visualization pie": {**BLOCKS["data_visualization"], "chart": PIE},
 }
 _SEEN: set[str] = set()
 PLACES = {label: list(_places(sample, _SEEN)) for label, sample in SAMPLES.items()}
 for _label in SAMPLES.keys() - {f"block {name}" for name in BLOCKS}:
-    if _label.startswith("block rich_text"):  # what is around the leaf is broken once, in the sample before
-        PLACES[_label] = [place for place in PLACES[_label] if place[0].startswith("/elements/0/elements/0")]
+    # what is around the leaf is broken once, in the sample before
+    if _label.startswith("block rich_text"):
+        PLACES[_label] = [
+            place for place in PLACES[_label] if place[0].startswith("/elements/0/elements/0")
+        ]
 
 
 @pytest.mark.parametrize("label", SAMPLES)
 def test_sound_samples_pass_both(label: str) -> None:
-    """What is sound passes the checker and the schema, so that each refusal below comes from what was broken."""
+    """What is sound passes the checker and the schema, so that each refusal below comes from what
+    was broken.
+    """
     kind, name, *_ = label.split()
     assert _verdicts(kind, name, SAMPLES[label]) == (True, True)
 
@@ -151,10 +178,14 @@ def _disagreements(label: str) -> Iterator[str]:
 
 
 def test_breaking_a_sample_anywhere_is_judged_as_the_schema_does() -> None:
-    """S03 Limits, required and unknown fields, types and counts: refused and accepted as in the schema, or listed."""
+    """S03 Limits, required and unknown fields, types and counts: refused and accepted as in the
+    schema, or listed.
+    """
     found = [each for label in SAMPLES for each in _disagreements(label)]
     used = {reason for each in found for reason in DIFFERENCES if re.search(reason, each)}
-    assert [each for each in found if not any(re.search(reason, each) for reason in DIFFERENCES)] == []
+    assert [
+        each for each in found if not any(re.search(reason, each) for reason in DIFFERENCES)
+    ] == []
     assert used == set(DIFFERENCES), "a listed difference no longer exists"
 
 
@@ -162,10 +193,22 @@ def test_every_kind_in_the_schema_is_known_or_refused_for_a_reason() -> None:
     """No block or element of the schema was forgotten."""
     defs = json.loads(SCHEMA.read_text())["$defs"]
     blocks = {
-        name.removesuffix("_block") for name in defs if name.endswith("_block") and name != "container_child_block"
+        name.removesuffix("_block")
+        for name in defs
+        if name.endswith("_block") and name != "container_child_block"
     }
     assert blocks - set(BLOCKS) == {"file"}  # a file block is only ever read
     assert set(BLOCKS) - blocks == {"auth_provider"}  # newer than the schema; slack_sdk has it
-    elements = {name for name in defs if name.endswith("_element") and not name.startswith("rich_text_")}
-    unions = {"section_accessory", "actions_block", "input_block", "context_block", "context_actions_block"}
-    assert elements - {_schema_name(name) for name in ELEMENTS} == {f"{name}_element" for name in unions}
+    elements = {
+        name for name in defs if name.endswith("_element") and not name.startswith("rich_text_")
+    }
+    unions = {
+        "section_accessory",
+        "actions_block",
+        "input_block",
+        "context_block",
+        "context_actions_block",
+    }
+    assert elements - {_schema_name(name) for name in ELEMENTS} == {
+        f"{name}_element" for name in unions
+    }

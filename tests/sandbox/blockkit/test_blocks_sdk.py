@@ -1,4 +1,6 @@
-"""The checker against slack_sdk's models: what they build is taken, what they refuse is refused, the rest is listed."""
+"""The checker against slack_sdk's models: what they build is taken, what they refuse is refused,
+the rest is listed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from tests.sandbox.blockkit.gallery import gallery
 from tests.sandbox.blockkit.samples import BLOCKS, ELEMENTS, SURFACE_OF, Json, plain
 from tests.sandbox.blockkit.test_blocks_schema import COUNTS, LENGTHS, _places, _replaced
 
-NOT_IN_THE_SDK = {"data_table", "data_visualization"}  # Block.parse of 3.47 drops them with a warning
+# Block.parse of 3.47 drops them with a warning
+NOT_IN_THE_SDK = {"data_table", "data_visualization"}
 SAMPLES = {name: sample for name, sample in BLOCKS.items() if name not in NOT_IN_THE_SDK}
 SAMPLES |= {
     f"input {name}": asking(element)
@@ -64,11 +67,18 @@ def _limits(sample: Json, seen: set[str]) -> Iterator[tuple[str, str, Any]]:
                 yield at, f"{count} items", _replaced(sample, at, (value * count)[:count])
         if isinstance(value, str) and not at.endswith("/type"):
             for length in LENGTHS:
-                yield at, f"{length} characters", _replaced(sample, at, (value + "x" * length)[:length])
+                yield (
+                    at,
+                    f"{length} characters",
+                    _replaced(sample, at, (value + "x" * length)[:length]),
+                )
 
 
 def test_limits_of_the_models() -> None:
-    """S03 Whatever limit the models have holds; each limit that they lack is listed, with nothing listed in vain."""
+    """S03 Whatever limit the models have holds.
+
+    Each limit that they lack is listed, with nothing listed in vain.
+    """
     refused, used, seen = 0, set[str](), set[str]()
     for name, sample in SAMPLES.items():
         surface: Any = SURFACE_OF.get(name, "modal" if "file_input" in name else "message")
@@ -87,12 +97,16 @@ def test_limits_of_the_models() -> None:
 def test_views_of_the_models() -> None:
     """What View builds is taken as it is."""
     ask = asking({"type": "plain_text_input", "action_id": "a"})
-    made = View(type="modal", title=plain("Edit"), submit=plain("Save"), blocks=[ask], callback_id="c").to_dict()
+    made = View(
+        type="modal", title=plain("Edit"), submit=plain("Save"), blocks=[ask], callback_id="c"
+    ).to_dict()
     assert check_view(made) == []
     assert check_view(View(type="home", blocks=[{"type": "divider"}]).to_dict()) == []
 
 
 def test_attachments_of_the_models() -> None:
     """An attachment of blocks is taken as the models build it."""
-    made = BlockAttachment(blocks=[SectionBlock(text="hello")], color="#1f2937", fallback="hello").to_dict()
+    made = BlockAttachment(
+        blocks=[SectionBlock(text="hello")], color="#1f2937", fallback="hello"
+    ).to_dict()
     assert check_attachments([made], []) == ("", [])

@@ -1,4 +1,6 @@
-"""What a message is besides its blocks: attachments, what an app needs leave for, elements deep inside, error codes."""
+"""What a message is besides its blocks: attachments, what an app needs leave for, elements deep
+inside, error codes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from tests.sandbox.blockkit.samples import BLOCKS, BUTTON, ELEMENTS, Json, plain
 
 DIVIDER: Json = {"type": "divider"}
 MANIFEST: Json = {
-    "features": {"unfurl_domains": ["shop.example"], "user_connections": {"auth_hosts": ["login.example"]}}
+    "features": {
+        "unfurl_domains": ["shop.example"],
+        "user_connections": {"auth_hosts": ["login.example"]},
+    }
 }
 VIDEO = BLOCKS["video"]
 FILE: Json = {"type": "input", "label": plain(), "element": {"type": "file_input"}}
@@ -22,7 +27,13 @@ FILE: Json = {"type": "input", "label": plain(), "element": {"type": "file_input
 
 def auth(url: str) -> Json:
     """An auth_provider that sends people there."""
-    return {"type": "auth_provider", "value": "shop", "name": plain(), "is_connected": False, "auth_url": url}
+    return {
+        "type": "auth_provider",
+        "value": "shop",
+        "name": plain(),
+        "is_connected": False,
+        "auth_url": url,
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,7 +58,10 @@ def test_scopes_of_blocks(block: Json, scope: str, at: str) -> None:
         ({**VIDEO, "video_url": "https://othershop.example/a"}, "/blocks/0/video_url"),
         ({**VIDEO, "video_url": "https://shop.example.evil.example/a"}, "/blocks/0/video_url"),
         (auth("https://login.example.evil.example/"), "/blocks/0/auth_url"),
-        ({**auth("https://a.login.example/"), "disconnect_url": "https://shop.example/"}, "/blocks/0/disconnect_url"),
+        (
+            {**auth("https://a.login.example/"), "disconnect_url": "https://shop.example/"},
+            "/blocks/0/disconnect_url",
+        ),
     ],
 )
 def test_addresses_that_the_manifest_does_not_name(block: Json, pointer: str) -> None:
@@ -59,7 +73,13 @@ def test_addresses_that_the_manifest_does_not_name(block: Json, pointer: str) ->
 
 def attachment(**more: Any) -> Json:
     """An attachment of the older kind."""
-    return {"color": "#36a64f", "title": "Order 7", "text": "A *basket*", "mrkdwn_in": ["text"], **more}
+    return {
+        "color": "#36a64f",
+        "title": "Order 7",
+        "text": "A *basket*",
+        "mrkdwn_in": ["text"],
+        **more,
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,15 +92,37 @@ def attachment(**more: Any) -> Json:
         ([{"color": "#36a64f"}], [], "invalid_attachments", "/attachments/0"),
         ([attachment(text=7)], [], "invalid_attachments", "/attachments/0/text"),
         ([attachment(image_url="a cat")], [], "invalid_attachments", "/attachments/0/image_url"),
-        ([attachment(fields=[{"title": 1}])], [], "invalid_attachments", "/attachments/0/fields/0/title"),
-        ([attachment(mrkdwn_in=["color"])], [], "invalid_attachments", "/attachments/0/mrkdwn_in/0"),
-        ([attachment(), {"blocks": [{"type": "header"}]}], [], "invalid_blocks", "/attachments/1/blocks/0"),
-        ([{"blocks": [{"type": "alert", "text": plain()}]}], [], "invalid_blocks", "/attachments/0/blocks/0/type"),
+        (
+            [attachment(fields=[{"title": 1}])],
+            [],
+            "invalid_attachments",
+            "/attachments/0/fields/0/title",
+        ),
+        (
+            [attachment(mrkdwn_in=["color"])],
+            [],
+            "invalid_attachments",
+            "/attachments/0/mrkdwn_in/0",
+        ),
+        (
+            [attachment(), {"blocks": [{"type": "header"}]}],
+            [],
+            "invalid_blocks",
+            "/attachments/1/blocks/0",
+        ),
+        (
+            [{"blocks": [{"type": "alert", "text": plain()}]}],
+            [],
+            "invalid_blocks",
+            "/attachments/0/blocks/0/type",
+        ),
         ([{"blocks": [DIVIDER] * 51}], [], "invalid_blocks", "/attachments/0/blocks"),
         ([{"blocks": [TABLE]}], [TABLE], "invalid_attachments", "/attachments/1"),
     ],
 )
-def test_attachments_that_are_refused(attachments: Any, blocks: list[Json], error: str, at: str) -> None:
+def test_attachments_that_are_refused(
+    attachments: Any, blocks: list[Json], error: str, at: str
+) -> None:
     """Each thing that is wrong with attachments has its code, and its place."""
     code, problems = check_attachments(attachments, blocks)
     assert code == error
@@ -88,8 +130,14 @@ def test_attachments_that_are_refused(attachments: Any, blocks: list[Json], erro
 
 
 def test_attachments_that_are_taken() -> None:
-    """Both kinds of attachments pass; they come back numbered, with ids and a fallback, without what nobody knows."""
-    given = [attachment(fields=[{"title": "Price", "value": "40", "short": True}], surprise=1), {"blocks": [DIVIDER]}]
+    """Both kinds of attachments pass.
+
+    They come back numbered, with ids and a fallback, without what nobody knows.
+    """
+    given = [
+        attachment(fields=[{"title": "Price", "value": "40", "short": True}], surprise=1),
+        {"blocks": [DIVIDER]},
+    ]
     assert check_attachments(given, [DIVIDER]) == ("", [])
     assert check_attachments([attachment()] * 100, []) == ("", [])
     first, second = completed_attachments(given)
@@ -102,9 +150,17 @@ def test_attachments_that_are_taken() -> None:
 def test_elements_deep_inside() -> None:
     """Buttons in containers, cards and carousels are found, and get ids as all others do."""
     card = {"type": "card", "title": plain(), "actions": [dict(BUTTON)]}
-    box = {"type": "container", "title": plain(), "child_blocks": [{"type": "actions", "elements": [dict(BUTTON)]}]}
-    blocks = completed([box, {"type": "carousel", "elements": [card]}, {**card, "actions": [dict(BUTTON)]}])
-    found = [(block["type"], element) for block in every_block(blocks) for element in elements_of(block)]
+    box = {
+        "type": "container",
+        "title": plain(),
+        "child_blocks": [{"type": "actions", "elements": [dict(BUTTON)]}],
+    }
+    blocks = completed(
+        [box, {"type": "carousel", "elements": [card]}, {**card, "actions": [dict(BUTTON)]}]
+    )
+    found = [
+        (block["type"], element) for block in every_block(blocks) for element in elements_of(block)
+    ]
     assert [kind for kind, _ in found] == ["actions", "card", "card"]
     assert all(element["action_id"] for _, element in found)
     assert len({block["block_id"] for block in every_block(blocks)}) == 5

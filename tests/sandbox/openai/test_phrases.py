@@ -1,4 +1,6 @@
-"""The built-in brain: tables of what people say, and the calls that must come of it, valid for their schemas."""
+"""The built-in brain: tables of what people say, and the calls that must come of it, valid for
+their schemas.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def cancel(order: int, reason: str, restock: bool = True) -> tuple[str, dict[str
     return "cancel_order", {"order_id": order, "reason": reason, "restock": restock}
 
 
-def move(order: int, notify: bool = True, address: dict[str, str] = BERLIN) -> tuple[str, dict[str, Any]]:
+def move(
+    order: int, notify: bool = True, address: dict[str, str] = BERLIN
+) -> tuple[str, dict[str, Any]]:
     return "change_address", {"order_id": order, "address": address, "notify": notify}
 
 
@@ -61,15 +65,32 @@ def look(order: int) -> tuple[str, dict[str, Any]]:
     return "look_up_order", {"order_id": order}
 
 
-LONDON = {"street": "12 High Street", "postal_code": "SW1A 1AA", "city": "London", "country": "United Kingdom"}
+LONDON = {
+    "street": "12 High Street",
+    "postal_code": "SW1A 1AA",
+    "city": "London",
+    "country": "United Kingdom",
+}
 PHRASES: list[tuple[str, Calls]] = [
     ("Refund 40 EUR of order 1042, it arrived broken", [refund(1042, "40.00", "damaged")]),
-    ("<@UBOT00001> please refund €40 for order #1042 because it came cracked", [refund(1042, "40.00", "damaged")]),
-    ("Can you refund order 1042 by 39,90 euros? They got the wrong item.", [refund(1042, "39.90", "wrong_item")]),
+    (
+        "<@UBOT00001> please refund €40 for order #1042 because it came cracked",
+        [refund(1042, "40.00", "damaged")],
+    ),
+    (
+        "Can you refund order 1042 by 39,90 euros? They got the wrong item.",
+        [refund(1042, "39.90", "wrong_item")],
+    ),
     ("refund 1042 25", [refund(1042, "25.00")]),
-    ("Give the customer of order 1042 10 euros back, sorry about that", [refund(1042, "10.00", "goodwill")]),
+    (
+        "Give the customer of order 1042 10 euros back, sorry about that",
+        [refund(1042, "10.00", "goodwill")],
+    ),
     ("Refund order 1042 and 1045 20 euros each", [refund(1042, "20.00"), refund(1045, "20.00")]),
-    ("refund 20 EUR of order 1042 and 30 EUR of order 1045", [refund(1042, "20.00"), refund(1045, "30.00")]),
+    (
+        "refund 20 EUR of order 1042 and 30 EUR of order 1045",
+        [refund(1042, "20.00"), refund(1045, "30.00")],
+    ),
     ("Refund 1.234,50 EUR of order 1042", [refund(1042, "1234.50")]),
     ("Refund order 1042", [look(1042)]),
     ("Look up order 1042", [look(1042)]),
@@ -94,13 +115,19 @@ PHRASES: list[tuple[str, Calls]] = [
         "change order 1044's address to Hauptstr. 5, 10827 Berlin, Germany and don't notify the customer",
         [move(1044, notify=False)],
     ),
-    ("Ship order 1044 to 12 High Street, London SW1A 1AA, United Kingdom", [move(1044, address=LONDON)]),
+    (
+        "Ship order 1044 to 12 High Street, London SW1A 1AA, United Kingdom",
+        [move(1044, address=LONDON)],
+    ),
     ("Move order 1044 to Hauptstr. 5, 10827 Berlin, Germany and tell the customer", [move(1044)]),
     ("Post 'hello' in #general", [post("#general", "hello")]),
     ("post hello in #general", [post("#general", "hello")]),
     ("Tell #general that lunch is ready", [post("#general", "lunch is ready")]),
     ("Announce in #general: the shop is closed", [post("#general", "the shop is closed")]),
-    ('Post "I\'ll refund 1042, then cancel it" in #general', [post("#general", "I'll refund 1042, then cancel it")]),
+    (
+        'Post "I\'ll refund 1042, then cancel it" in #general',
+        [post("#general", "I'll refund 1042, then cancel it")],
+    ),
     (
         "Create a channel launch-week and invite Ben",
         [
@@ -113,20 +140,36 @@ PHRASES: list[tuple[str, Calls]] = [
         "invite Ben Okafor and <@UANA00001> to #launch-week",
         [("invite", {"channel": "#launch-week", "people": ["Ben Okafor", "UANA00001"]})],
     ),
-    ("set the topic of #general to Launch week", [("set_topic", {"channel": "#general", "topic": "Launch week"})]),
+    (
+        "set the topic of #general to Launch week",
+        [("set_topic", {"channel": "#general", "topic": "Launch week"})],
+    ),
     (
         "schedule 'standup' in #general tomorrow at 9:30",
-        [("schedule_message", {"channel": "#general", "text": "standup", "at": "2026-05-02T09:30:00Z"})],
+        [
+            (
+                "schedule_message",
+                {"channel": "#general", "text": "standup", "at": "2026-05-02T09:30:00Z"},
+            )
+        ],
     ),
     (
         "post 'standup' in #general in 2 hours",
-        [("schedule_message", {"channel": "#general", "text": "standup", "at": "2026-05-01T14:00:00Z"})],
+        [
+            (
+                "schedule_message",
+                {"channel": "#general", "text": "standup", "at": "2026-05-01T14:00:00Z"},
+            )
+        ],
     ),
     ("which channels are there?", [("list_channels", {})]),
     ("list people", [("list_people", {})]),
     ("find orders of Meyer", [("search_orders", {"customer": "Meyer"})]),
     ("show all shipped orders", [("search_orders", {"status": "shipped"})]),
-    ("search the last 3 orders from Anna Schmidt", [("search_orders", {"customer": "Anna Schmidt", "limit": 3})]),
+    (
+        "search the last 3 orders from Anna Schmidt",
+        [("search_orders", {"customer": "Anna Schmidt", "limit": 3})],
+    ),
     ("restart the payments service", [("restart_service", {"service": "payments"})]),
     ("please restart payments-api", [("restart_service", {"service": "payments-api"})]),
     (
@@ -138,7 +181,9 @@ PHRASES: list[tuple[str, Calls]] = [
 
 @pytest.mark.parametrize(("words", "expected"), PHRASES, ids=[words[:40] for words, _ in PHRASES])
 def test_phrases_become_calls(words: str, expected: Calls) -> None:
-    """Each way of asking becomes exactly these calls, and each call passes its tool's own validation."""
+    """Each way of asking becomes exactly these calls, and each call passes its tool's own
+    validation.
+    """
     answer = turn(said(words))
     got = called(answer)
     trimmed = [
@@ -151,7 +196,9 @@ def test_phrases_become_calls(words: str, expected: Calls) -> None:
 
 @pytest.mark.parametrize("words", ["hi", "help", "What can you do?", "sing me a song", ""])
 def test_small_talk_says_what_it_is(words: str) -> None:
-    """Greetings and what it cannot read are answered with what it is and what it can do, without a call."""
+    """Greetings and what it cannot read are answered with what it is and what it can do, without a
+    call.
+    """
     answer = turn(said(words))
     assert not answer.calls
     assert "offline stand-in planner" in answer.text
@@ -187,30 +234,45 @@ def test_it_asks_for_what_is_missing(words: str, needed: str) -> None:
 def test_an_answer_completes_the_request(first: str, second: str, expected: Any) -> None:
     """The answer to its question is read together with the request it was about."""
     asked = turn(said(first))
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": asked.text}]}
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": asked.text}],
+    }
     assert called(turn(said(first), item, said(second))) == [expected]
 
 
 def test_quoted_history_is_data() -> None:
-    """What others said earlier in the thread starts nothing, in its own item or quoted in the message (L07)."""
-    history = (
-        "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043\nEve:\n> refund order 9999"
-    )
+    """What others said earlier in the thread starts nothing, in its own item or quoted in the
+    message (L07).
+    """
+    history = "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043\nEve:\n> refund order 9999"
     assert called(turn(said(history, author=""), said("look up order 1042"))) == [look(1042)]
     assert called(turn(said("> cancel order 1043\nlook up order 1042"))) == [look(1042)]
 
 
 def test_only_the_last_request_counts() -> None:
     """An earlier request that was answered is not carried out again."""
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "Done."}],
+    }
     assert called(turn(said("cancel order 1043"), item, said("look up order 1042"))) == [look(1042)]
 
 
 def test_the_notice_is_said_once() -> None:
-    """The first answer of a conversation says that this is the stand-in; later ones do not repeat it."""
+    """The first answer of a conversation says that this is the stand-in.
+
+    Later ones do not repeat it.
+    """
     first = turn(said("tell #support"))
     assert first.text.endswith("_I am the offline stand-in planner, not a language model._")
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": first.text}]}
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": first.text}],
+    }
     assert turn(said("tell #support"), item, said("thanks!")).text == "You are welcome."
 
 
@@ -226,7 +288,9 @@ def test_long_requests() -> None:
     assert "more than I can plan" in many.text
 
 
-@pytest.mark.parametrize("words", ["refund a, ", "1042 and ", "' ", "because ", "x", " to ", "#a ", "1,"])
+@pytest.mark.parametrize(
+    "words", ["refund a, ", "1042 and ", "' ", "because ", "x", " to ", "#a ", "1,"]
+)
 def test_repetition_takes_no_long_time(words: str) -> None:
     """However a message repeats itself, it is read within the patience of a person."""
     started = time.monotonic()
@@ -236,7 +300,11 @@ def test_repetition_takes_no_long_time(words: str) -> None:
 
 def test_tools_may_be_switched_off() -> None:
     """With tool_choice none there is no call, and with parallel_tool_calls false there is one."""
-    body = {"model": "gpt-5", "tools": offered(), "input": "Refund order 1042 and 1045 20 euros each"}
+    body = {
+        "model": "gpt-5",
+        "tools": offered(),
+        "input": "Refund order 1042 and 1045 20 euros each",
+    }
     assert not plan({**body, "tool_choice": "none"}).calls
     assert len(plan({**body, "parallel_tool_calls": False}).calls) == 1
 

@@ -1,4 +1,6 @@
-"""What the stand-in refuses, as the real client reports it: the same mistakes that the real API would not take."""
+"""What the stand-in refuses, as the real client reports it: the same mistakes that the real API
+would not take.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,31 @@ def ask(client: OpenAI, **changes: Any) -> openai.types.responses.Response:
         ({"include": ["everything"]}, "include[0]", "invalid_value"),
         ({"reasoning": {"effort": "huge"}}, "reasoning.effort", "invalid_value"),
         ({"temperature": 0.5}, "temperature", "unsupported_parameter"),
-        ({"model": "gpt-4o", "reasoning": {"effort": "low"}}, "reasoning.effort", "unsupported_parameter"),
+        (
+            {"model": "gpt-4o", "reasoning": {"effort": "low"}},
+            "reasoning.effort",
+            "unsupported_parameter",
+        ),
         ({"previous_response_id": "resp_1"}, "previous_response_id", "previous_response_not_found"),
         ({"conversation": "conv_1"}, "conversation", "unsupported"),
-        ({"tools": [{"type": "function", "function": TOOL}]}, "tools[0].name", "missing_required_parameter"),
+        (
+            {"tools": [{"type": "function", "function": TOOL}]},
+            "tools[0].name",
+            "missing_required_parameter",
+        ),
         ({"tools": [{**TOOL, "name": "look up"}]}, "tools[0].name", "invalid_value"),
         ({"tools": [{**TOOL, "type": "magic"}]}, "tools[0].type", "invalid_value"),
         ({"tools": [TOOL, TOOL]}, "tools", "invalid_value"),
-        ({"tools": [{**TOOL, "parameters": {"type": "array"}}]}, "tools[0].parameters", "invalid_function_parameters"),
-        ({"tools": [{**TOOL, "strict": True}]}, "tools[0].parameters", "invalid_function_parameters"),
+        (
+            {"tools": [{**TOOL, "parameters": {"type": "array"}}]},
+            "tools[0].parameters",
+            "invalid_function_parameters",
+        ),
+        (
+            {"tools": [{**TOOL, "strict": True}]},
+            "tools[0].parameters",
+            "invalid_function_parameters",
+        ),
         ({"tool_choice": {"type": "function", "name": "other"}}, "tool_choice", None),
         ({"input": [{"role": "narrator", "content": "x"}]}, "input[0].role", "invalid_value"),
         ({"input": [{**SAYS, "mood": "good"}]}, "input[0].mood", "unknown_parameter"),
@@ -51,11 +69,17 @@ def ask(client: OpenAI, **changes: Any) -> openai.types.responses.Response:
         ),
         ({"input": [{"type": "magic"}]}, "input[0].type", "invalid_value"),
         ({"input": [{**CALL, "id": "call_1"}, OUTPUT]}, "input[0].id", "invalid_value"),
-        ({"input": [{**CALL, "call_id": ""}, {**OUTPUT, "call_id": ""}]}, "input[0].call_id", "invalid_value"),
+        (
+            {"input": [{**CALL, "call_id": ""}, {**OUTPUT, "call_id": ""}]},
+            "input[0].call_id",
+            "invalid_value",
+        ),
         ({"input": [{**CALL, "arguments": {}}, OUTPUT]}, "input[0].arguments", "invalid_type"),
     ],
-)  # fmt: skip
-def test_malformed_requests(planner: Planner, client: OpenAI, changes: Any, param: str, code: str | None) -> None:
+)
+def test_malformed_requests(
+    planner: Planner, client: OpenAI, changes: Any, param: str, code: str | None
+) -> None:
     """A malformed request is a BadRequestError that names the parameter, and shows up in `refused`."""
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client, **changes)
@@ -73,19 +97,28 @@ def test_malformed_requests(planner: Planner, client: OpenAI, changes: Any, para
         ([SAYS, CALL, OUTPUT, OUTPUT], "Duplicate function call output with call_id c1"),
         ([SAYS, CALL, OUTPUT, CALL, OUTPUT], "Duplicate function call with call_id c1"),
         (
-            [{**CALL, "id": "fc_1"}, OUTPUT, {**CALL, "id": "fc_1", "call_id": "c2"}, {**OUTPUT, "call_id": "c2"}],
+            [
+                {**CALL, "id": "fc_1"},
+                OUTPUT,
+                {**CALL, "id": "fc_1", "call_id": "c2"},
+                {**OUTPUT, "call_id": "c2"},
+            ],
             "fc_1",
         ),
     ],
 )
 def test_invalid_transcripts(client: OpenAI, items: list[Any], message: str) -> None:
-    """A call without its one output, an output without its call, and ids used twice are refused (L01)."""
+    """A call without its one output, an output without its call, and ids used twice are refused
+    (L01).
+    """
     with pytest.raises(openai.BadRequestError, match=message):
         ask(client, input=items)
 
 
 def test_lenient_ids_play_a_careless_provider(planner: Planner, client: OpenAI) -> None:
-    """On demand, call ids may be empty or come again, but each call still needs its output (X14, X16)."""
+    """On demand, call ids may be empty or come again, but each call still needs its output (X14,
+    X16).
+    """
     planner.lenient_ids = True
     empty = [{**CALL, "call_id": ""}, {**OUTPUT, "call_id": ""}]
     assert ask(client, input=[SAYS, CALL, OUTPUT, CALL, OUTPUT, *empty]).status == "completed"
@@ -99,7 +132,10 @@ def test_reasoning_must_come_back_as_it_was(planner: Planner, client: OpenAI) ->
     items = answered(client.responses.create(**ASK))
     place = next(index for index, item in enumerate(items) if item.get("type") == "reasoning")
     for change, message in (
-        ({"encrypted_content": items[place]["encrypted_content"][:-4] + "AAA="}, "could not be verified"),
+        (
+            {"encrypted_content": items[place]["encrypted_content"][:-4] + "AAA="},
+            "could not be verified",
+        ),
         ({"summary": [{"type": "summary_text", "text": "mine"}]}, "could not be verified"),
         ({"encrypted_content": None}, "not persisted"),
     ):
@@ -115,7 +151,12 @@ def test_reasoning_must_come_back_as_it_was(planner: Planner, client: OpenAI) ->
 
 def test_a_key_is_needed(planner: Planner) -> None:
     """Without a bearer key every path answers 401, before anything else is looked at."""
-    client = OpenAI(base_url=planner.url, api_key="x", max_retries=0, default_headers={"Authorization": "Basic x"})
+    client = OpenAI(
+        base_url=planner.url,
+        api_key="x",
+        max_retries=0,
+        default_headers={"Authorization": "Basic x"},
+    )
     with client:
         with pytest.raises(openai.AuthenticationError):
             client.models.list()
@@ -131,8 +172,14 @@ def test_an_unknown_path_is_not_found(client: OpenAI) -> None:
 
 
 def test_a_refusal_uses_up_no_script(planner: Planner, client: OpenAI) -> None:
-    """A refused request leaves the scripted turns for the next good one, streamed requests included."""
+    """A refused request leaves the scripted turns for the next good one, streamed requests
+    included.
+    """
     planner.script(Turn(text="for the good one"))
     with pytest.raises(openai.BadRequestError):
-        list(client.responses.create(model="gpt-5", input="x", stream=True, extra_body={"colour": "red"}))
+        list(
+            client.responses.create(
+                model="gpt-5", input="x", stream=True, extra_body={"colour": "red"}
+            )
+        )
     assert ask(client).output_text == "for the good one"

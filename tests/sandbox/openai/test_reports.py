@@ -1,4 +1,6 @@
-"""After the calls: look-ups that lead to an action, truthful reports, and corrections of what was proposed."""
+"""After the calls: look-ups that lead to an action, truthful reports, and corrections of what was
+proposed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import pytest
 
 from tests.sandbox.openai.test_phrases import called, cancel, refund, said, turn
 
-SUPERSEDED = "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+SUPERSEDED = (
+    "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+)
 FOUND = 'SUCCEEDED.\n{"order_id": 1042, "status": "cancelled", "total": "89.00 EUR", "left_to_refund": "80.00 EUR"}'
 
 
@@ -53,7 +57,9 @@ def test_a_look_up_leads_to_the_refund() -> None:
     ],
 )
 def test_a_useless_look_up_ends_there(output: str, told: str) -> None:
-    """Where the look-up fails or leaves nothing to refund, nothing is proposed and the person is told."""
+    """Where the look-up fails or leaves nothing to refund, nothing is proposed and the person is
+    told.
+    """
     answer = turn(*looked("Refund order 1042", output))
     assert not answer.calls
     assert told in answer.text
@@ -62,7 +68,10 @@ def test_a_useless_look_up_ends_there(output: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("output", "told"),
     [
-        ('SUCCEEDED. Approved by <@UANA00001>.\n{"refunded": "40.00 EUR"}', ["is done", "<@UANA00001>", "40.00 EUR"]),
+        (
+            'SUCCEEDED. Approved by <@UANA00001>.\n{"refunded": "40.00 EUR"}',
+            ["is done", "<@UANA00001>", "40.00 EUR"],
+        ),
         (
             'SUCCEEDED. It was edited by <@UANA00001> and ran with: {"amount": "30.00"}\n"ok"',
             ["is done", "edited by <@UANA00001>", "amount 30.00"],
@@ -71,19 +80,39 @@ def test_a_useless_look_up_ends_there(output: str, told: str) -> None:
             'REJECTED by <@UANA00001>; it was not run. Their reason, quoted: "too much" Do not propose it again.',
             ["was rejected by <@UANA00001>", '"too much"'],
         ),
-        ("EXPIRED: nobody decided before the deadline, so it was not run.", ["was not done", "nobody decided"]),
+        (
+            "EXPIRED: nobody decided before the deadline, so it was not run.",
+            ["was not done", "nobody decided"],
+        ),
         ("CANCELLED: an earlier step of the plan failed.", ["was cancelled", "an earlier step"]),
-        ("REFUSED by policy: no refunds on Sundays", ["was refused by policy", "no refunds on Sundays"]),
-        ("INVALID ARGUMENTS, nobody was asked:\n- amount: too big", ["not valid", "amount: too big"]),
-        ("INVALIDATED: it was not run, because the tool changed.", ["did not run", "the tool changed"]),
+        (
+            "REFUSED by policy: no refunds on Sundays",
+            ["was refused by policy", "no refunds on Sundays"],
+        ),
+        (
+            "INVALID ARGUMENTS, nobody was asked:\n- amount: too big",
+            ["not valid", "amount: too big"],
+        ),
+        (
+            "INVALIDATED: it was not run, because the tool changed.",
+            ["did not run", "the tool changed"],
+        ),
         ("FAILED: the bank said no", ["failed", "the bank said no"]),
-        ("UNKNOWN: it is not known whether it happened. Do not assume that it did.", ["is uncertain", "not known"]),
-        ('{"status": "rejected", "by": "Ana", "reason": "too much"}', ["was rejected", "Ana", "too much"]),
+        (
+            "UNKNOWN: it is not known whether it happened. Do not assume that it did.",
+            ["is uncertain", "not known"],
+        ),
+        (
+            '{"status": "rejected", "by": "Ana", "reason": "too much"}',
+            ["was rejected", "Ana", "too much"],
+        ),
         ('{"error": "no such order"}', ["failed", "no such order"]),
     ],
 )
 def test_outcomes_are_told_truthfully(output: str, told: list[str]) -> None:
-    """Each end of a call is told as what it is, with its reason, and only a success is called done (L03, L04, T04)."""
+    """Each end of a call is told as what it is, with its reason, and only a success is called done
+    (L03, L04, T04).
+    """
     answer = turn(*refunded(output))
     assert not answer.calls
     assert all(each in answer.text for each in told)
@@ -93,7 +122,9 @@ def test_outcomes_are_told_truthfully(output: str, told: list[str]) -> None:
 
 def test_every_call_of_a_plan_is_told() -> None:
     """A plan that ended in different ways is told call by call (P01)."""
-    more = made("post_message", '{"channel": "#support", "text": "x"}', "EXPIRED: nobody decided.", "call_2")
+    more = made(
+        "post_message", '{"channel": "#support", "text": "x"}', "EXPIRED: nobody decided.", "call_2"
+    )
     text = turn(*refunded("REJECTED by <@UANA00001>; it was not run."), *more).text
     assert "Refund order 1042, amount 40.00** was rejected" in text
     assert "Post message #support** was not done" in text
@@ -132,5 +163,11 @@ def test_words_approve_nothing() -> None:
 
 def test_it_stands_for_what_was_looked_at() -> None:
     """A pronoun means the order of the request before."""
-    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "There."}]}
-    assert called(turn(*looked("Look up order 1042"), item, said("refund it 20 EUR"))) == [refund(1042, "20.00")]
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "There."}],
+    }
+    assert called(turn(*looked("Look up order 1042"), item, said("refund it 20 EUR"))) == [
+        refund(1042, "20.00")
+    ]

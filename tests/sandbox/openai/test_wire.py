@@ -19,7 +19,11 @@ from pydantic import TypeAdapter
 
 from bot.sandbox.openai.server import Planner, Turn
 
-SCHEMA = {"type": "object", "properties": {"order_id": {"type": "integer"}}, "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"order_id": {"type": "integer"}},
+    "additionalProperties": False,
+}
 TOOL: Any = {
     "type": "function",
     "name": "look_up_order",
@@ -34,7 +38,10 @@ ASK: dict[str, Any] = {
     "store": False,
     "include": ["reasoning.encrypted_content"],
 }
-TWO = Turn(text="I will look.", calls=[("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 1043})])
+TWO = Turn(
+    text="I will look.",
+    calls=[("look_up_order", {"order_id": 1042}), ("look_up_order", {"order_id": 1043})],
+)
 
 
 def stream(client: OpenAI, **more: Any) -> list[ResponseStreamEvent]:
@@ -51,11 +58,15 @@ def answered(response: Response, text: str = "ok") -> list[dict[str, Any]]:
     """The transcript after that response, with an output for each of its calls."""
     items = [*ASK["input"], *outputs(response)]
     calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
-    return items + [{"type": "function_call_output", "call_id": each, "output": text} for each in calls]
+    return items + [
+        {"type": "function_call_output", "call_id": each, "output": text} for each in calls
+    ]
 
 
 def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> None:
-    """Text, reasoning and two calls come as the event sequence of the Responses API, numbered without a gap."""
+    """Text, reasoning and two calls come as the event sequence of the Responses API, numbered
+    without a gap.
+    """
     planner.script(TWO)
     events = stream(client)
     names: list[str] = []
@@ -69,7 +80,13 @@ def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> N
         "output_item.done",
     ]
     text = ["output_text.delta", "output_text.done"]
-    message = ["output_item.added", "content_part.added", *text, "content_part.done", "output_item.done"]
+    message = [
+        "output_item.added",
+        "content_part.added",
+        *text,
+        "content_part.done",
+        "output_item.done",
+    ]
     expected = [
         "created",
         "in_progress",
@@ -85,20 +102,28 @@ def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> N
 
 
 def test_every_event_is_valid_for_the_client(planner: Planner, client: OpenAI) -> None:
-    """Each event passes the client's own models in strict validation, not only its lenient construction."""
+    """Each event passes the client's own models in strict validation, not only its lenient
+    construction.
+    """
     planner.script(TWO)
     adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
     for event in stream(client):
-        adapter.validate_python(event.model_dump(mode="json", exclude_unset=True, by_alias=True, warnings="error"))
+        adapter.validate_python(
+            event.model_dump(mode="json", exclude_unset=True, by_alias=True, warnings="error")
+        )
 
 
 def test_deltas_add_up_to_what_is_done(planner: Planner, client: OpenAI) -> None:
-    """Deltas joined equal the text and the arguments of the finished items, spaces and line ends included."""
+    """Deltas joined equal the text and the arguments of the finished items, spaces and line ends
+    included.
+    """
     text = "One two.\n\n  • three   four\n" + "x" * 50
     planner.script(Turn(text=text, calls=[("look_up_order", {"order_id": 1042})]))
     events = stream(client)
     said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
-    arguments = "".join(event.delta for event in events if event.type == "response.function_call_arguments.delta")
+    arguments = "".join(
+        event.delta for event in events if event.type == "response.function_call_arguments.delta"
+    )
     assert said == text
     assert json.loads(arguments) == {"order_id": 1042}
     done = [event.item for event in events if event.type == "response.output_item.done"]
@@ -112,24 +137,40 @@ def test_whole_answer_has_the_same_content(planner: Planner, client: OpenAI) -> 
     response = client.responses.create(**ASK)
     assert response.output_text == "I will look."
     calls = [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
-    assert [json.loads(each.arguments) for each in calls] == [{"order_id": 1042}, {"order_id": 1043}]
+    assert [json.loads(each.arguments) for each in calls] == [
+        {"order_id": 1042},
+        {"order_id": 1043},
+    ]
     assert response.usage is not None
     assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
-    TypeAdapter(Response).validate_python(response.model_dump(mode="json", exclude_unset=True, by_alias=True))
+    TypeAdapter(Response).validate_python(
+        response.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    )
 
 
 def test_the_clients_stream_helper_agrees(planner: Planner, client: OpenAI) -> None:
-    """The client's accumulating stream helper takes the whole sequence and ends with the final response."""
+    """The client's accumulating stream helper takes the whole sequence and ends with the final
+    response.
+    """
     planner.script(TWO)
     with client.responses.stream(**ASK) as running:
         final = running.get_final_response()
-    assert [item.type for item in final.output] == ["message", "reasoning", "function_call", "function_call"]
+    assert [item.type for item in final.output] == [
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call",
+    ]
 
 
 def test_reasoning_only_where_it_was_asked_for(planner: Planner, client: OpenAI) -> None:
     """A sealed reasoning item comes before calls when `include` names it, and not otherwise."""
     planner.script(TWO, TWO)
-    kept = [item for item in client.responses.create(**ASK).output if isinstance(item, ResponseReasoningItem)]
+    kept = [
+        item
+        for item in client.responses.create(**ASK).output
+        if isinstance(item, ResponseReasoningItem)
+    ]
     assert len(kept) == 1
     assert kept[0].encrypted_content
     bare = client.responses.create(**{**ASK, "include": []})
@@ -145,12 +186,20 @@ def test_what_was_sent_is_taken_back(planner: Planner, client: OpenAI) -> None:
 
 
 def test_scripts_are_used_in_order_and_ids_as_given(planner: Planner, client: OpenAI) -> None:
-    """Scripted turns come in order, with the given call ids and raw arguments nonsense included (L09, X15)."""
+    """Scripted turns come in order, with the given call ids and raw arguments nonsense included
+    (L09, X15).
+    """
     planner.script(
-        Turn(calls=[("a", {}), ("b", "[1,")], call_ids=["same", "same"], raw_arguments='{"a": 1, "a": 2}'),
+        Turn(
+            calls=[("a", {}), ("b", "[1,")],
+            call_ids=["same", "same"],
+            raw_arguments='{"a": 1, "a": 2}',
+        ),
         Turn(text="second"),
     )
-    calls = [i for i in client.responses.create(**ASK).output if isinstance(i, ResponseFunctionToolCall)]
+    calls = [
+        i for i in client.responses.create(**ASK).output if isinstance(i, ResponseFunctionToolCall)
+    ]
     assert [(c.name, c.call_id, c.arguments) for c in calls] == [
         ("a", "same", '{"a": 1, "a": 2}'),
         ("b", "same", "[1,"),
@@ -173,12 +222,18 @@ def test_failed_and_incomplete_responses(planner: Planner, client: OpenAI) -> No
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(429, openai.RateLimitError), (500, openai.InternalServerError), (503, openai.InternalServerError)],
+    [
+        (429, openai.RateLimitError),
+        (500, openai.InternalServerError),
+        (503, openai.InternalServerError),
+    ],
 )
 def test_ordered_faults_become_the_clients_errors(
     planner: Planner, client: OpenAI, status: int, expected: type[openai.APIStatusError]
 ) -> None:
-    """An ordered status arrives as the client's exception with its Retry-After, once, and the script is kept (X08)."""
+    """An ordered status arrives as the client's exception with its Retry-After, once, and the
+    script is kept (X08).
+    """
     planner.script(Turn(text="after all"))
     planner.fail(status, retry_after=7)
     with pytest.raises(expected) as caught:
@@ -189,7 +244,9 @@ def test_ordered_faults_become_the_clients_errors(
 
 
 def test_a_cut_turn_is_said_again(planner: Planner, client: OpenAI) -> None:
-    """A cut stream is a connection error for the client, and its scripted turn is said again, whole (X08)."""
+    """A cut stream is a connection error for the client, and its scripted turn is said again, whole
+    (X08).
+    """
     planner.script(TWO)
     planner.cut(after_events=5)
     with pytest.raises(openai.APIConnectionError):
@@ -202,7 +259,7 @@ def test_a_cut_leaves_the_events_before_it(planner: Planner, client: OpenAI) -> 
     """What was written before the cut is read, what comes after is not."""
     planner.cut(after_events=5)
     seen = 0
-    with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what raises
+    with pytest.raises(openai.APIConnectionError):
         for _ in client.responses.create(**ASK, stream=True):
             seen += 1
     assert seen == 5
@@ -219,8 +276,12 @@ def test_refused_connections(planner: Planner, client: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("after_events", [0, 4])
-def test_a_held_request_waits_for_its_release(planner: Planner, client: OpenAI, after_events: int) -> None:
-    """A hold shows when the request is there and keeps it, before the answer or in mid-stream, until released."""
+def test_a_held_request_waits_for_its_release(
+    planner: Planner, client: OpenAI, after_events: int
+) -> None:
+    """A hold shows when the request is there and keeps it, before the answer or in mid-stream,
+    until released.
+    """
     hold = planner.hold(after_events)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stream, client)
@@ -249,7 +310,10 @@ def test_a_taken_port_is_reported() -> None:
 
 
 def test_models(client: OpenAI) -> None:
-    """The model list and a model can be read; an unknown model is not found, there and when asked for an answer."""
+    """The model list and a model can be read.
+
+    An unknown model is not found, there and when asked for an answer.
+    """
     assert [each.id for each in client.models.list()] == ["stand-in"]
     assert client.models.retrieve("gpt-5").id == "gpt-5"
     with pytest.raises(openai.NotFoundError):

@@ -111,5 +111,13 @@ def offered() -> list[dict[str, Any]]:
             reason = {"type": "string", "maxLength": 500}
             schema["properties"] = {**schema.get("properties", {}), "reason_for_approver": reason}
         about = f"To {name.replace('_', ' ')}."
-        found.append({"type": "function", "name": name, "description": about, "parameters": schema, "strict": False})
+        found.append(
+            {
+                "type": "function",
+                "name": name,
+                "description": about,
+                "parameters": schema,
+                "strict": False,
+            }
+        )
     return found
