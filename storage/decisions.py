@@ -19,8 +19,10 @@ from storage import audit, calls, moves, runs
 from storage.models import Call, Plan, Revision, Run, Vote
 from storage.outcomes import (
     Applied,
+    Closed,
     Decided,
     Gone,
+    Open,
     Outcome,
     Stale,
     Standing,
@@ -33,8 +35,10 @@ from storage.states import CallStatus, RunStatus
 
 __all__ = [
     "Applied",
+    "Closed",
     "Decided",
     "Gone",
+    "Open",
     "Outcome",
     "Stale",
     "Standing",
@@ -66,7 +70,7 @@ def vote(
     if verb not in ("approve", "reject"):
         raise ValueError(f"unknown verb {verb!r}")
     found = look(tx, call_id, revision, at)
-    if not isinstance(found, Applied):
+    if not isinstance(found, Open):
         return found
     call, before = found.call, calls.votes(tx, call_id, revision)
     if own := next((each for each in before if each.person == person), None):
@@ -159,7 +163,7 @@ def edit(
 ) -> Outcome:
     """Make the next revision: earlier votes count no longer and every older button is dead."""
     found = look(tx, call_id, revision, at)
-    if not isinstance(found, Applied):
+    if not isinstance(found, Open):
         return found
     call, number = found.call, revision + 1
     calls.add_revision(

@@ -15,6 +15,13 @@ from storage.states import CallStatus
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """It can be decided: the call waits, and this is its newest revision."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
     """It counts."""
 
@@ -55,7 +62,8 @@ class Voted:
     verb: str
 
 
-Outcome = Applied | Decided | Stale | TooLate | Voted | Gone
+Closed = Decided | Stale | TooLate | Gone
+Outcome = Applied | Voted | Closed
 
 
 class Standing(Protocol):
@@ -75,8 +83,8 @@ class Standing(Protocol):
 Weigh = Callable[[list[Vote]], Standing]
 
 
-def look(tx: Connection, call_id: str, revision: int, at: datetime) -> Outcome:
-    """What a decision on this revision, stored at `at`, would meet; Applied means it is open."""
+def look(tx: Connection, call_id: str, revision: int, at: datetime) -> Open | Closed:
+    """Return what a decision on this revision, stored at `at`, would meet."""
     call = calls.get(tx, call_id)
     if call is None:
         return Gone()
@@ -86,4 +94,4 @@ def look(tx: Connection, call_id: str, revision: int, at: datetime) -> Outcome:
         return Stale(call)
     if call.deadline is not None and at >= call.deadline:
         return TooLate(call)
-    return Applied(call)
+    return Open(call)

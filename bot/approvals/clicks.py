@@ -27,7 +27,7 @@ from bot.policy.gates import Ask
 from bot.runs.proposals import RefusedError, find_place
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Applied, Gone, Outcome
+from storage.decisions import Applied, Gone, Open, Outcome
 from storage.models import Call, Delivery, Run
 from storage.states import CallStatus
 
@@ -192,9 +192,11 @@ class Deciding:
         """Whether it is open and this person may; else what stands in the way. Looks people up."""
         with self._core.store.read() as tx:
             found = decisions.look(tx, call_id, revision, at := delivery.received_at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
-        if not isinstance(found, Applied) or run is None:
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+        if not isinstance(found, Open):
             return found
+        if run is None:
+            return Gone()
         verdict, gate = (
             self._judge.judge(verb, found.call, run, delivery.user, at=at),
             load_gate(found.call.gate),
@@ -229,7 +231,7 @@ class Deciding:
         if (
             shown is None
             or run is None
-            or not isinstance(found, Applied)
+            or not isinstance(found, Open)
             or shown.call.tool not in core.tools.tools
         ):
             self._refuse(delivery, self._judge.lost(found, delivery.user))

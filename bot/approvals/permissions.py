@@ -23,7 +23,7 @@ from bot.runs.proposals import preview
 from bot.tools import Preview
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Decided, Outcome, TooLate, Voted
+from storage.decisions import Decided, Open, Outcome, TooLate, Voted
 from storage.models import Call, Run
 from storage.states import CallStatus
 
@@ -158,7 +158,7 @@ class Judge:
             f" and {len(people) - NAMED} more" if len(people) > NAMED else ""
         )
 
-    def lost(self, outcome: Outcome, person: str) -> str:
+    def lost(self, outcome: Outcome | Open, person: str) -> str:
         """What to tell who came too late, and by what."""
         match outcome:
             case Decided(call=call) if call.status is CallStatus.EXPIRED:

@@ -11,7 +11,7 @@ from bot.core import Core
 from bot.messages import sentences
 from bot.policy.authority import No
 from storage import calls, decisions, inbox, outbox, runs
-from storage.decisions import Applied
+from storage.decisions import Open
 from storage.models import Delivery
 
 
@@ -28,8 +28,8 @@ class Plans:
         at = delivery.received_at
         with self._core.store.write() as tx:
             found = decisions.look(tx, call_id, revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
-            if not isinstance(found, Applied) or run is None:
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+            if not isinstance(found, Open) or run is None:
                 tell(tx, delivery, self._judge.lost(found, delivery.user))
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, found.call, "withdraw", No("not_requester"))
@@ -49,14 +49,14 @@ class Plans:
         at, core = delivery.received_at, self._core
         with core.store.read() as tx:
             found = decisions.look(tx, call_id, revision, at)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         verdict = None
-        if isinstance(found, Applied) and run is not None:
+        if isinstance(found, Open) and run is not None:
             verdict = self._judge.judge("send_back", found.call, run, delivery.user, at=at)
         with core.store.write() as tx:
             found = decisions.look(tx, call_id, revision, at)
             run = runs.get(tx, run.id) if run else None
-            if not isinstance(found, Applied) or run is None:
+            if not isinstance(found, Open) or run is None:
                 tell(tx, delivery, self._judge.lost(found, delivery.user))
             elif verdict is None or isinstance(verdict, No):
                 refused = verdict or No("not_approver")

@@ -22,7 +22,7 @@ from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Applied
+from storage.decisions import Open
 from storage.models import Call, Run
 from storage.states import CallStatus
 
@@ -68,7 +68,7 @@ class Dialogs:
         now = self._core.clock.now()
         with self._core.store.read() as tx:
             found = decisions.look(tx, target, int(number) if number.isdigit() else -1, now)
-            shown = calls.shown(tx, target) if isinstance(found, Applied) else None
+            shown = calls.shown(tx, target) if isinstance(found, Open) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
             if shown is None or run is None:
                 return None, self._judge.lost(found, body["user"]["id"])
@@ -190,8 +190,8 @@ class Dialogs:
         now = self._core.clock.now()
         with self._core.store.read() as tx:
             found = decisions.look(tx, call_id, revision, now)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Applied) else None
-        if not isinstance(found, Applied) or run is None:
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+        if not isinstance(found, Open) or run is None:
             return {block: self._plainly(self._judge.lost(found, person))}
         call: Call = found.call
         verdict = self._judge.judge(verb, call, run, person, at=now)
