@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bot.durations import seconds
 from bot.policy import file
 from bot.policy.evaluate import parse
 from bot.policy.facts import Facts
@@ -71,7 +72,7 @@ def test_policy_keys() -> None:
         assert rows[key][-1].strip("`").strip('"') == (
             str(default).lower() if default is False else default
         )
-    assert file.seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
+    assert seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
 
 
 def test_databases() -> None:

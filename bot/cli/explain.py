@@ -16,6 +16,7 @@ from bot.approvals.facts import needed
 from bot.cli.readonly import Onlooker, onlooker
 from bot.clock import SystemClock
 from bot.core import Core
+from bot.durations import DAY, seconds
 from bot.explain.explain import explain
 from bot.explain.replay import Replay
 from bot.explain.typed_call import MistypedError, typed_call
@@ -28,8 +29,7 @@ from storage.models import Run
 BAD_INPUT = 2  # exit code
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
-_SINCE = re.compile(r"([1-9][0-9]{0,4})([hd])")
-_UNITS = {"h": "hours", "d": "days"}
+_LONGEST = 99_999 * DAY  # seconds
 Say = Callable[[str], None]
 Complain = Callable[[object], int]
 
@@ -161,7 +161,8 @@ def replay_command(
 ) -> int:
     """Run a policy over the recorded calls; returns the exit code."""
     try:
-        if not (length := _SINCE.fullmatch(arguments.since)):
+        window = seconds(arguments.since, "hd")
+        if not 0 < window <= _LONGEST:
             raise MistypedError(
                 f"--since takes a duration such as 12h or 30d, not {arguments.since!r}."
             )
@@ -172,7 +173,7 @@ def replay_command(
     if look.rows:
         return complain(f"There is nothing to replay: {look.rows}.")
     core = look.core
-    since = core.clock.now() - timedelta(**{_UNITS[length[2]]: int(length[1])})
+    since = core.clock.now() - timedelta(seconds=window)
     say(
         f"{core.policy.source}, digest {core.policy.model_copy(update={'asking': frozenset()}).digest[:8]}"
     )

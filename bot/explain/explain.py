@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from bot.approvals import grants, limits
 from bot.approvals.facts import facts_of, needed, with_sums
 from bot.core import Core, dump_arguments
+from bot.durations import in_words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
@@ -274,15 +275,15 @@ class _Gate:
 
     def _times(self) -> str:
         gate = self._gate
-        found = f"no answer within {lasting(gate.deadline)} is a no."
+        found = f"no answer within {in_words(gate.deadline)} is a no."
         if gate.reminders:
-            found += f" Reminders after {', '.join(map(lasting, gate.reminders))}."
+            found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
         return found
 
     def _escalations(self) -> Iterator[str]:
         for step in self._gate.escalation:
             who = f"{self._named(step.approvers)}{self._now(step.approvers)}"
-            yield f"After {lasting(step.after)} without an answer these may decide as well: {who}"
+            yield f"After {in_words(step.after)} without an answer these may decide as well: {who}"
 
     def _edits(self) -> str:
         gate, tool = self._gate, self._tool
@@ -306,12 +307,4 @@ def _offer(offer: Offer) -> str:
         else f"the same {' and '.join(offer.fields) or 'tool'}"
     )
     where = "in the same thread" if offer.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {lasting(offer.lasts)}, at most {offer.uses} times"
-
-
-def lasting(seconds: int) -> str:
-    """A duration as a policy writes it, in words: "4 hours"; takes seconds."""
-    for size, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds % size == 0 and seconds >= size:
-            return f"{seconds // size} {unit}{'' if seconds == size else 's'}"
-    return f"{seconds} seconds"
+    return f"{same}, {where}, for {in_words(offer.lasts)}, at most {offer.uses} times"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bot.durations import in_words
 from bot.messages.visible import visible
 from bot.policy.gates import Offer
 
@@ -19,11 +20,4 @@ def offer(what: Offer, titles: Mapping[str, str]) -> str:
     if what.fields:
         same = "the same " + " and ".join(visible(titles.get(name, name)) for name in what.fields)
     where = "in this thread" if what.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {_length(what.lasts)}, {what.uses} times"
-
-
-def _length(seconds: int) -> str:
-    for size, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds // size} {word}{'s' if seconds > size else ''}"
-    return f"{seconds} seconds"
+    return f"{same}, {where}, for {in_words(what.lasts)}, {what.uses} times"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bot.durations import DAY, seconds
 from bot.policy.facts import Facts
 from bot.policy.file import (
     ASK_KEYS,
@@ -23,7 +24,6 @@ from bot.policy.file import (
     PolicyFile,
     key_of,
     odd_keys,
-    seconds,
     sentence_for,
 )
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
@@ -44,7 +44,7 @@ __all__ = [
     "parse",
 ]
 # what verdict = "once" remembers: these very arguments
-ONCE = Offer(where="everywhere", lasts=30 * 86_400, uses=1000)
+ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
 
 
 class PolicyError(ValueError):

@@ -19,13 +19,13 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from bot.durations import DAY, seconds
 from bot.policy.gates import Editors, Reasons
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
-DEADLINE_MIN, DEADLINE_MAX = 30, 30 * 86_400  # seconds
+DEADLINE_MIN, DEADLINE_MAX = 30, 30 * DAY  # seconds
 
-_DEADLINE = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 _USER = re.compile(r"[UW][A-Z0-9]{2,30}")
 _GROUP = re.compile(r"@[^\s@A-Z<>|&,]{1,80}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
@@ -236,12 +236,6 @@ class PolicyFile(_Strict):
 
     defaults: Options = Options()
     rule: list[RuleEntry] = []
-
-
-def seconds(duration: str) -> int:
-    """Seconds in "90s", "30m", "4h", "2d"; 0 where it is no duration."""
-    found = _DEADLINE.fullmatch(duration)
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]] if found else 0
 
 
 def key_of(loc: Loc) -> str:

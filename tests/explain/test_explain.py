@@ -11,7 +11,6 @@ import pytest
 from pydantic import BaseModel
 
 from bot.__main__ import main
-from bot.explain.explain import lasting
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.sandbox.server import Sandbox
 from bot.tools import Effect, Registry, ToolContext, tool
@@ -301,16 +300,3 @@ def _tools() -> Registry:
     registry = Registry()
     registry.add(take)
     return registry
-
-
-def test_durations() -> None:
-    """Durations read as people say them, never rounded."""
-    assert [lasting(each) for each in (30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
-        "30 seconds",
-        "1 minute",
-        "90 seconds",
-        "1 hour",
-        "90 minutes",
-        "1 day",
-        "2 days",
-    ]

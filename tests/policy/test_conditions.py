@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from bot.policy.conditions.condition import Condition, ConditionError, Spent, seconds
+from bot.policy.conditions.condition import Condition, ConditionError, Spent, seconds_of
 from tests.policy.conditions_support import ARGS, DAY, facts, holds, refused, untold
 
 
@@ -247,9 +247,9 @@ def test_names_no_value() -> None:
 def test_windows_that_are_none(window: str) -> None:
     """T10: a window is a whole number of minutes, hours or days, from one minute to 90 days."""
     with pytest.raises(ConditionError, match="no window"):
-        seconds(window)
+        seconds_of(window)
     assert "no window" in refused(f'count("refund_order", "{window}") > 1')
-    assert (seconds("1m"), seconds("24h"), seconds("90d")) == (60, DAY, 90 * DAY)
+    assert (seconds_of("1m"), seconds_of("24h"), seconds_of("90d")) == (60, DAY, 90 * DAY)
 
 
 def test_asking_changes_nothing() -> None:

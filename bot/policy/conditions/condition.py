@@ -16,6 +16,7 @@ from typing import Any
 
 from lark import Tree
 
+from bot.durations import DAY, MINUTE, seconds
 from bot.policy.conditions.evaluator import MACROS, Telling
 from bot.policy.conditions.parser import read
 from bot.policy.conditions.values import (
@@ -35,7 +36,6 @@ from bot.policy.facts import Facts, Spent
 MOST_BYTES = 1_024
 NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "groups", "now"})
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
-_WINDOW = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 
@@ -71,10 +71,10 @@ class Condition:
         sums = facts.spent or {}
 
         def spent(tool: str, field: str, window: str) -> Fraction:
-            return _known(sums, Spent(tool, field, seconds(window)))
+            return _known(sums, Spent(tool, field, seconds_of(window)))
 
         def count(tool: str, window: str) -> Fraction:
-            return _known(sums, Spent(tool, "", seconds(window)))
+            return _known(sums, Spent(tool, "", seconds_of(window)))
 
         try:
             telling = Telling(self._values(facts), {"size": size, "spent": spent, "count": count})
@@ -104,11 +104,10 @@ def _known(sums: Mapping[Spent, Decimal | None], wanted: Spent) -> Fraction:
     return number(found)
 
 
-def seconds(window: str) -> int:
-    """Seconds in "30m", "24h", "7d", at most 90 days; raises ConditionError."""
-    found = _WINDOW.fullmatch(window)
-    length = int(found[1]) * {"m": 60, "h": 3600, "d": 86_400}[found[2]] if found else 0
-    if not 60 <= length <= 90 * 86_400:
+def seconds_of(window: str) -> int:
+    """Return the seconds in "30m", "24h" or "7d", at most 90 days; raises ConditionError."""
+    length = seconds(window, "mhd")
+    if not MINUTE <= length <= 90 * DAY:
         raise ConditionError(f'{window!r} is no window; write "30m", "24h" or "7d", at most "90d"')
     return length
 
@@ -196,7 +195,7 @@ class _Check:
         tool, field, window = words if name == "spent" else (words[0], "", words[1])
         if not _FIELD.fullmatch(tool) or (name == "spent" and not _FIELD.fullmatch(field)):
             raise ConditionError(f"needs the names of a tool and a field in {name}({shape})")
-        self.sums.add(Spent(tool, field, seconds(window)))
+        self.sums.add(Spent(tool, field, seconds_of(window)))
 
 
 def _is_ident(node: Any, name: str) -> bool:

@@ -1,0 +1,31 @@
+"""Durations: read as a policy or a command writes them ("90s", "30m", "4h", "2d"), and said in
+words. PURE.
+"""
+
+from __future__ import annotations
+
+import re
+
+MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
+
+_WRITTEN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY}
+_WORDS = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
+
+
+def seconds(text: str, units: str = "smhd") -> int:
+    """Return the seconds in a duration such as "4h"; 0 for what is none, or is in other units."""
+    found = _WRITTEN.fullmatch(text)
+    return int(found[1]) * _UNITS[found[2]] if found and found[2] in units else 0
+
+
+def in_words(duration: int) -> str:
+    """Return a number of seconds in words, in the largest unit that is exact: "4 hours"."""
+    for size, unit in _WORDS:
+        if duration >= size and duration % size == 0:
+            return _counted(duration // size, unit)
+    return _counted(duration, "second")
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

@@ -1,0 +1,53 @@
+"""Durations as they are written and as they are said."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.durations import DAY, in_words, seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("90s", 90), ("30m", 1_800), ("4h", 14_400), ("2d", 2 * DAY)]
+)
+def test_each_unit_is_counted_in_seconds(text: str, found: int) -> None:
+    """A whole number and one of four letters are a duration."""
+    assert seconds(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "4", "h", "0h", "04h", "1.5h", "4H", "-4h", "4h ", "٣h"])
+def test_what_is_no_duration_counts_nothing(text: str) -> None:
+    """Anything else is 0, which no bound of a caller lets through."""
+    assert seconds(text) == 0
+
+
+def test_units_can_be_kept_to_some() -> None:
+    """A caller who takes hours and days only gets 0 for minutes."""
+    assert (seconds("12h", "hd"), seconds("30d", "hd"), seconds("30m", "hd")) == (
+        12 * 3_600,
+        30 * DAY,
+        0,
+    )
+
+
+def test_durations_are_said_as_people_say_them() -> None:
+    """One unit, never rounded, in the plural where there are several."""
+    assert [in_words(each) for each in (1, 30, 60, 90, 3600, 5400, 86_400, 172_800)] == [
+        "1 second",
+        "30 seconds",
+        "1 minute",
+        "90 seconds",
+        "1 hour",
+        "90 minutes",
+        "1 day",
+        "2 days",
+    ]
+
+
+@given(st.integers(1, 365 * DAY))
+def test_words_lose_nothing_of_a_duration(duration: int) -> None:
+    """What is said leads back to the same number of seconds."""
+    count, unit = in_words(duration).split()
+    assert seconds(f"{count}{unit[0]}") == duration
