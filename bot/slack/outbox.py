@@ -131,7 +131,7 @@ class Outbox:
             return True
         except SlackApiError as error:
             return self._failed(row, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - all that fails on the way is retried
             log.warning("message %s (%s): %s: %s", row.seq, row.kind, type(error).__name__, error)
             if row.attempts >= TRIES and not isinstance(error, OSError | HTTPException):
                 self._set_aside(row, error)

@@ -93,7 +93,7 @@ class SlackPresence:
                 if error.response.get("error") in ABSENT:
                     self._absent.add(feature)
                 log.debug("%s: %s", feature, error.response.get("error"))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a status is a comfort
                 log.debug("%s: %s", feature, error)
 
         try:

@@ -103,7 +103,7 @@ class SocketMode(SocketModeHandler):
         """Disconnect for good; returns when no thread of the connection is left. Raises nothing."""
         try:
             self.client.close()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the client may raise here
             log.debug("closing the connection: %s", error)
 
     def wait_calm(self) -> None:
