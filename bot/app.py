@@ -40,14 +40,13 @@ from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.signing_key import key_for
 from bot.slack.dialogs import Dialogs
-from bot.slack.directory import SlackDirectory
+from bot.slack.directory import SlackDirectory, look_ahead
 from bot.slack.listeners import Listeners
 from bot.slack.outbox import Outbox
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.socket import SocketMode
 from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
-from bot.slack.warming import warm
 from bot.toolbox import toolbox
 from bot.tools import Tool
 from storage.store import Store
@@ -237,7 +236,7 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         Intake(core, directory, presence.suggest),
         deciding,
         worker.advance,
-        lambda arrived: warm(core, directory, arrived),
+        lambda arrived: look_ahead(directory, core.policy, core.identity.user, arrived),
     )
     bolt = BoltApp(
         # the token comes from authorize

@@ -211,7 +211,6 @@ PURE = (
     "bot/policy/gates.py",
     "bot/policy/rules.py",
     "bot/policy/conditions/condition.py",
-    "bot/messages/offers.py",
     "storage/states.py",
 )
 PURE_IF_THERE = ("bot/slack/home.py",)

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from bot.approvals.gating import standing, waited
 from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
+from bot.messages import sentences
 from bot.messages.forms.form import values
-from bot.messages.offers import offer as offer_words
 from bot.messages.views import CallView, CardView, Progress, Value
 from bot.policy.gates import Ask
 from bot.tools import Tool
@@ -127,7 +127,7 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     )
     return {
         "needs_words": gate.reasons in ("approve", "always"),
-        "offers": tuple(offer_words(offer, titles) for offer in gate.remember),
+        "offers": tuple(sentences.offer_label(offer, titles) for offer in gate.remember),
     }
 
 

@@ -20,7 +20,7 @@ from bot.durations import DAY, seconds
 from bot.explain.explain import explain
 from bot.explain.replay import Replay
 from bot.explain.typed_call import MistypedError, typed_call
-from bot.messages.visible import visible
+from bot.messages.text import visible
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import PolicyError
 from bot.settings import SettingsError

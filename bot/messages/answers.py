@@ -17,8 +17,7 @@ from bot.messages.cards.parts import (
     section,
     words,
 )
-from bot.messages.text import escape, neutral_markdown, unescape
-from bot.messages.visible import visible
+from bot.messages.text import escape, neutral_markdown, unescape, visible
 
 CELL = 80  # characters of a table's cell
 _EFFECTS = {

@@ -25,9 +25,8 @@ from bot.messages.cards.parts import (
     words,
 )
 from bot.messages.cards.values import effect_of, fits_header, headline, pieces_of, shown, title_of
-from bot.messages.text import mention, plain, slack_length, when
+from bot.messages.text import mention, plain, slack_length, visible, when
 from bot.messages.views import CallView
-from bot.messages.visible import visible
 
 CHUNK = 2_900  # characters of one text in a dialog
 MAX_BLOCKS = 100

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from bot.messages.text import channel_mention, escape, mention, plain, when
-from bot.messages.visible import visible
+from bot.durations import in_words
+from bot.messages.text import channel_mention, escape, mention, plain, visible, when
+from bot.policy.gates import Offer
 from storage.masking import masked
 
 _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
@@ -121,6 +122,18 @@ def card_elsewhere(place: str, link: str = "") -> str:
         else ""
     )
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
+
+
+def offer_label(what: Offer, titles: Mapping[str, str]) -> str:
+    """An offer to remember an approval, as an option of a menu: plain text, no mrkdwn.
+
+    "the same amount and account, in this thread, for 1 day, 10 times"; `titles` by field name.
+    """
+    same = "exactly this" if what.fields is None else "anything"
+    if what.fields:
+        same = "the same " + " and ".join(visible(titles.get(name, name)) for name in what.fields)
+    where = "in this thread" if what.where == "thread" else "everywhere"
+    return f"{same}, {where}, for {in_words(what.lasts)}, {what.uses} times"
 
 
 def remembered(grant_id: str, until: datetime, uses: int) -> str:

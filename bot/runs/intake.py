@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from bot.core import Core, body
 from bot.messages import answers, sentences
+from bot.messages.incoming import message_text
 from bot.slack.directory import SlackDirectory
-from bot.slack.thread import said
 from storage import contacts, decisions, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
 from storage.states import RunStatus
@@ -69,7 +69,7 @@ class Intake:
         if not core.authority.colleague(delivery.user):
             self._tell(delivery, "I take requests from full members of this workspace only.")
             return "not a colleague"
-        text = said(event, core.identity.user)
+        text = message_text(event, core.identity.user)
         with core.store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster

@@ -163,7 +163,7 @@ class Commands:
             respond(
                 text=sentences.plainly(text), blocks=notice_blocks(text), response_type="ephemeral"
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer to %s could not be given: %s", COMMAND, type(error).__name__)
 
     def _answer(self, person: str, channel: str, text: str) -> str:

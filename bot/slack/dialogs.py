@@ -17,9 +17,9 @@ from bot.core import Core, as_editable, load_gate, readable_arguments
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
 from bot.messages.modals import read_rejection, reject_modal, review_modal, send_back_modal
-from bot.messages.names import with_names
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask
+from bot.slack.directory import with_names
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Open
@@ -48,7 +48,7 @@ class Dialogs:
             if view is not None:
                 client.views_open(trigger_id=body["trigger_id"], view=view)
                 return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the person is told, and may click again
             log.warning("dialog %s for %s: %s", action["action_id"], person, error)
             why = sentences.trigger_expired()
         channel = (body.get("channel") or {}).get("id") or person

@@ -1,7 +1,12 @@
-"""Live look-ups of people, user groups and channels in Slack, remembered for at most a minute."""
+"""Live look-ups of people, user groups and channels in Slack, remembered for at most a minute.
+
+Beside the directory stand the two things done with it as a whole: looking up ahead of a burst of
+deliveries, and putting names to the mentions of a text.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +17,10 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.clock import Clock
-from bot.policy.authority import Group, LookupFailedError, Person
+from bot.policy.authority import Directory, Group, LookupFailedError, Person
+from bot.policy.evaluate import Policy
+from storage import inbox
+from storage.models import Delivery
 
 FRESH = timedelta(seconds=60)
 MISSING = {
@@ -23,6 +31,7 @@ MISSING = {
     "user_not_visible",
 }
 T = TypeVar("T")
+_MENTION = re.compile(r"<@([UW][A-Z0-9]{2,})>")
 
 
 class SlackDirectory:
@@ -145,3 +154,29 @@ class SlackDirectory:
                 if channel["name"] == name[1:]:
                     return str(channel["id"])
         return None
+
+
+def look_ahead(
+    directory: SlackDirectory, policy: Policy, bot_user: str, arrived: Iterable[Delivery]
+) -> None:
+    """Look up, side by side, everybody and every group that deciding these deliveries will need."""
+    deliveries = list(arrived)
+    wanted = {("person", each.user) for each in deliveries if each.user not in ("", bot_user)}
+    if any(each.kind in inbox.CLICKS for each in deliveries):
+        for gate in policy.asks():
+            wanted |= {("group", handle) for handle in gate.approvers.groups}
+    directory.warm(wanted)
+
+
+def with_names(directory: Directory, text: str) -> str:
+    """Write each mention with its name (`<@U1>` as `<@U1|Ana Ruiz>`) where Slack knows one."""
+
+    def name(match: re.Match[str]) -> str:
+        try:
+            person = directory.person(match[1])
+        except LookupFailedError:
+            person = None
+        clean = re.sub(r"[<>|]", "", person.name) if person else ""
+        return f"<@{match[1]}|{clean}>" if clean else match[0]
+
+    return _MENTION.sub(name, text)

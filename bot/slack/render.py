@@ -9,8 +9,8 @@ from bot.approvals.card_view import card_view
 from bot.core import Core
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
-from bot.messages.names import with_names
 from bot.messages.text import escape, neutral_markdown, plain
+from bot.slack.directory import with_names
 from storage import outbox
 from storage.models import Message
 

@@ -15,8 +15,8 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.core import Core
-from bot.messages.names import with_names
 from bot.messages.text import neutral_markdown, split_markdown
+from bot.slack.directory import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 
@@ -125,7 +125,7 @@ class SlackAnswer:
             if error.response.get("error") not in ("ratelimited", "rate_limited"):
                 log.info("run %s: no streaming here: %s", self._run.id, error.response.get("error"))
                 self._dead, self._open = True, False
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway
             log.info("run %s: streaming broke: %s", self._run.id, type(error).__name__)
             self._dead, self._open = True, False
 

@@ -4,16 +4,14 @@ before them.
 
 from __future__ import annotations
 
-import html
 import logging
-import re
 from collections.abc import Callable
-from typing import Any
 
 from slack_sdk import WebClient
 
 from bot.agent import prompt
 from bot.core import Core, body
+from bot.messages.incoming import message_text
 from bot.policy.authority import LookupFailedError
 from storage import inbox, runs
 from storage.models import Delivery, Run
@@ -22,21 +20,6 @@ log = logging.getLogger("countersign.thread")
 MOST_MESSAGES = 30
 MOST_CHARACTERS = 8_000
 LONGEST = 20_000  # characters of one message that the model is given
-
-
-def said(event: dict[str, Any], bot_user: str) -> str:
-    """A message event's words: the bot's own mention taken out, channels and links as typed, files
-    named.
-    """
-    text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
-    text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
-    text = re.sub(
-        r"<(?:(?:https?|mailto):[^|>]+)\|([^>]+)>|<(https?://[^|>]+)>", lambda m: m[1] or m[2], text
-    )
-    # half a surrogate pair cannot be sent on
-    text = html.unescape(text).encode("utf-8", "replace").decode().strip()
-    files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
-    return "\n".join([text, *files]).strip()
 
 
 class SlackThread:
@@ -64,7 +47,7 @@ class SlackThread:
         ):
             items.append(overheard)
         for each, event in zip(waiting, events, strict=True):
-            text = said(event, self._core.identity.user)
+            text = message_text(event, self._core.identity.user)
             if len(text) > LONGEST:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
             items.append(prompt.request(each.user, self._name(each.user), text))
@@ -97,13 +80,13 @@ class SlackThread:
             found = self._client.conversations_replies(
                 channel=run.channel, ts=run.thread_ts, oldest=since or "0", latest=until, limit=200
             )["messages"]
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the request goes on without context
             log.warning("run %s: the thread could not be read: %s", run.id, error)
             return prompt.overheard(
                 [("Countersign", "(earlier messages could not be read)")], left_out=0
             )
         lines = [
-            (self._name(message.get("user", "")), said(message, ""))
+            (self._name(message.get("user", "")), message_text(message, ""))
             for message in found
             if since < message["ts"] < until
             and message["ts"] not in ours

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.messages.cards.card import card
-from bot.messages.text import slack_length
+from bot.messages.text import slack_length, visible
 from bot.messages.views import CallView, CardView, Progress, Value
-from bot.messages.visible import visible
 from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,

@@ -13,6 +13,7 @@ import pytest
 from bot.messages import sentences
 from bot.messages.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
 from bot.messages.text import unescape
+from bot.policy.gates import Offer
 from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -30,6 +31,7 @@ SAID = {
     "not_an_editor": (),
     "not_yet": ("<@UANA00001>",),
     "again_needs_all": (),
+    "offer_label": (Offer(), {}),
     "remembered": ("grant-id", AT, 3),
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.messages.incoming import message_text
 from bot.slack.listeners import DIALOGS, read
-from bot.slack.thread import said
 from storage.models import Delivery
 
 TEAM = "T0SANDBOX"
@@ -77,7 +77,7 @@ def test_half_a_surrogate_pair() -> None:
     """
     found = row(event(text="broken \ud83d heart"))
     assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
-    assert said(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
+    assert message_text(json.loads(found.body)["event"], "UBOT00001") == "broken ? heart"
 
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])

@@ -36,10 +36,10 @@ from bot.messages.text import (
     mention,
     plain,
     slack_length,
+    visible,
     when,
 )
 from bot.messages.views import CallView, CardView, Progress
-from bot.messages.visible import visible
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.messages.cards.parts import Json, line, preformatted, quote, weight, words
-from bot.messages.text import plain, slack_length
+from bot.messages.text import plain, slack_length, visible
 from bot.messages.views import CallView, Value
-from bot.messages.visible import visible
 
 HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review

@@ -20,8 +20,7 @@ from bot.messages.forms.inputs import (
 )
 from bot.messages.forms.slots import Kind, Mark, Slot
 from bot.messages.forms.values import readable
-from bot.messages.text import plain, slack_length
-from bot.messages.visible import is_hidden, visible
+from bot.messages.text import is_hidden, plain, slack_length, visible
 from storage.masking import MASK
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines

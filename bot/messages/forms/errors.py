@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from pydantic import ValidationError
 
 from bot.messages.forms.slots import Slot, humanised
-from bot.messages.visible import visible
+from bot.messages.text import visible
 
 LONGEST = 150  # characters of an error; more would not be read under an input
 Loc = tuple[int | str, ...]

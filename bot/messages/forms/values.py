@@ -14,8 +14,8 @@ from datetime import datetime, time
 from typing import Any
 
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
+from bot.messages.text import visible
 from bot.messages.views import Value
-from bot.messages.visible import visible
 from bot.tools import Tool
 from storage.masking import MASK, masked
 
