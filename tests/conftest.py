@@ -1,10 +1,24 @@
-"""For all tests: random ones try fewer examples than Hypothesis would, and none is failed for a
-slow machine.
-"""
+"""For all tests: a fresh database, and random tests that try fewer examples than Hypothesis would."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
-settings.register_profile("suite", max_examples=50, deadline=None)
+from storage.store import Store
+
+settings.register_profile(
+    "suite", max_examples=50, deadline=None
+)  # no test fails by a slow machine
 settings.load_profile("suite")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A fresh database in a file, opened as the product opens it."""
+    opened = Store(f"sqlite:///{tmp_path}/countersign.db").open()
+    yield opened
+    opened.close()

@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from bot.sandbox.guide import first_steps
-from tests.stories.world import SUPPORT, World
+from tests.stories.harness import SUPPORT, Harness
 
 from .axe import findings
 from .office import Office
@@ -19,9 +19,9 @@ LOOKS = [(theme, width) for theme in ("light", "dark") for width in (1280, 390)]
 
 
 @pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str]]:
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, str]]:
     """The whole product with the demo's guide, and the thread in which a card waits for Ana."""
-    world = World(tmp_path_factory.mktemp("product"))
+    world = Harness(tmp_path_factory.mktemp("product"))
     world.slack.world.guide = first_steps
     root = world.person("ben").say(
         SUPPORT, "@countersign refund 15 EUR of order 1042, the mug was chipped"
@@ -52,7 +52,9 @@ class Checked:
         self.page.size(1280, 900)
 
 
-def test_axe_finds_nothing_on_the_way_to_a_decision(page: Page, product: tuple[World, str]) -> None:
+def test_axe_finds_nothing_on_the_way_to_a_decision(
+    page: Page, product: tuple[Harness, str]
+) -> None:
     """First steps, the card in its thread, the hint, Edit with an error, the phone, deliveries and
     JSON.
     """

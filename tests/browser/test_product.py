@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from bot.sandbox.guide import first_steps
 from storage.states import CallStatus
-from tests.stories.world import SUPPORT, World
+from tests.stories.harness import SUPPORT, Harness
 
 from .page import THREAD, Page
 
@@ -20,15 +20,15 @@ HINT = "[data-testid=next-hint]"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """The whole product with the demo's guide; each test asks for an order of its own."""
-    world = World(tmp_path_factory.mktemp("product"))
+    world = Harness(tmp_path_factory.mktemp("product"))
     world.slack.world.guide = first_steps
     yield world
     world.close()
 
 
-def asked(page: Page, world: World, order: int) -> str:
+def asked(page: Page, world: Harness, order: int) -> str:
     """Ben asks for a refund in #support, and Ana opens the thread with the card.
 
     Returns the thread.
@@ -43,7 +43,7 @@ def asked(page: Page, world: World, order: int) -> str:
     return root
 
 
-def test_a_first_visitor_is_led_to_an_answer(page: Page, world: World) -> None:
+def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None:
     """From the first load by the page's own hints alone: a prompt, whom to act as, the card, the
     answer, the phone.
     """
@@ -71,7 +71,7 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: World) -> None:
     assert page.complaints() == []
 
 
-def test_asked_edited_and_approved_without_a_mouse(page: Page, world: World) -> None:
+def test_asked_edited_and_approved_without_a_mouse(page: Page, world: Harness) -> None:
     """By keyboard alone: ask, become Ana, open Edit and leave it, approve.
 
     The focus is never lost on the way.
@@ -98,7 +98,7 @@ def test_asked_edited_and_approved_without_a_mouse(page: Page, world: World) -> 
     assert world.shop.order(1033).refunded == 20
 
 
-def test_who_is_elsewhere_is_shown_the_card(page: Page, world: World) -> None:
+def test_who_is_elsewhere_is_shown_the_card(page: Page, world: Harness) -> None:
     """Ana reads #general while a card waits for her: the hint there brings her to it."""
     page.open(world.slack.url, "ana", "C0GENERAL")
     root = world.person("ben").say(
@@ -113,7 +113,7 @@ def test_who_is_elsewhere_is_shown_the_card(page: Page, world: World) -> None:
     assert world.shop.order(1037).refunded == 12
 
 
-def test_edit_with_an_error_then_approve_by_another(page: Page, world: World) -> None:
+def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) -> None:
     """An impossible amount is said at its field.
 
     The corrected one makes a new revision that somebody else approves.
@@ -136,7 +136,7 @@ def test_edit_with_an_error_then_approve_by_another(page: Page, world: World) ->
     assert world.shop.order(1036).refunded == pytest.approx(25.5)
 
 
-def test_reject_with_a_reason(page: Page, world: World) -> None:
+def test_reject_with_a_reason(page: Page, world: Harness) -> None:
     """The dialog asks why; the reason stands in the thread and reaches the agent.
 
     Nothing is refunded.
@@ -153,7 +153,7 @@ def test_reject_with_a_reason(page: Page, world: World) -> None:
     assert world.shop.order(1039).refunded == 0
 
 
-def test_watch_a_deadline_pass(page: Page, world: World) -> None:
+def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
     """Move the clock: the card loses its buttons and says that nobody answered."""
     root = asked(page, world, 1041)
     page.advance(3600)
@@ -163,7 +163,7 @@ def test_watch_a_deadline_pass(page: Page, world: World) -> None:
     assert [call.status for call in world.calls_in(root)] == [CallStatus.EXPIRED]
 
 
-def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world: World) -> None:
+def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world: Harness) -> None:
     """On a phone's width, in the dark: a cancellation asks for confirmation before it is approved."""
     page.size(390, 844)
     page.open(world.slack.url, "ben", SUPPORT, theme="dark")
@@ -182,7 +182,7 @@ def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world
     assert world.shop.order(1043).status == "cancelled"
 
 
-def test_a_large_refund_takes_two(page: Page, world: World) -> None:
+def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
     """The card says how many are still needed.
 
     The first yes runs nothing, a second person's does.

@@ -6,22 +6,22 @@ import pytest
 
 from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Approvers, Ask, Stage
-from tests.storage.cast import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, Cast
-from tests.storage.rows import TEAM
+from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory
+from tests.storage.builders import TEAM
 
 HERE, ELSEWHERE = "C0SUPPORT", "C0FINANCE"
 
 
 @pytest.fixture
-def cast() -> Cast:
+def directory() -> FakeDirectory:
     """Everybody."""
-    return Cast()
+    return FakeDirectory()
 
 
 @pytest.fixture
-def authority(cast: Cast) -> Authority:
+def authority(directory: FakeDirectory) -> Authority:
     """The authority of their workspace."""
-    return Authority(cast, TEAM)
+    return Authority(directory, TEAM)
 
 
 def ask(*users: str, groups: tuple[str, ...] = (), channel: bool = False, **options: object) -> Ask:
@@ -97,10 +97,10 @@ def test_strangers(authority: Authority, person: str) -> None:
     assert not authority.colleague(person)
 
 
-def test_the_same_id_in_another_workspace(authority: Authority, cast: Cast) -> None:
+def test_the_same_id_in_another_workspace(authority: Authority, directory: FakeDirectory) -> None:
     """A04: an approver's id is nobody's here once Slack says that it belongs to another workspace."""
     assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes()
-    other = Authority(cast, "T0OTHERCO")
+    other = Authority(directory, "T0OTHERCO")
     assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
     assert (
         why(other.may_approve(ask(EVE), EVE, requester=BEN, editors=frozenset(), channel=HERE))
@@ -184,26 +184,26 @@ def test_an_empty_list_is_nobody(authority: Authority, gate: Ask) -> None:
             assert why(verdict) == "not_approver"
 
 
-def test_membership_is_that_of_now(authority: Authority, cast: Cast) -> None:
+def test_membership_is_that_of_now(authority: Authority, directory: FakeDirectory) -> None:
     """A03: who left the group, or was deactivated, may no longer; who joined may."""
     gate = ask(groups=("shop-leads",))
     assert why(authority.may_reject(gate, CLEO, requester=BEN, channel=HERE)) == "yes"
-    cast.groups["shop-leads"] = frozenset({ANA, DAN})
+    directory.groups["shop-leads"] = frozenset({ANA, DAN})
     assert [
         why(authority.may_reject(gate, who, requester=BEN, channel=HERE)) for who in (CLEO, DAN)
     ] == [
         "not_approver",
         "yes",
     ]
-    cast.people[DAN] = cast.people[ZOE]
+    directory.people[DAN] = directory.people[ZOE]
     assert why(authority.may_reject(gate, DAN, requester=BEN, channel=HERE)) == "stranger"
 
 
-def test_a_failed_look_up_refuses(authority: Authority, cast: Cast) -> None:
+def test_a_failed_look_up_refuses(authority: Authority, directory: FakeDirectory) -> None:
     """A03: when Slack cannot be asked, nobody is let through, that is said as such, and who asks
     for lists is told.
     """
-    cast.down = True
+    directory.down = True
     for gate in (ask(ANA), ask(groups=("shop-leads",)), ask(channel=True), ask()):
         verdicts = [
             authority.may_approve(gate, ANA, requester=BEN, editors=frozenset(), channel=HERE),
@@ -218,13 +218,15 @@ def test_a_failed_look_up_refuses(authority: Authority, cast: Cast) -> None:
         authority.colleague(ANA)
 
 
-def test_a_group_that_cannot_be_asked_refuses_its_members(authority: Authority, cast: Cast) -> None:
+def test_a_group_that_cannot_be_asked_refuses_its_members(
+    authority: Authority, directory: FakeDirectory
+) -> None:
     """A03: a person who is found is still refused while their group is not."""
 
     def group(handle: str) -> None:
         raise LookupFailedError("ratelimited")
 
-    cast.group = group  # type: ignore[method-assign] # only this look-up fails
+    directory.group = group  # type: ignore[method-assign] # only this look-up fails
     assert (
         why(
             authority.may_reject(ask(ANA, groups=("shop-leads",)), ANA, requester=BEN, channel=HERE)

@@ -13,7 +13,7 @@ import pytest
 
 from storage import audit, decisions, runs
 from storage.store import Store
-from tests.storage.rows import AT, ONE, Seeded, seed
+from tests.storage.builders import AT, ONE, Seeded, seed
 
 TABLES = ("audit", "revision", "vote", "item")
 

@@ -11,7 +11,7 @@ from storage import calls, decisions, moves, runs
 from storage.decisions import Applied, Decided, Gone, Outcome, Stale, TooLate
 from storage.models import Vote
 from storage.store import Store
-from tests.storage.rows import ALLOWED, ASKED, AT, HOUR, ONE, C, R, Seeded, seed
+from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, Seeded, seed
 
 ANA, CLEO = "UANA00001", "UCLEO0001"
 TICK = timedelta(microseconds=1)

@@ -14,20 +14,20 @@ from sqlalchemy import event
 
 from storage import calls, outbox, runs
 from storage.store import Store
-from tests.storage.cast import ANA, BEN, click
-from tests.storage.crew import Crew
-from tests.storage.rows import TEAM, C, seed
+from tests.runs.fakes import ANA, BEN
+from tests.runs.harness import LoopHarness
+from tests.storage.builders import TEAM, C, click, seed
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
+def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     """The product without its edges."""
-    made = Crew(tmp_path / "countersign.db")
+    made = LoopHarness(tmp_path / "countersign.db")
     yield made
     made.stop()
 
 
-def statements(crew: Crew) -> dict[str, Any]:
+def statements(harness: LoopHarness) -> dict[str, Any]:
     """What a whole request asks of the database, with values, from its message to the answer in the
     outbox.
     """
@@ -37,37 +37,37 @@ def statements(crew: Crew) -> dict[str, Any]:
         if statement.startswith(("SELECT", "UPDATE", "DELETE")):
             found[statement] = values
 
-    event.listen(crew.store.engine, "before_cursor_execute", seen)
-    crew.model.script = [[("note", "a"), ("peek", "b")], "answer", [("note", "c")]]
+    event.listen(harness.store.engine, "before_cursor_execute", seen)
+    harness.model.script = [[("note", "a"), ("peek", "b")], "answer", [("note", "c")]]
     for words in ("please", "and again"):
-        crew.say(words)
-        crew.loop.tick()
-        crew.work()
+        harness.say(words)
+        harness.loop.tick()
+        harness.work()
         kept = dict(found)
-        call = next(call for call in crew.all()[1] if call.status is C.PENDING)
+        call = next(call for call in harness.all()[1] if call.status is C.PENDING)
         found.clear()  # `all` is the test's own
         found |= kept
-        crew.arrive(partial(click, action="approve", value=f"{call.id}:1", person=ANA))
-        crew.loop.tick()
-        crew.work()
-    with crew.store.read() as tx:
-        now = crew.clock.now()
+        harness.arrive(partial(click, action="approve", value=f"{call.id}:1", person=ANA))
+        harness.loop.tick()
+        harness.work()
+    with harness.store.read() as tx:
+        now = harness.clock.now()
         due = outbox.due(tx, now, "C0SUPPORT")
         assert outbox.channels_due(tx, now)
         outbox.next_due(tx)
         outbox.cards(tx, call.plan_id)
-    with crew.store.write() as tx:
+    with harness.store.write() as tx:
         outbox.sent(tx, due[0], ts="9.9", shown=1)
-    event.remove(crew.store.engine, "before_cursor_execute", seen)
+    event.remove(harness.store.engine, "before_cursor_execute", seen)
     return found
 
 
-def test_nothing_looks_through_a_table(crew: Crew) -> None:
+def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
     """Every statement of a request finds its rows by an index."""
-    found = statements(crew)
+    found = statements(harness)
     assert len(found) > 30
     scans = []
-    with crew.store.read() as tx:
+    with harness.store.read() as tx:
         for statement, values in found.items():
             steps = [
                 row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
@@ -80,7 +80,7 @@ def test_nothing_looks_through_a_table(crew: Crew) -> None:
     # that one begins at the end
     assert [scan for scan in scans if "ORDER BY audit.seq DESC" not in scan[0]] == []
     [counting] = [statement for statement in found if "count(*) FILTER" in statement]
-    with crew.store.read() as tx:
+    with harness.store.read() as tx:
         steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]).all())
     # by the index on status, it would be everybody's pending calls
     assert "ix_run_requester" in steps

@@ -19,7 +19,7 @@ from storage import audit, decisions, runs
 from storage.decisions import Applied, Decided
 from storage.sqlite import APPEND_ONLY
 from storage.store import SchemaError, Store, migrate
-from tests.storage.rows import AT, ONE, C, R, Seeded, seed
+from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 
 NEXT = '''
 """A change that only a batch can make: it rebuilds the tables that others refer to, and one that refuses changes."""

@@ -14,7 +14,7 @@ from storage import audit, decisions, moves, runs
 from storage.models import Call, Run
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
-from tests.storage.rows import AT, HOUR, ONE, TEAM, C, R, seed
+from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
 
 
 @pytest.fixture(scope="module")

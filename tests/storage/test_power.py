@@ -21,10 +21,10 @@ from storage import inbox, outbox
 from storage.models import Message
 from storage.sqlite import WRITE
 from storage.store import Store
-from tests.storage.cast import ANA, Cast, StillClock, click, make_core
-from tests.storage.crew import Crew
-from tests.storage.rows import delivery
-from tests.storage.test_disk import bolt, press
+from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
+from tests.runs.harness import LoopHarness
+from tests.runs.test_disk import bolt, press
+from tests.storage.builders import click, delivery
 
 HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says
 
@@ -124,7 +124,7 @@ def test_a_disk_that_fails_is_asked_again(
 
 def test_an_acknowledged_click_is_on_the_disk(store: Store, log: list[str]) -> None:
     """X03, D02: Slack is told that a click has arrived once it would survive a power failure."""
-    app = bolt(make_core(store, StillClock(), Cast(), []))
+    app = bolt(make_core(store, StillClock(), FakeDirectory(), []))
     watch(store, log)
     assert press(app, "1") == 200
     assert log == ["durable"]
@@ -143,39 +143,39 @@ class Effects(Counter[str]):
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
+def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     """The product without its edges."""
-    made = Crew(tmp_path / "countersign.db")
+    made = LoopHarness(tmp_path / "countersign.db")
     yield made
     made.stop()
 
 
-def test_what_a_whole_story_waits_for(crew: Crew, log: list[str]) -> None:
+def test_what_a_whole_story_waits_for(harness: LoopHarness, log: list[str]) -> None:
     """X05, X06, D02: arrival and decision, the intent before the effect and its result are on the
     disk at once.
 
     A claim and a model's turn are not, until the outbox tells of them: lost, they would be taken
     again.
     """
-    watch(crew.store, log)
-    crew.effects = Effects(log)
-    crew.model.script = [[("note", "a")]]
-    crew.say("please")
-    crew.loop.tick()
+    watch(harness.store, log)
+    harness.effects = Effects(log)
+    harness.model.script = [[("note", "a")]]
+    harness.say("please")
+    harness.loop.tick()
     assert set(log) == {"durable"}
     log.clear()
-    crew.work()
+    harness.work()
     # claimed, what was said taken in, proposed and suspended
     assert log == ["soft", "durable", "soft"]
     log.clear()
-    [call] = crew.all()[1]
-    crew.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
-    crew.loop.tick()
+    [call] = harness.all()[1]
+    harness.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
+    harness.loop.tick()
     assert log == ["durable", "durable"]
     log.clear()
-    crew.work()
+    harness.work()
     assert log == ["soft", "durable", "effect", "durable", "durable", "soft"]
-    assert dict(crew.effects) == {call.id: 1}
+    assert dict(harness.effects) == {call.id: 1}
 
 
 class Slack(WebClient):
@@ -215,7 +215,7 @@ ROWS = {
 @pytest.mark.parametrize("method", ROWS)
 def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method: str) -> None:
     """D02: whatever the outbox says, the commits it speaks of have reached the disk before."""
-    core = make_core(store, StillClock(), Cast(), [])
+    core = make_core(store, StillClock(), FakeDirectory(), [])
     slack = Slack(log)
     out = Outbox(core, slack)
     with store.write(durable=False) as tx:

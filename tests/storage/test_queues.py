@@ -12,7 +12,7 @@ import pytest
 from storage import contacts, inbox, outbox
 from storage.models import Delivery, Message
 from storage.store import Store
-from tests.storage.rows import AT, TEAM, delivery, seed
+from tests.storage.builders import AT, TEAM, delivery, seed
 
 SECOND = timedelta(seconds=1)
 

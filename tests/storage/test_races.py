@@ -16,7 +16,7 @@ from storage import audit, calls, decisions, runs
 from storage.decisions import Applied
 from storage.models import Vote
 from storage.store import Store
-from tests.storage.rows import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
+from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
 
 ROUNDS = 20
 TICK = timedelta(microseconds=1)

@@ -19,7 +19,7 @@ from storage import inbox
 from storage.models import Call, Delivery, Run, new_id, values
 from storage.sqlite import AlreadyRunningError
 from storage.store import Store, rows
-from tests.storage.rows import AT, TEAM, delivery, seed
+from tests.storage.builders import AT, TEAM, delivery, seed
 
 SPAWN = multiprocessing.get_context("spawn")
 

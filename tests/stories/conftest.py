@@ -1,4 +1,4 @@
-"""One world for all stories; each story gets it at rest, with no faults and no script left over."""
+"""One harness for all stories; each story gets it at rest, with no faults and no script left over."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from typing import Any
 
 import pytest
 
-from tests.stories.kit import Kit
-from tests.stories.world import World
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import Harness
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Kit]]:
-    """The world that stories share."""
-    kit = Kit()
-    world = World(tmp_path_factory.mktemp("world"), kit.tools)
-    yield world, kit
-    world.close()
+def shared_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """The harness that stories share."""
+    fakes = FakeTools()
+    harness = Harness(tmp_path_factory.mktemp("stories"), fakes.tools)
+    yield harness, fakes
+    harness.close()
 
 
 @pytest.fixture
-def world(shared: tuple[World, Kit]) -> Iterator[World]:
-    """The shared world, at rest."""
-    world, kit = shared
-    kit.entered.clear()
-    kit.go_on.clear()
-    kit.shelf = 3
-    yield world
-    kit.go_on.set()
-    world.reset()
+def harness(shared_harness: tuple[Harness, FakeTools]) -> Iterator[Harness]:
+    """The shared harness, at rest."""
+    harness, fakes = shared_harness
+    fakes.entered.clear()
+    fakes.go_on.clear()
+    fakes.shelf = 3
+    yield harness
+    fakes.go_on.set()
+    harness.reset()
 
 
 @pytest.fixture
-def kit(shared: tuple[World, Kit]) -> Kit:
-    """The tools of the shared world, and what they did."""
-    return shared[1]
+def fakes(shared_harness: tuple[Harness, FakeTools]) -> FakeTools:
+    """The tools of the shared harness, and what they did."""
+    return shared_harness[1]
 
 
 @pytest.fixture
-def own_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
-    """Makes a world of the story's own (another policy, other limits, other tools).
+def own_harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
+    """Makes a harness of the story's own (another policy, other limits, other tools).
 
-    Closed afterwards.
+    Each is closed afterwards.
     """
-    made: list[World] = []
+    made: list[Harness] = []
 
-    def make(tools: Any = (), policy: str = "", **settings: str) -> World:
-        made.append(World(tmp_path, tools, policy, **settings))
+    def make(tools: Any = (), policy: str = "", **settings: str) -> Harness:
+        made.append(Harness(tmp_path, tools, policy, **settings))
         return made[-1]
 
     yield make
-    for world in made:
-        world.close()
+    for harness in made:
+        harness.close()

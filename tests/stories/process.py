@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
 
 
-class Bot:
+class BotProcess:
     """`countersign run` against a local Slack and planner."""
 
     def __init__(self, folder: Path, slack: Sandbox, planner: Planner) -> None:

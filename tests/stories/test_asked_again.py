@@ -3,72 +3,74 @@
 from __future__ import annotations
 
 from storage.states import CallStatus
-from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, World, action_ids, all_sent, ask, now_at, words
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import all_sent, ask, now_at
 
 C = CallStatus
 
 
-def test_what_changed_is_asked_again(world: World, kit: Kit) -> None:
+def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
     """It did nothing, its card gives way to one that shows what is there now, and that runs once
     approved (B01).
     """
-    thread = ask(world, ("empty", {"text": "history"}))
-    old = world.card(SUPPORT, thread)
+    thread = ask(harness, ("empty", {"text": "history"}))
+    old = harness.card(SUPPORT, thread)
     assert "3 books stand on history" in words(old)
-    kit.shelf = 5
-    world.person("ana").click(SUPPORT, old["ts"], "approve")
-    new = world.slack.wait(
+    fakes.shelf = 5
+    harness.person("ana").click(SUPPORT, old["ts"], "approve")
+    new = harness.slack.wait(
         lambda: next(
-            (m for m in world.thread(SUPPORT, thread) if "5 books stand" in words(m)), None
+            (m for m in harness.thread(SUPPORT, thread) if "5 books stand" in words(m)), None
         )
     )
-    assert kit.did("empty", "history") == 0
-    [call] = world.calls_in(thread)
+    assert fakes.did("empty", "history") == 0
+    [call] = harness.calls_in(thread)
     assert (call.status, call.revision) == (C.PENDING, 2)
-    all_sent(world)
-    assert "approve" not in action_ids(now_at(world, SUPPORT, old["ts"]))
-    assert "asked again in another message" in words(now_at(world, SUPPORT, old["ts"]))
-    assert "There are 5 books now, not 3." in words(now_at(world, SUPPORT, new["ts"]))
+    all_sent(harness)
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, old["ts"]))
+    assert "asked again in another message" in words(now_at(harness, SUPPORT, old["ts"]))
+    assert "There are 5 books now, not 3." in words(now_at(harness, SUPPORT, new["ts"]))
     # an old copy of the card decides nothing
-    world.person("ana").click(SUPPORT, old["ts"], "approve", seen=old)
-    world.settle()
-    assert world.calls_in(thread)[0].status is C.PENDING
-    world.person("ana").click(SUPPORT, new["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    [call] = world.calls_in(thread)
+    harness.person("ana").click(SUPPORT, old["ts"], "approve", seen=old)
+    harness.settle()
+    assert harness.calls_in(thread)[0].status is C.PENDING
+    harness.person("ana").click(SUPPORT, new["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    [call] = harness.calls_in(thread)
     assert call.status is C.SUCCEEDED
-    assert kit.did("empty", "history") == 1
-    assert "emptied history of 5" in world.outputs()[0]["output"]
-    assert world.audit_of(call).count("call.running") == 2
+    assert fakes.did("empty", "history") == 1
+    assert "emptied history of 5" in harness.outputs()[0]["output"]
+    assert harness.audit_of(call).count("call.running") == 2
 
 
-def test_what_was_expected_is_part_of_the_digest(world: World, kit: Kit) -> None:
+def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTools) -> None:
     """The same arguments under another expectation are another call: altered in storage, it does
     not run.
     """
-    thread = ask(world, ("empty", {"text": "poetry"}))
-    card = world.card(SUPPORT, thread)
-    world.settle()
-    [call] = world.calls_in(thread)
-    with world.app.core.store.write() as tx:
+    thread = ask(harness, ("empty", {"text": "poetry"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    [call] = harness.calls_in(thread)
+    with harness.app.core.store.write() as tx:
         tx.exec_driver_sql("UPDATE call SET expects = '' WHERE id = ?", (call.id,))
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    assert world.calls_in(thread)[0].status is C.INVALIDATED
-    assert kit.did("empty", "poetry") == 0
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert harness.calls_in(thread)[0].status is C.INVALIDATED
+    assert fakes.did("empty", "poetry") == 0
 
 
-def test_cancelled_meanwhile(world: World, kit: Kit) -> None:
+def test_cancelled_meanwhile(harness: Harness, fakes: FakeTools) -> None:
     """A request that is over asks nobody again: the call has failed, and nothing was done."""
-    thread = ask(world, ("empty", {"text": "slowly"}))
-    card = world.card(SUPPORT, thread)
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    assert kit.entered.wait(10)
-    kit.shelf += 1
-    world.person("ben").say(SUPPORT, "cancel", thread)
-    world.slack.wait(lambda: world.run_in(thread).status == "cancelled")
-    kit.go_on.set()
-    world.slack.wait(lambda: world.calls_in(thread)[0].status is C.FAILED)
-    assert "Nothing was done" in world.calls_in(thread)[0].output
-    assert kit.did("empty", "slowly") == 0
+    thread = ask(harness, ("empty", {"text": "slowly"}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    assert fakes.entered.wait(10)
+    fakes.shelf += 1
+    harness.person("ben").say(SUPPORT, "cancel", thread)
+    harness.slack.wait(lambda: harness.run_in(thread).status == "cancelled")
+    fakes.go_on.set()
+    harness.slack.wait(lambda: harness.calls_in(thread)[0].status is C.FAILED)
+    assert "Nothing was done" in harness.calls_in(thread)[0].output
+    assert fakes.did("empty", "slowly") == 0

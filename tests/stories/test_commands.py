@@ -12,15 +12,17 @@ from slack_bolt import BoltRequest
 
 from bot.sandbox.workspace.records import Delivery
 from storage.models import Delivery as Row
-from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, World, ask, words
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import ask
 
 
 @pytest.fixture
-def world(own_world: Callable[..., World]) -> World:
-    """A world whose policy counts, looks into groups and asks the channel."""
-    return own_world(
-        Kit().tools,
+def harness(own_harness: Callable[..., Harness]) -> Harness:
+    """A bot whose policy counts, looks into groups and asks the channel."""
+    return own_harness(
+        FakeTools().tools,
         """
 [defaults]
 approvers = ["@shop-leads"]
@@ -36,9 +38,9 @@ post_to = "#finance-approvals"
     )
 
 
-def asked(world: World, line: str, who: str = "ben", channel: str = SUPPORT) -> str:
+def asked(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT) -> str:
     """The one new message that only this person sees after the command, as JSON text."""
-    person = world.person(who)
+    person = harness.person(who)
     before = {m["ts"] for m in person.everything(channel)}
     delivery = person.command(channel, line)
     assert isinstance(delivery, Delivery)
@@ -47,58 +49,58 @@ def asked(world: World, line: str, who: str = "ben", channel: str = SUPPORT) -> 
     def look() -> list[dict[str, Any]]:
         return [m for m in person.everything(channel) if m["ts"] not in before]
 
-    [message] = world.slack.wait(look)
+    [message] = harness.slack.wait(look)
     assert message["is_ephemeral"] is True
     return words(message)
 
 
-def test_explain(world: World) -> None:
+def test_explain(harness: Harness) -> None:
     """The rule, its reason and the people are those for who asks, here and now.
 
     Names are mentions, the rest words.
     """
-    text = asked(world, '/approvals explain note text="two words"')
+    text = asked(harness, '/approvals explain note text="two words"')
     assert "Write “two words”" in text
     assert '"user_id": "UBEN00001"' in text
     assert "does not apply" in text
     assert '"usergroup_id": "S0LEADS"' in text
     assert "no answer within 1 hour is a no" in text
-    world.planner.clear()
-    thread = ask_note(world)
-    text = asked(world, "/approvals explain note text=again")
+    harness.planner.clear()
+    thread = ask_note(harness)
+    text = asked(harness, "/approvals explain note text=again")
     assert "often <@UANA00001> *now*" in text
     assert "the members of" in text
     assert '"channel_id": "C0FINANCE"' in text
-    assert "does not apply" in asked(world, "/approvals explain note text=again", "cleo")
-    assert world.calls_in(thread)
+    assert "does not apply" in asked(harness, "/approvals explain note text=again", "cleo")
+    assert harness.calls_in(thread)
 
 
-def ask_note(world: World) -> str:
+def ask_note(harness: Harness) -> str:
     """A call of `note` that waits."""
-    thread = ask(world, ("note", {"text": "x"}))
-    world.card(SUPPORT, thread)
+    thread = ask(harness, ("note", {"text": "x"}))
+    harness.card(SUPPORT, thread)
     return thread
 
 
-def test_what_the_rows_say_first(own_world: Callable[..., World]) -> None:
+def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
     """A remembered approval, and a limit that is reached, come before any asking, and are said."""
     policy = '[defaults]\napprovers = ["UANA00001"]\n[[rule]]\ntool = "put"\nverdict = "once"\n'
-    world = own_world(Kit().tools, policy, COUNTERSIGN_MAX_PENDING="1")
-    thread = ask(world, ("put", {"text": "x"}))
-    world.person("ana").click(SUPPORT, world.card(SUPPORT, thread)["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    text = asked(world, "/approvals explain put text=x")
+    harness = own_harness(FakeTools().tools, policy, COUNTERSIGN_MAX_PENDING="1")
+    thread = ask(harness, ("put", {"text": "x"}))
+    harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    text = asked(harness, "/approvals explain put text=x")
     assert "★ Yet it runs without asking" in text
     assert "had this remembered, until" in text
-    other = asked(world, "/approvals explain put text=y")
+    other = asked(harness, "/approvals explain put text=y")
     assert "★" not in other
     assert "⚠" not in other
-    world.settle()
-    ask_note(world)
+    harness.settle()
+    ask_note(harness)
     assert "⚠ Just now nobody would be asked: 1 of your requests wait" in asked(
-        world, "/approvals explain note text=y"
+        harness, "/approvals explain note text=y"
     )
-    assert "★ Yet it runs without asking" in asked(world, "/approvals explain put text=x")
+    assert "★ Yet it runs without asking" in asked(harness, "/approvals explain put text=x")
 
 
 @pytest.mark.parametrize(
@@ -114,69 +116,71 @@ def test_what_the_rows_say_first(own_world: Callable[..., World]) -> None:
         ("/approvals dance", "I do not know /approvals 'dance'."),
     ],
 )
-def test_help_and_mistakes(shared: tuple[World, Kit], line: str, told: str) -> None:
+def test_help_and_mistakes(shared_harness: tuple[Harness, FakeTools], line: str, told: str) -> None:
     """Whatever is typed is answered: with the list of questions, or with what is wrong and where
     the list is.
     """
-    assert told in asked(shared[0], line)
+    assert told in asked(shared_harness[0], line)
 
 
-def test_smart_quotation_marks(shared: tuple[World, Kit]) -> None:
+def test_smart_quotation_marks(shared_harness: tuple[Harness, FakeTools]) -> None:
     """Quotation marks as keyboards make them hold words together too."""
-    assert "Write “two words”" in asked(shared[0], "/approvals explain note text=“two words”")
+    assert "Write “two words”" in asked(
+        shared_harness[0], "/approvals explain note text=“two words”"
+    )
 
 
-def test_secrets_are_masked(shared: tuple[World, Kit]) -> None:
+def test_secrets_are_masked(shared_harness: tuple[Harness, FakeTools]) -> None:
     """A secret value that is typed comes back as a mask."""
-    text = asked(shared[0], "/approvals explain login account=ben password=hunter2")
+    text = asked(shared_harness[0], "/approvals explain login account=ben password=hunter2")
     assert "Log in to ben with ••••••••" in text
     assert "hunter2" not in text
 
 
-def test_guests_are_refused(shared: tuple[World, Kit]) -> None:
+def test_guests_are_refused(shared_harness: tuple[Harness, FakeTools]) -> None:
     """A guest gets one sentence, and learns nothing."""
-    text = asked(shared[0], "/approvals explain note text=x", "gus")
+    text = asked(shared_harness[0], "/approvals explain note text=x", "gus")
     assert "I answer full members of this workspace only." in text
     assert "shop-leads" not in text
 
 
-def test_slack_does_not_say_who_asks(own_world: Callable[..., World]) -> None:
+def test_slack_does_not_say_who_asks(own_harness: Callable[..., Harness]) -> None:
     """Where the person cannot be looked up, nothing is explained, and they are told to try again."""
-    world = own_world(Kit().tools)
-    world.slack.faults.fail("users.info", "internal_error", times=99)
+    harness = own_harness(FakeTools().tools)
+    harness.slack.faults.fail("users.info", "internal_error", times=99)
     assert "I could not ask Slack about this just now" in asked(
-        world, "/approvals explain note text=x"
+        harness, "/approvals explain note text=x"
     )
 
 
 def test_another_workspace_is_dropped(
-    shared: tuple[World, Kit], caplog: pytest.LogCaptureFixture
+    shared_harness: tuple[Harness, FakeTools], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A command that bears another team's id is acknowledged with nothing, and nobody is answered."""
-    world = shared[0]
+    harness = shared_harness[0]
     body = {
         "command": "/approvals",
         "text": "help",
         "team_id": "T0OTHERCO",
         "user_id": "UBEN00001",
         "channel_id": SUPPORT,
-        "response_url": f"{world.slack.url}/nowhere",
+        "response_url": f"{harness.slack.url}/nowhere",
     }
-    answer = world.app.bolt.dispatch(BoltRequest(body=body, mode="socket_mode"))
+    answer = harness.app.bolt.dispatch(BoltRequest(body=body, mode="socket_mode"))
     assert (answer.status, answer.body) == (200, "")
     assert "dropped a delivery of another workspace" in caplog.text
 
 
-def test_acknowledged_before_anything_is_looked_up(world: World) -> None:
+def test_acknowledged_before_anything_is_looked_up(harness: Harness) -> None:
     """Slack has its acknowledgement while the look-ups still wait, the answer follows, and nothing
     of it is stored.
     """
-    held = world.slack.faults.hold("users.info")
-    person = world.person("ben")
+    held = harness.slack.faults.hold("users.info")
+    person = harness.person("ben")
     delivery = person.command(SUPPORT, "/approvals help")
     assert isinstance(delivery, Delivery)
     assert delivery.wait() == "acked"
     assert [m for m in person.everything(SUPPORT) if "/approvals" in words(m)] == []
     held.release()
-    world.slack.wait(lambda: [m for m in person.everything(SUPPORT) if "/approvals" in words(m)])
-    assert [row for row in world.all(Row) if "/approvals" in row.body] == []
+    harness.slack.wait(lambda: [m for m in person.everything(SUPPORT) if "/approvals" in words(m)])
+    assert [row for row in harness.all(Row) if "/approvals" in row.body] == []

@@ -15,27 +15,30 @@ from bot.sandbox.openai.server import Planner, Turn
 from bot.sandbox.server import Sandbox
 from storage.models import Call
 from storage.states import CallStatus
-from tests.stories.process import Bot
-from tests.stories.world import SUPPORT, action_ids, words
+from tests.stories.harness import SUPPORT
+from tests.stories.messages import action_ids, words
+from tests.stories.process import BotProcess
 
 
 @pytest.fixture
-def bot(tmp_path: Path) -> Iterator[Bot]:
+def bot(tmp_path: Path) -> Iterator[BotProcess]:
     """A bot of its own, started."""
     with Sandbox() as slack, Planner() as planner:
-        bot = Bot(tmp_path, slack, planner)
+        bot = BotProcess(tmp_path, slack, planner)
         bot.start()
         yield bot
         bot.kill()
 
 
-def having(bot: Bot, thread: str, found: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+def having(
+    bot: BotProcess, thread: str, found: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
     return [
         m for m in bot.slack.person("ana").messages(SUPPORT, thread) if m.get("bot_id") and found(m)
     ]
 
 
-def card(bot: Bot, thread: str, button: str = "approve") -> dict[str, Any]:
+def card(bot: BotProcess, thread: str, button: str = "approve") -> dict[str, Any]:
     [found] = bot.slack.wait(lambda: having(bot, thread, lambda m: button in action_ids(m)))
     return found
 
@@ -50,11 +53,16 @@ ANSWER = "It is done now, exactly once."
 POSTS_A_CARD = "Do “it” once"
 
 
-def holds(bot: Bot, stage: str) -> Any:
+def holds(bot: BotProcess, stage: str) -> Any:
     """Arrange that the bot stops at `stage`, so that it can be killed there."""
     faults = bot.slack.faults
-    is_a_card = lambda args: "approve" in str(args.get("blocks"))
-    is_answer = lambda args: ANSWER in str(args)
+
+    def is_a_card(args: dict[str, Any]) -> bool:
+        return "approve" in str(args.get("blocks"))
+
+    def is_answer(args: dict[str, Any]) -> bool:
+        return ANSWER in str(args)
+
     match stage:
         case "first model turn":
             return bot.planner.hold()
@@ -81,7 +89,7 @@ def holds(bot: Bot, stage: str) -> Any:
         "second model turn",
     ],
 )
-def test_killed_at_a_stage(bot: Bot, stage: str) -> None:
+def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
     """Whatever the moment, after the restart there is one card, one effect, one answer (X03, X05,
     X07, S09).
     """
@@ -114,7 +122,7 @@ def test_killed_at_a_stage(bot: Bot, stage: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["once", "again"])
-def test_killed_between_the_effect_and_its_result(bot: Bot, tool: str) -> None:
+def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) -> None:
     """UNKNOWN and never run again by itself.
 
     A tool that says idempotent runs again with the same key (X06).
@@ -139,7 +147,7 @@ def test_killed_between_the_effect_and_its_result(bot: Bot, tool: str) -> None:
     assert [call.status for call in bot.rows(Call)] == [CallStatus.SUCCEEDED]
 
 
-def test_a_stream_left_open_is_closed_first(bot: Bot) -> None:
+def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     """Killed in the middle of a streamed answer: the open stream is closed, and the answer stands
     there once (L11).
     """

@@ -14,21 +14,10 @@ from bot.sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
 from storage.states import CallStatus, RunStatus
-from tests.stories.kit import Kit
-from tests.stories.world import (
-    FINANCE,
-    GENERAL,
-    SUPPORT,
-    World,
-    action_ids,
-    all_sent,
-    ask,
-    chat,
-    now_at,
-    showing,
-    value_of,
-    words,
-)
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
+from tests.stories.messages import action_ids, value_of, words
+from tests.stories.steps import all_sent, ask, chat, now_at, showing
 
 C = CallStatus
 Match = Callable[[dict[str, Any]], bool]
@@ -46,185 +35,187 @@ def having(part: str) -> Match:
 
 
 @pytest.fixture
-def counted(world: World) -> Counted:
+def counted(harness: Harness) -> Counted:
     """How many requests of a method were answered with a status since the story began."""
-    before = len(world.slack.requests)
+    before = len(harness.slack.requests)
     return lambda method, status: [
-        r.status for r in world.slack.requests[before:] if r.method == method
+        r.status for r in harness.slack.requests[before:] if r.method == method
     ].count(status)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_post_whose_answer_was_lost(world: World, kit: Kit, counted: Counted, when: When) -> None:
+def test_a_post_whose_answer_was_lost(
+    harness: Harness, fakes: FakeTools, counted: Counted, when: When
+) -> None:
     """The connection is cut before or after the card was posted: there is exactly one card, and it
     can be clicked.
     """
     text = f"answer lost {when}"
-    world.slack.faults.drop("chat.postMessage", when, match=with_card)
-    thread = ask(world, ("note", {"text": text}))
-    world.slack.wait(lambda: counted("chat.postMessage", 0) == 1)
-    all_sent(world)
-    card = world.card(SUPPORT, thread)
-    assert len([m for m in world.thread(SUPPORT, thread) if "approve" in action_ids(m)]) == 1
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    all_sent(world)
-    assert kit.did("note", text) == 1
-    assert len(showing(world, SUPPORT, thread, "Write a note")) == 1
-    assert "approve" not in action_ids(now_at(world, SUPPORT, card["ts"]))
+    harness.slack.faults.drop("chat.postMessage", when, match=with_card)
+    thread = ask(harness, ("note", {"text": text}))
+    harness.slack.wait(lambda: counted("chat.postMessage", 0) == 1)
+    all_sent(harness)
+    card = harness.card(SUPPORT, thread)
+    assert len([m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]) == 1
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    assert fakes.did("note", text) == 1
+    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_answer_whose_receipt_was_lost(world: World, counted: Counted, when: When) -> None:
+def test_an_answer_whose_receipt_was_lost(harness: Harness, counted: Counted, when: When) -> None:
     """The same for the answer itself: it stands in the thread once."""
-    world.slack.faults.drop("chat.postMessage", when, match=having("The one answer."))
-    thread = chat(world, "The one answer.")
-    world.slack.wait(lambda: counted("chat.postMessage", 0) == 1)
-    all_sent(world)
-    assert len(showing(world, SUPPORT, thread, "The one answer.")) == 1
+    harness.slack.faults.drop("chat.postMessage", when, match=having("The one answer."))
+    thread = chat(harness, "The one answer.")
+    harness.slack.wait(lambda: counted("chat.postMessage", 0) == 1)
+    all_sent(harness)
+    assert len(showing(harness, SUPPORT, thread, "The one answer.")) == 1
 
 
-def test_slack_has_faults(world: World, kit: Kit, counted: Counted) -> None:
+def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) -> None:
     """After 500 and 503 on post and update each is tried again: one card, and in the end it tells
     the truth (S07).
     """
     for status in (500, 503):
-        world.slack.faults.status("chat.postMessage", status, match=with_card)
-        world.slack.faults.status("chat.update", status)
-    thread = ask(world, ("note", {"text": "through faults"}))
-    world.slack.wait(lambda: counted("chat.postMessage", 500) == 1)
-    all_sent(world)
-    card = world.card(SUPPORT, thread)
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.slack.wait(lambda: counted("chat.update", 500) == 1)
-    all_sent(world)
-    assert len(showing(world, SUPPORT, thread, "Write a note")) == 1
-    assert "approve" not in action_ids(now_at(world, SUPPORT, card["ts"]))
-    assert kit.did("note", "through faults") == 1
+        harness.slack.faults.status("chat.postMessage", status, match=with_card)
+        harness.slack.faults.status("chat.update", status)
+    thread = ask(harness, ("note", {"text": "through faults"}))
+    harness.slack.wait(lambda: counted("chat.postMessage", 500) == 1)
+    all_sent(harness)
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: counted("chat.update", 500) == 1)
+    all_sent(harness)
+    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+    assert fakes.did("note", "through faults") == 1
 
 
-def test_rate_limited_posts_keep_their_order(world: World, counted: Counted) -> None:
+def test_rate_limited_posts_keep_their_order(harness: Harness, counted: Counted) -> None:
     """429 with Retry-After on a post: nothing overtakes within the channel, and another channel is
     not held up.
     """
-    world.slack.faults.rate_limit(
+    harness.slack.faults.rate_limit(
         "chat.postMessage", retry_after=40, match=having("The earlier words.")
     )
-    first = chat(world, "The earlier words.")
-    world.slack.wait(lambda: counted("chat.postMessage", 429) == 1)
-    second = chat(world, "The later words.")
-    world.slack.wait(lambda: world.all(Message, col(Message.body).contains("The later words.")))
-    world.said(GENERAL, chat(world, "Elsewhere.", GENERAL), "Elsewhere.")
-    world.settle()
-    assert not showing(world, SUPPORT, first, "The earlier words.")
-    assert not showing(world, SUPPORT, second, "The later words.")
-    world.clock.advance(41)
-    later = world.said(SUPPORT, second, "The later words.")
-    [earlier] = showing(world, SUPPORT, first, "The earlier words.")
+    first = chat(harness, "The earlier words.")
+    harness.slack.wait(lambda: counted("chat.postMessage", 429) == 1)
+    second = chat(harness, "The later words.")
+    harness.slack.wait(lambda: harness.all(Message, col(Message.body).contains("The later words.")))
+    harness.said(GENERAL, chat(harness, "Elsewhere.", GENERAL), "Elsewhere.")
+    harness.settle()
+    assert not showing(harness, SUPPORT, first, "The earlier words.")
+    assert not showing(harness, SUPPORT, second, "The later words.")
+    harness.clock.advance(41)
+    later = harness.said(SUPPORT, second, "The later words.")
+    [earlier] = showing(harness, SUPPORT, first, "The earlier words.")
     assert float(earlier["ts"]) < float(later["ts"])
 
 
-def test_rate_limited_updates_keep_their_order(world: World, counted: Counted) -> None:
+def test_rate_limited_updates_keep_their_order(harness: Harness, counted: Counted) -> None:
     """429 on an update: the line about the decision waits for the card; another channel goes on."""
-    thread = ask(world, ("note", {"text": "limited"}), answer="All noted down.")
-    card = world.card(SUPPORT, thread)
-    world.slack.faults.rate_limit("chat.update", retry_after=40)
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.slack.wait(lambda: counted("chat.update", 429) == 1)
-    world.slack.wait(lambda: world.all(Message, col(Message.body).contains("All noted down.")))
-    world.said(GENERAL, chat(world, "Not held up.", GENERAL), "Not held up.")
-    world.settle()
-    assert "approve" in action_ids(now_at(world, SUPPORT, card["ts"]))
+    thread = ask(harness, ("note", {"text": "limited"}), answer="All noted down.")
+    card = harness.card(SUPPORT, thread)
+    harness.slack.faults.rate_limit("chat.update", retry_after=40)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.slack.wait(lambda: counted("chat.update", 429) == 1)
+    harness.slack.wait(lambda: harness.all(Message, col(Message.body).contains("All noted down.")))
+    harness.said(GENERAL, chat(harness, "Not held up.", GENERAL), "Not held up.")
+    harness.settle()
+    assert "approve" in action_ids(now_at(harness, SUPPORT, card["ts"]))
     # neither the line about the decision nor the answer
-    assert len(showing(world, SUPPORT, thread, "")) == 1
-    world.clock.advance(41)
-    world.said(SUPPORT, thread, "All noted down.")
-    assert "approve" not in action_ids(now_at(world, SUPPORT, card["ts"]))
+    assert len(showing(harness, SUPPORT, thread, "")) == 1
+    harness.clock.advance(41)
+    harness.said(SUPPORT, thread, "All noted down.")
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
 
 
-def test_a_slow_post_blocks_its_own_channel_only(world: World) -> None:
+def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:
     """While Slack takes its time over one channel, another one is answered."""
-    hold = world.slack.faults.hold("chat.postMessage", match=having("Slowly."))
-    slow = chat(world, "Slowly.")
+    hold = harness.slack.faults.hold("chat.postMessage", match=having("Slowly."))
+    slow = chat(harness, "Slowly.")
     assert hold.arrived.wait(20)
-    world.said(GENERAL, chat(world, "Meanwhile.", GENERAL), "Meanwhile.")
-    assert not showing(world, SUPPORT, slow, "Slowly.")
+    harness.said(GENERAL, chat(harness, "Meanwhile.", GENERAL), "Meanwhile.")
+    assert not showing(harness, SUPPORT, slow, "Slowly.")
     hold.release()
-    world.said(SUPPORT, slow, "Slowly.")
+    harness.said(SUPPORT, slow, "Slowly.")
 
 
-def test_a_card_for_an_archived_channel_fails_closed(world: World) -> None:
+def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
     """Its channel is archived: what nobody could see is not done, and the thread and the model hear
     so (S05).
     """
-    world.slack.archive(FINANCE)
+    harness.slack.archive(FINANCE)
     try:
         thread = ask(
-            world,
+            harness,
             ("cancel_order", {"order_id": 1043, "reason": "S05"}),
             answer="It was not cancelled.",
         )
-        world.said(SUPPORT, thread, "could not show this to its approvers")
-        world.said(SUPPORT, thread, "It was not cancelled.")
+        harness.said(SUPPORT, thread, "could not show this to its approvers")
+        harness.said(SUPPORT, thread, "It was not cancelled.")
     finally:
-        with world.slack.world.lock:
-            world.slack.world.channel(FINANCE).is_archived = False
-    [call] = world.calls_in(thread)
+        with harness.slack.world.lock:
+            harness.slack.world.channel(FINANCE).is_archived = False
+    [call] = harness.calls_in(thread)
     assert call.status is C.CANCELLED
-    assert world.outputs()[-1]["output"].startswith("CANCELLED")
-    assert world.run_in(thread).status is RunStatus.COMPLETED
+    assert harness.outputs()[-1]["output"].startswith("CANCELLED")
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
 
 
-def test_the_bot_is_taken_out_of_the_channel(world: World, kit: Kit) -> None:
+def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools) -> None:
     """The card can no longer be posted where it was asked for: fails closed, the requester hears in
     a DM (S05, S13).
     """
-    hold = world.slack.faults.hold("chat.postMessage", match=with_card)
-    thread = ask(world, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
+    hold = harness.slack.faults.hold("chat.postMessage", match=with_card)
+    thread = ask(harness, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
     assert hold.arrived.wait(20)
-    world.slack.kick_bot(FINANCE)
+    harness.slack.kick_bot(FINANCE)
     try:
         hold.release()
-        ana = world.person("ana")
+        ana = harness.person("ana")
         unseen = "could not show this to its approvers"
-        world.slack.wait(lambda: [m for m in ana.messages(ana.dm_channel) if unseen in words(m)])
-        world.slack.wait(lambda: world.run_in(thread).status is RunStatus.COMPLETED)
-        all_sent(world)
+        harness.slack.wait(lambda: [m for m in ana.messages(ana.dm_channel) if unseen in words(m)])
+        harness.slack.wait(lambda: harness.run_in(thread).status is RunStatus.COMPLETED)
+        all_sent(harness)
     finally:
-        world.slack.invite_bot(FINANCE)
-    assert world.calls_in(thread)[0].status is C.CANCELLED
-    assert kit.did("note", "kicked") == 0
+        harness.slack.invite_bot(FINANCE)
+    assert harness.calls_in(thread)[0].status is C.CANCELLED
+    assert fakes.did("note", "kicked") == 0
 
 
-def test_a_deleted_card_comes_back(world: World, kit: Kit) -> None:
+def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
     """Someone deletes the card: a click still on its way counts, and the rest is asked in a new
     card (S08).
     """
-    thread = ask(world, ("note", {"text": "kept"}), ("note", {"text": "also kept"}))
-    card = world.card(SUPPORT, thread)
-    world.slack.delete_message(SUPPORT, card["ts"])
-    world.person("ana").click(
+    thread = ask(harness, ("note", {"text": "kept"}), ("note", {"text": "also kept"}))
+    card = harness.card(SUPPORT, thread)
+    harness.slack.delete_message(SUPPORT, card["ts"])
+    harness.person("ana").click(
         SUPPORT, card["ts"], "approve", value=value_of(card, "approve"), seen=card
     )
-    again = world.card(SUPPORT, thread)
+    again = harness.card(SUPPORT, thread)
     assert again["ts"] != card["ts"]
-    world.person("cleo").click(SUPPORT, again["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    all_sent(world)
-    assert [c.status for c in world.calls_in(thread)] == [C.SUCCEEDED, C.SUCCEEDED]
-    assert kit.did("note", "kept") == kit.did("note", "also kept") == 1
-    assert len(showing(world, SUPPORT, thread, "Write a note")) == 1
+    harness.person("cleo").click(SUPPORT, again["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    assert [c.status for c in harness.calls_in(thread)] == [C.SUCCEEDED, C.SUCCEEDED]
+    assert fakes.did("note", "kept") == fakes.did("note", "also kept") == 1
+    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
 
 
-def test_a_message_that_cannot_be_drawn_is_set_aside(world: World) -> None:
+def test_a_message_that_cannot_be_drawn_is_set_aside(harness: Harness) -> None:
     """A corrupt row in the outbox fails alone; what comes after it in the channel is said (D06)."""
-    with world.app.core.store.write() as tx:
+    with harness.app.core.store.write() as tx:
         outbox.put(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
-    thread = chat(world, "After the corrupt one.")
-    world.slack.wait(
-        lambda: world.all(Message, col(Message.body).contains("After the corrupt one."))
+    thread = chat(harness, "After the corrupt one.")
+    harness.slack.wait(
+        lambda: harness.all(Message, col(Message.body).contains("After the corrupt one."))
     )
-    all_sent(world)
-    assert showing(world, SUPPORT, thread, "After the corrupt one.")
-    [bad] = world.all(Message, Message.key == "bad")
+    all_sent(harness)
+    assert showing(harness, SUPPORT, thread, "After the corrupt one.")
+    [bad] = harness.all(Message, Message.key == "bad")
     assert bad.status == "failed"

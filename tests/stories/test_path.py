@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
+from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus, RunStatus
-from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, Turn, World, words
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
 
 
-def test_mention_card_approve_effect_answer(world: World) -> None:
+def test_mention_card_approve_effect_answer(harness: Harness) -> None:
     """A mention becomes a card, the click runs the tool once, the thread gets the answer and the
     card the truth.
     """
-    thread = world.person("ben").say(SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken")
-    card = world.card(SUPPORT, thread)
+    thread = harness.person("ben").say(
+        SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken"
+    )
+    card = harness.card(SUPPORT, thread)
     assert "Refund 40.00 EUR of order 1042" in words(card)
-    assert world.shop.order(1042).refunded == 0
+    assert harness.shop.order(1042).refunded == 0
 
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    answer = world.said(SUPPORT, thread, "feedback_buttons")
-    world.settle()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    answer = harness.said(SUPPORT, thread, "feedback_buttons")
+    harness.settle()
 
     assert "1042" in words(answer)
-    [call] = world.calls_in(thread)
+    [call] = harness.calls_in(thread)
     assert call.status is CallStatus.SUCCEEDED
-    assert world.run_in(thread).status is RunStatus.COMPLETED
-    assert world.shop.order(1042).refunded == 40
-    [drawn] = [m for m in world.thread(SUPPORT, thread) if m["ts"] == card["ts"]]
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+    assert harness.shop.order(1042).refunded == 40
+    [drawn] = [m for m in harness.thread(SUPPORT, thread) if m["ts"] == card["ts"]]
     assert "UANA00001" in words(drawn)
     assert '"button"' not in words(drawn)
 
 
-def test_the_call_survives_a_restart_between_card_and_click(world: World, kit: Kit) -> None:
+def test_the_call_survives_a_restart_between_card_and_click(
+    harness: Harness, fakes: FakeTools
+) -> None:
     """A card posted by an earlier life of the process is decided by the next one (S09, X05)."""
-    world.planner.script(
+    harness.planner.script(
         Turn(calls=[("note", {"text": "over the restart"})]), Turn(text="It is noted.")
     )
-    thread = world.person("ben").say(SUPPORT, "@bot note this")
-    card = world.card(SUPPORT, thread)
-    world.restart()
+    thread = harness.person("ben").say(SUPPORT, "@bot note this")
+    card = harness.card(SUPPORT, thread)
+    harness.restart()
 
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.said(SUPPORT, thread, "It is noted.")
-    world.settle()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "It is noted.")
+    harness.settle()
 
-    assert kit.did("note", "over the restart") == 1
-    assert [c.status for c in world.calls_in(thread)] == [CallStatus.SUCCEEDED]
+    assert fakes.did("note", "over the restart") == 1
+    assert [c.status for c in harness.calls_in(thread)] == [CallStatus.SUCCEEDED]

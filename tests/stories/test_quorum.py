@@ -12,20 +12,10 @@ import pytest
 
 from storage.models import Vote
 from storage.states import CallStatus
-from tests.stories.kit import Kit
-from tests.stories.world import (
-    SUPPORT,
-    World,
-    action_ids,
-    arrived,
-    ask,
-    now_at,
-    open_modal,
-    reject,
-    told,
-    typed,
-    words,
-)
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, ask, now_at, open_modal, reject, told, typed
 
 C = CallStatus
 POLICY = """
@@ -47,244 +37,246 @@ quorum = 2
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Kit]]:
-    """A world where two of three people approve."""
-    kit = Kit()
-    world = World(tmp_path_factory.mktemp("quorum"), kit.tools, POLICY)
-    yield world, kit
-    world.close()
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot where two of three people approve."""
+    fakes = FakeTools()
+    harness = Harness(tmp_path_factory.mktemp("quorum"), fakes.tools, POLICY)
+    yield harness, fakes
+    harness.close()
 
 
 @pytest.fixture
-def world(made: tuple[World, Kit]) -> Iterator[World]:
+def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
     """It, at rest."""
     yield made[0]
     made[0].reset()
 
 
 @pytest.fixture
-def kit(made: tuple[World, Kit]) -> Kit:
+def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
     """Its tools, and what they did."""
     return made[1]
 
 
-def vote(world: World, who: str, card: dict[str, Any], **how: Any) -> dict[str, Any]:
+def vote(harness: Harness, who: str, card: dict[str, Any], **how: Any) -> dict[str, Any]:
     """Approve; returns the card as it stands when the vote has been dealt with."""
-    world.person(who).click(SUPPORT, card["ts"], "approve", **how)
-    arrived(world)
-    return now_at(world, SUPPORT, card["ts"])
+    harness.person(who).click(SUPPORT, card["ts"], "approve", **how)
+    arrived(harness)
+    return now_at(harness, SUPPORT, card["ts"])
 
 
-def statuses(world: World, thread: str) -> list[CallStatus]:
-    return [call.status for call in world.calls_in(thread)]
+def statuses(harness: Harness, thread: str) -> list[CallStatus]:
+    return [call.status for call in harness.calls_in(thread)]
 
 
-def test_the_second_person_runs_it(world: World, kit: Kit) -> None:
+def test_the_second_person_runs_it(harness: Harness, fakes: FakeTools) -> None:
     """The card counts down, one person twice counts once, and the model hears who approved (A08)."""
-    thread = ask(world, ("note", {"text": "two"}))
-    card = world.card(SUPPORT, thread)
+    thread = ask(harness, ("note", {"text": "two"}))
+    card = harness.card(SUPPORT, thread)
     assert "2 approvals needed" in words(card)
-    drawn = vote(world, "ana", card)
+    drawn = vote(harness, "ana", card)
     assert "✅ <@UANA00001>  ·  1 more approval needed" in words(drawn)
-    world.said(SUPPORT, thread, "✅ <@UANA00001> approved: Write “two” (1 more approval needed)")
-    vote(world, "ana", drawn)
-    told(world, "ana", SUPPORT, thread, "You already approved this")
-    assert (statuses(world, thread), kit.did("note", "two")) == ([C.PENDING], 0)
-    drawn = vote(world, "cleo", drawn)
-    world.said(SUPPORT, thread, "That is all.")
-    assert (statuses(world, thread), kit.did("note", "two")) == ([C.SUCCEEDED], 1)
-    assert "Approved by <@UANA00001>, <@UCLEO0001>" in world.outputs()[0]["output"]
-    [call] = world.calls_in(thread)
-    assert [each for each in world.audit_of(call) if "vote" in each or "approved" in each] == [
+    harness.said(SUPPORT, thread, "✅ <@UANA00001> approved: Write “two” (1 more approval needed)")
+    vote(harness, "ana", drawn)
+    told(harness, "ana", SUPPORT, thread, "You already approved this")
+    assert (statuses(harness, thread), fakes.did("note", "two")) == ([C.PENDING], 0)
+    drawn = vote(harness, "cleo", drawn)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "two")) == ([C.SUCCEEDED], 1)
+    assert "Approved by <@UANA00001>, <@UCLEO0001>" in harness.outputs()[0]["output"]
+    [call] = harness.calls_in(thread)
+    assert [each for each in harness.audit_of(call) if "vote" in each or "approved" in each] == [
         "call.vote.approve",
         "call.approved",
     ]
 
 
-def test_both_count_in_the_same_second(world: World, kit: Kit) -> None:
+def test_both_count_in_the_same_second(harness: Harness, fakes: FakeTools) -> None:
     """Two people at once on the card as it was: both votes count, and it runs once (X02)."""
-    thread = ask(world, ("note", {"text": "at once"}))
-    card = world.card(SUPPORT, thread)
+    thread = ask(harness, ("note", {"text": "at once"}))
+    card = harness.card(SUPPORT, thread)
     with ThreadPoolExecutor(2) as pool:
         list(
             pool.map(
-                lambda who: world.person(who).click(SUPPORT, card["ts"], "approve", seen=card),
+                lambda who: harness.person(who).click(SUPPORT, card["ts"], "approve", seen=card),
                 ("ana", "dan"),
             )
         )
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    [call] = world.calls_in(thread)
-    assert {row.person for row in world.all(Vote, Vote.call_id == call.id)} == {
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    [call] = harness.calls_in(thread)
+    assert {row.person for row in harness.all(Vote, Vote.call_id == call.id)} == {
         "UANA00001",
         "UDAN00001",
     }
-    assert kit.did("note", "at once") == 1
+    assert fakes.did("note", "at once") == 1
 
 
-def test_one_vote_and_then_the_deadline(world: World, kit: Kit) -> None:
+def test_one_vote_and_then_the_deadline(harness: Harness, fakes: FakeTools) -> None:
     """Half an approval is none: the clock denies, and says expired, not rejected (T04)."""
-    thread = ask(world, ("note", {"text": "half"}))
-    card = vote(world, "ana", world.card(SUPPORT, thread))
-    world.clock.advance(3601)
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert (statuses(world, thread), kit.did("note", "half")) == ([C.EXPIRED], 0)
-    assert world.outputs()[0]["output"].startswith("EXPIRED")
-    vote(world, "cleo", card, seen=card)
-    told(world, "cleo", SUPPORT, thread, "Too late")
-    assert statuses(world, thread) == [C.EXPIRED]
+    thread = ask(harness, ("note", {"text": "half"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.clock.advance(3601)
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert (statuses(harness, thread), fakes.did("note", "half")) == ([C.EXPIRED], 0)
+    assert harness.outputs()[0]["output"].startswith("EXPIRED")
+    vote(harness, "cleo", card, seen=card)
+    told(harness, "cleo", SUPPORT, thread, "Too late")
+    assert statuses(harness, thread) == [C.EXPIRED]
 
 
-def test_one_rejection_ends_it_whatever_the_quorum(world: World, kit: Kit) -> None:
+def test_one_rejection_ends_it_whatever_the_quorum(harness: Harness, fakes: FakeTools) -> None:
     """Without `veto` a single no is enough, also after a yes."""
-    thread = ask(world, ("note", {"text": "no"}))
-    card = vote(world, "ana", world.card(SUPPORT, thread))
-    assert reject(world, "dan", SUPPORT, card, "not today")["outcome"] == "closed"
-    world.said(SUPPORT, thread, "That is all.")
-    assert (statuses(world, thread), kit.did("note", "no")) == ([C.REJECTED], 0)
+    thread = ask(harness, ("note", {"text": "no"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    assert reject(harness, "dan", SUPPORT, card, "not today")["outcome"] == "closed"
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "no")) == ([C.REJECTED], 0)
 
 
-def test_a_veto_of_two(world: World, kit: Kit) -> None:
+def test_a_veto_of_two(harness: Harness, fakes: FakeTools) -> None:
     """The first no leaves it open and is shown.
 
     The second ends it, and the model hears both reasons.
     """
-    thread = ask(world, ("put", {"text": "veto"}))
-    card = world.card(SUPPORT, thread)
+    thread = ask(harness, ("put", {"text": "veto"}))
+    card = harness.card(SUPPORT, thread)
     assert "2 rejections would end it" in words(card)
-    reject(world, "ana", SUPPORT, card, "too dear")
-    arrived(world)
-    drawn = now_at(world, SUPPORT, card["ts"])
-    assert statuses(world, thread) == [C.PENDING]
+    reject(harness, "ana", SUPPORT, card, "too dear")
+    arrived(harness)
+    drawn = now_at(harness, SUPPORT, card["ts"])
+    assert statuses(harness, thread) == [C.PENDING]
     assert "🚫 <@UANA00001>" in words(drawn)
     assert "1 more rejection would end it" in words(drawn)
-    vote(world, "ana", drawn)
-    told(world, "ana", SUPPORT, thread, "You already rejected this")
-    reject(world, "dan", SUPPORT, drawn, "too late")
-    world.said(SUPPORT, thread, "That is all.")
-    assert statuses(world, thread) == [C.REJECTED]
-    output = world.outputs()[0]["output"]
+    vote(harness, "ana", drawn)
+    told(harness, "ana", SUPPORT, thread, "You already rejected this")
+    reject(harness, "dan", SUPPORT, drawn, "too late")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert statuses(harness, thread) == [C.REJECTED]
+    output = harness.outputs()[0]["output"]
     assert "<@UANA00001>, <@UDAN00001>" in output
     assert "too dear" in output
     assert "too late" in output
 
 
-def test_a_no_that_is_outvoted(world: World, kit: Kit) -> None:
+def test_a_no_that_is_outvoted(harness: Harness, fakes: FakeTools) -> None:
     """Under a veto of two, two others can still approve after one no."""
-    thread = ask(world, ("put", {"text": "outvoted"}))
-    card = world.card(SUPPORT, thread)
-    reject(world, "ana", SUPPORT, card, "hm")
-    arrived(world)
+    thread = ask(harness, ("put", {"text": "outvoted"}))
+    card = harness.card(SUPPORT, thread)
+    reject(harness, "ana", SUPPORT, card, "hm")
+    arrived(harness)
     for who in ("cleo", "dan"):
-        vote(world, who, card)
-    world.said(SUPPORT, thread, "That is all.")
-    assert (statuses(world, thread), kit.did("put", "outvoted")) == ([C.SUCCEEDED], 1)
-    assert "Approved by <@UCLEO0001>, <@UDAN00001>" in world.outputs()[0]["output"]
+        vote(harness, who, card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("put", "outvoted")) == ([C.SUCCEEDED], 1)
+    assert "Approved by <@UCLEO0001>, <@UDAN00001>" in harness.outputs()[0]["output"]
 
 
-def test_an_edit_drops_all_votes(world: World, kit: Kit) -> None:
+def test_an_edit_drops_all_votes(harness: Harness, fakes: FakeTools) -> None:
     """The votes were for other arguments: older buttons are dead, and it takes two people anew
     (B09, B10).
     """
-    thread = ask(world, ("note", {"text": "before"}))
-    card = vote(world, "ana", world.card(SUPPORT, thread))
-    open_modal(world, "ben", SUPPORT, card, "edit")
-    assert world.person("ben").submit(typed(text="after"))["outcome"] == "closed"
-    arrived(world)
-    vote(world, "cleo", card, seen=card)
-    told(world, "cleo", SUPPORT, thread, "out of date")
-    drawn = now_at(world, SUPPORT, card["ts"])
+    thread = ask(harness, ("note", {"text": "before"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    open_modal(harness, "ben", SUPPORT, card, "edit")
+    assert harness.person("ben").submit(typed(text="after"))["outcome"] == "closed"
+    arrived(harness)
+    vote(harness, "cleo", card, seen=card)
+    told(harness, "cleo", SUPPORT, thread, "out of date")
+    drawn = now_at(harness, SUPPORT, card["ts"])
     assert "2 approvals needed" in words(drawn)
     assert "✅" not in words(drawn)
-    vote(world, "cleo", drawn)
+    vote(harness, "cleo", drawn)
     assert (
-        statuses(world, thread),
-        sum(kit.did("note", text) for text in ("before", "after")),
+        statuses(harness, thread),
+        sum(fakes.did("note", text) for text in ("before", "after")),
     ) == ([C.PENDING], 0)
-    vote(world, "ana", drawn)
-    world.said(SUPPORT, thread, "That is all.")
-    assert (kit.did("note", "before"), kit.did("note", "after")) == (0, 1)
+    vote(harness, "ana", drawn)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (fakes.did("note", "before"), fakes.did("note", "after")) == (0, 1)
 
 
-def test_an_editor_does_not_count(world: World, kit: Kit) -> None:
+def test_an_editor_does_not_count(harness: Harness, fakes: FakeTools) -> None:
     """Who edited cannot be one of the two, though they are on the list (A10)."""
-    thread = ask(world, ("note", {"text": "mine"}))
-    card = world.card(SUPPORT, thread)
-    open_modal(world, "dan", SUPPORT, card, "edit")
-    world.person("dan").submit(typed(text="dan's"))
-    arrived(world)
-    vote(world, "dan", card)
-    told(world, "dan", SUPPORT, thread, "You edited this")
+    thread = ask(harness, ("note", {"text": "mine"}))
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "dan", SUPPORT, card, "edit")
+    harness.person("dan").submit(typed(text="dan's"))
+    arrived(harness)
+    vote(harness, "dan", card)
+    told(harness, "dan", SUPPORT, thread, "You edited this")
     for who in ("ana", "cleo"):
-        assert kit.did("note", "dan's") == 0
-        vote(world, who, card)
-    world.said(SUPPORT, thread, "That is all.")
-    assert kit.did("note", "dan's") == 1
+        assert fakes.did("note", "dan's") == 0
+        vote(harness, who, card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "dan's") == 1
 
 
-def test_a_restart_between_the_votes(world: World, kit: Kit) -> None:
+def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None:
     """The first vote is in the rows: after a restart the second one completes it on the same card
     (P03, S09).
     """
-    thread = ask(world, ("note", {"text": "restart"}))
-    card = vote(world, "ana", world.card(SUPPORT, thread))
-    world.restart()
-    vote(world, "ana", card)
-    told(world, "ana", SUPPORT, thread, "You already approved this")
-    assert statuses(world, thread) == [C.PENDING]
-    vote(world, "cleo", card)
-    world.said(SUPPORT, thread, "That is all.")
-    assert (statuses(world, thread), kit.did("note", "restart")) == ([C.SUCCEEDED], 1)
+    thread = ask(harness, ("note", {"text": "restart"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.restart()
+    vote(harness, "ana", card)
+    told(harness, "ana", SUPPORT, thread, "You already approved this")
+    assert statuses(harness, thread) == [C.PENDING]
+    vote(harness, "cleo", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert (statuses(harness, thread), fakes.did("note", "restart")) == ([C.SUCCEEDED], 1)
 
 
-def test_a_quorum_that_nobody_can_reach(world: World, kit: Kit) -> None:
+def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> None:
     """The group has one member: nobody is asked, the thread and the model hear why, the run goes on
     (A08).
     """
-    thread = ask(world, ("wipe", {"text": "unreachable"}))
-    world.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached")
-    world.said(SUPPORT, thread, "That is all.")
-    assert statuses(world, thread) == [C.REFUSED]
-    assert world.outputs()[0]["output"].startswith(
+    thread = ask(harness, ("wipe", {"text": "unreachable"}))
+    harness.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert statuses(harness, thread) == [C.REFUSED]
+    assert harness.outputs()[0]["output"].startswith(
         "REFUSED: this needs an approval, and it needs 2 people"
     )
     assert not [
-        message for message in world.thread(SUPPORT, thread) if "approve" in action_ids(message)
+        message for message in harness.thread(SUPPORT, thread) if "approve" in action_ids(message)
     ]
 
 
-def test_the_requester_leaves_too_few(world: World, kit: Kit) -> None:
+def test_the_requester_leaves_too_few(harness: Harness, fakes: FakeTools) -> None:
     """Ana asks, so only Cleo and Dan are left; both are needed (A02, A08)."""
-    thread = ask(world, ("note", {"text": "ana's"}), who="ana")
-    card = world.card(SUPPORT, thread)
-    vote(world, "ana", card)
-    told(world, "ana", SUPPORT, thread, "your own request")
+    thread = ask(harness, ("note", {"text": "ana's"}), who="ana")
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    told(harness, "ana", SUPPORT, thread, "your own request")
     for who in ("cleo", "dan"):
-        assert statuses(world, thread) == [C.PENDING]
-        vote(world, who, card)
-    world.said(SUPPORT, thread, "That is all.")
-    assert kit.did("note", "ana's") == 1
+        assert statuses(harness, thread) == [C.PENDING]
+        vote(harness, who, card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("note", "ana's") == 1
 
 
-def test_approve_all(world: World, kit: Kit) -> None:
+def test_approve_all(harness: Harness, fakes: FakeTools) -> None:
     """Approve all is one vote on each call.
 
     Who had voted on one is told, and each needs two people (P16).
     """
-    thread = ask(world, ("note", {"text": "all 1"}), ("note", {"text": "all 2"}))
-    card = vote(world, "ana", world.card(SUPPORT, thread))
-    assert statuses(world, thread) == [C.PENDING, C.PENDING]
-    world.person("ana").click(SUPPORT, card["ts"], "approve_all")
-    arrived(world)
-    told(world, "ana", SUPPORT, thread, "You already approved this")
-    assert statuses(world, thread) == [C.PENDING, C.PENDING]
-    drawn = now_at(world, SUPPORT, card["ts"])
+    thread = ask(harness, ("note", {"text": "all 1"}), ("note", {"text": "all 2"}))
+    card = vote(harness, "ana", harness.card(SUPPORT, thread))
+    assert statuses(harness, thread) == [C.PENDING, C.PENDING]
+    harness.person("ana").click(SUPPORT, card["ts"], "approve_all")
+    arrived(harness)
+    told(harness, "ana", SUPPORT, thread, "You already approved this")
+    assert statuses(harness, thread) == [C.PENDING, C.PENDING]
+    drawn = now_at(harness, SUPPORT, card["ts"])
     assert words(drawn).count("1 more approval needed") == 2
-    world.person("cleo").click(SUPPORT, drawn["ts"], "approve_all")
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert statuses(world, thread) == [C.SUCCEEDED, C.SUCCEEDED]
-    first, second = world.calls_in(thread)
-    assert [world.audit_of(call).count("call.approved") for call in (first, second)] == [1, 1]
-    assert len({row.digest for row in world.all(Vote) if row.call_id in (first.id, second.id)}) == 2
+    harness.person("cleo").click(SUPPORT, drawn["ts"], "approve_all")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == [C.SUCCEEDED, C.SUCCEEDED]
+    first, second = harness.calls_in(thread)
+    assert [harness.audit_of(call).count("call.approved") for call in (first, second)] == [1, 1]
+    assert (
+        len({row.digest for row in harness.all(Vote) if row.call_id in (first.id, second.id)}) == 2
+    )

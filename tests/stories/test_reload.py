@@ -16,8 +16,9 @@ from bot.tools import Effect, ToolContext, tool
 from storage.audit import verify
 from storage.models import Audit
 from storage.states import CallStatus
-from tests.stories.kit import Kit, Note
-from tests.stories.world import World, ask
+from tests.stories.fakes import FakeTools, Note
+from tests.stories.harness import Harness
+from tests.stories.steps import ask
 
 ASKS = '[defaults]\napprovers = ["UANA00001"]\n'
 ALLOWS = f'{ASKS}[[rule]]\ntool = "note"\nverdict = "allow"\n'
@@ -31,89 +32,90 @@ def ledger(args: Note, _context: ToolContext) -> str:
 
 
 @pytest.fixture
-def world(own_world: Callable[..., World]) -> World:
-    """A world that asks Ana about every change."""
-    return own_world([*Kit().tools, ledger], ASKS)
+def harness(own_harness: Callable[..., Harness]) -> Harness:
+    """A bot that asks Ana about every change."""
+    return own_harness([*FakeTools().tools, ledger], ASKS)
 
 
-def change(world: World, text: str, looks: int = 2) -> None:
+def change(harness: Harness, text: str, looks: int = 2) -> None:
     """Write the file, and let the loop look so many times."""
-    (world.folder / "policy.toml").write_text(text, "utf-8")
+    (harness.folder / "policy.toml").write_text(text, "utf-8")
     for _ in range(looks):
-        world.clock.advance(5)
-        world.settle()
+        harness.clock.advance(5)
+        harness.settle()
 
 
-def reloaded(world: World) -> list[str]:
+def reloaded(harness: Harness) -> list[str]:
     """The digests of the policies that were taken, as the audit has them."""
     return [
-        json.loads(row.data)["digest"] for row in world.all(Audit, Audit.event == "policy.reloaded")
+        json.loads(row.data)["digest"]
+        for row in harness.all(Audit, Audit.event == "policy.reloaded")
     ]
 
 
-def outcome(world: World, name: str = "note") -> CallStatus:
+def outcome(harness: Harness, name: str = "note") -> CallStatus:
     """Where a new call of that tool stands once the bot is at rest."""
-    world.planner.clear()
-    thread = ask(world, (name, {"text": "x"}))
-    world.slack.wait(lambda: world.calls_in(thread))
-    world.settle()
-    [call] = world.calls_in(thread)
+    harness.planner.clear()
+    thread = ask(harness, (name, {"text": "x"}))
+    harness.slack.wait(lambda: harness.calls_in(thread))
+    harness.settle()
+    [call] = harness.calls_in(thread)
     return call.status
 
 
 def test_a_good_file_counts_without_a_restart(
-    world: World, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The next call is judged by the new file; audit and log say which policy it is, by digest."""
     caplog.set_level(logging.INFO, "countersign.reload")
-    assert outcome(world) is CallStatus.PENDING
-    change(world, ALLOWS)
-    assert outcome(world) is CallStatus.SUCCEEDED
-    assert reloaded(world) == [parse(ALLOWS).digest]
+    assert outcome(harness) is CallStatus.PENDING
+    change(harness, ALLOWS)
+    assert outcome(harness) is CallStatus.SUCCEEDED
+    assert reloaded(harness) == [parse(ALLOWS).digest]
     assert parse(ALLOWS).digest[:8] in caplog.text
-    assert outcome(world, "ledger") is CallStatus.PENDING  # a read that asks still does
-    with world.app.core.store.read() as tx:
+    assert outcome(harness, "ledger") is CallStatus.PENDING  # a read that asks still does
+    with harness.app.core.store.read() as tx:
         assert verify(tx) is None
-    change(world, f"# only words\n{ALLOWS}")
-    assert len(reloaded(world)) == 1
+    change(harness, f"# only words\n{ALLOWS}")
+    assert len(reloaded(harness)) == 1
 
 
-def test_a_bad_file_is_refused_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bad_file_is_refused_once(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """A file that cannot be used changes nothing, is named with line and reason once, and the next
     good one counts.
     """
-    change(world, ASKS)
+    change(harness, ASKS)
     caplog.clear()
-    change(world, f'{ASKS}deadline = "soon"\n', looks=4)
+    change(harness, f'{ASKS}deadline = "soon"\n', looks=4)
     assert [
         each.getMessage().count("policy.toml:3: [defaults] deadline") for each in caplog.records
     ] == [1]
-    (world.folder / "policy.toml").unlink()
-    world.clock.advance(5)
-    world.clock.advance(5)
-    world.settle()
-    assert outcome(world) is CallStatus.PENDING
-    assert reloaded(world) == []
-    change(world, ALLOWS)
-    assert outcome(world) is CallStatus.SUCCEEDED
+    (harness.folder / "policy.toml").unlink()
+    harness.clock.advance(5)
+    harness.clock.advance(5)
+    harness.settle()
+    assert outcome(harness) is CallStatus.PENDING
+    assert reloaded(harness) == []
+    change(harness, ALLOWS)
+    assert outcome(harness) is CallStatus.SUCCEEDED
 
 
-def test_half_a_file_is_never_in_force(world: World) -> None:
+def test_half_a_file_is_never_in_force(harness: Harness) -> None:
     """A file seen once may be half written: its looser beginning does not count before the rest is
     there.
     """
-    change(world, ALLOWS, looks=1)
-    assert world.app.core.policy.rules == ()
-    change(world, STRICTER)
-    assert reloaded(world) == [parse(STRICTER).digest]
-    assert outcome(world) is CallStatus.REFUSED
+    change(harness, ALLOWS, looks=1)
+    assert harness.app.core.policy.rules == ()
+    change(harness, STRICTER)
+    assert reloaded(harness) == [parse(STRICTER).digest]
+    assert outcome(harness) is CallStatus.REFUSED
 
 
-def test_what_changed_while_it_started(world: World) -> None:
+def test_what_changed_while_it_started(harness: Harness) -> None:
     """A file that changes after the start has read it, and before the first look, is not missed."""
-    world.app.stop()
-    world.app = build(world.settings(), world.clock, parse(ASKS), world.tools)
-    (world.folder / "policy.toml").write_text(ALLOWS, "utf-8")
-    world.app.start()
-    change(world, ALLOWS)
-    assert reloaded(world) == [parse(ALLOWS).digest]
+    harness.app.stop()
+    harness.app = build(harness.settings(), harness.clock, parse(ASKS), harness.tools)
+    (harness.folder / "policy.toml").write_text(ALLOWS, "utf-8")
+    harness.app.start()
+    change(harness, ALLOWS)
+    assert reloaded(harness) == [parse(ALLOWS).digest]

@@ -1,4 +1,4 @@
-"""`countersign policy replay` over what really happened in a world: what a changed policy would
+"""`countersign policy replay` over what really happened in a bot: what a changed policy would
 have done otherwise.
 """
 
@@ -16,8 +16,9 @@ from bot.cli.explain import Plain
 from bot.explain.replay import Replay
 from bot.policy.evaluate import parse
 from storage.models import Call
-from tests.stories.kit import Kit
-from tests.stories.world import SUPPORT, World, ask
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask
 
 OLD = """
 [defaults]
@@ -32,33 +33,33 @@ reason = "Not today."
 
 
 @pytest.fixture(scope="module")
-def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world in which Ben asked for three refunds (one approved by Ana, one open, one expired), a
+def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """A bot in which Ben asked for three refunds (one approved by Ana, one open, one expired), a
     look and a wipe.
     """
-    world = World(tmp_path_factory.mktemp("replay"), Kit().tools, OLD)
+    harness = Harness(tmp_path_factory.mktemp("replay"), FakeTools().tools, OLD)
 
     def wanted(tool: str, arguments: dict[str, object]) -> str:
-        world.settle()
-        world.planner.clear()
-        return ask(world, (tool, arguments))
+        harness.settle()
+        harness.planner.clear()
+        return ask(harness, (tool, arguments))
 
     def refund(amount: str) -> dict[str, object]:
         return {"order_id": 1042, "amount": amount, "reason": "late"}
 
     expired = wanted("refund_order", refund("30.00"))
-    world.card(SUPPORT, expired)
-    world.clock.advance(3700)
-    world.said(SUPPORT, expired, "That is all.")
+    harness.card(SUPPORT, expired)
+    harness.clock.advance(3700)
+    harness.said(SUPPORT, expired, "That is all.")
     approved = wanted("refund_order", refund("10.00"))
-    world.person("ana").click(SUPPORT, world.card(SUPPORT, approved)["ts"], "approve")
-    world.said(SUPPORT, approved, "That is all.")
-    world.card(SUPPORT, wanted("refund_order", refund("20.00")))
+    harness.person("ana").click(SUPPORT, harness.card(SUPPORT, approved)["ts"], "approve")
+    harness.said(SUPPORT, approved, "That is all.")
+    harness.card(SUPPORT, wanted("refund_order", refund("20.00")))
     for tool, arguments in (("look_up_order", {"order_id": 1042}), ("wipe", {"text": "all"})):
-        world.said(SUPPORT, wanted(tool, arguments), "That is all.")
-    world.settle()
-    yield world
-    world.close()
+        harness.said(SUPPORT, wanted(tool, arguments), "That is all.")
+    harness.settle()
+    yield harness
+    harness.close()
 
 
 Replayed = Callable[[str], str]
@@ -66,7 +67,7 @@ Replayed = Callable[[str], str]
 
 @pytest.fixture
 def replay(
-    happened: World,
+    happened: Harness,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -74,7 +75,7 @@ def replay(
     """Runs the command with a policy, and returns what it prints."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kit_tools.py").write_text(
-        "from tests.stories.kit import Kit\nwipe = Kit().tools[3]\n"
+        "from tests.stories.fakes import FakeTools\nwipe = FakeTools().tools[3]\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     settings = happened.settings()
@@ -98,7 +99,7 @@ def replay(
     return run
 
 
-def test_nothing_changes(replay: Replayed, happened: World) -> None:
+def test_nothing_changes(replay: Replayed, happened: Harness) -> None:
     """The same policy decides every call the same, also the refused one, and nothing is written."""
     path = happened.folder / "countersign.db"
     before = path.read_bytes()
@@ -194,7 +195,7 @@ def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) 
     assert "Slack is not configured: nobody and nothing was looked up." in text
 
 
-def test_only_what_is_recent(happened: World) -> None:
+def test_only_what_is_recent(happened: Harness) -> None:
     """Calls from before the moment that was asked for are left out of the report, but not out of
     the sums.
     """

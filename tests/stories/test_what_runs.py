@@ -12,21 +12,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from bot.sandbox.openai.server import Turn
 from bot.tools import Effect, Tool, ToolContext, tool
 from storage.models import Audit
 from storage.states import RunStatus
-from tests.stories.kit import Kit
-from tests.stories.world import (
-    SUPPORT,
-    Turn,
-    World,
-    action_ids,
-    arrived,
-    ask,
-    now_at,
-    value_of,
-    words,
-)
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, value_of, words
+from tests.stories.steps import arrived, ask, now_at
 
 DENIES = """
 [defaults]
@@ -44,13 +37,13 @@ post_to = "C0FINANCE"
 """
 
 
-def statuses(world: World, thread: str) -> list[str]:
-    return [str(call.status) for call in world.calls_in(thread)]
+def statuses(harness: Harness, thread: str) -> list[str]:
+    return [str(call.status) for call in harness.calls_in(thread)]
 
 
-def tamper(world: World, table: str, statement: str, *values: str) -> None:
+def tamper(harness: Harness, table: str, statement: str, *values: str) -> None:
     """Change the database behind the bot's back, as only who can write its file could."""
-    raw = sqlite3.connect(world.folder / "countersign.db", timeout=10, isolation_level=None)
+    raw = sqlite3.connect(harness.folder / "countersign.db", timeout=10, isolation_level=None)
     guards = raw.execute(
         "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", (table,)
     )
@@ -81,33 +74,35 @@ ALTERED = [
     ("table", "statement"), ALTERED, ids=["arguments", "digest", "gate", "tool"]
 )
 def test_what_was_altered_in_storage_is_refused(
-    world: World, kit: Kit, table: str, statement: str
+    harness: Harness, fakes: FakeTools, table: str, statement: str
 ) -> None:
     """Altered between the approval and the run: it does not run, person, model and audit hear why
     (B01).
     """
     text = f"honest {table} {len(statement)}"
-    thread = ask(world, ("note", {"text": text}), ("peek", {"text": text}), ("put", {"text": text}))
-    card = world.card(SUPPORT, thread)
-    world.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
-    world.slack.wait(lambda: statuses(world, thread) == ["approved", "succeeded", "pending"])
-    world.settle()
-    altered = world.calls_in(thread)[0]
-    tamper(world, table, statement, altered.id)
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert statuses(world, thread) == ["invalidated", "succeeded", "succeeded"]
-    assert world.outputs()[0]["output"].startswith("INVALIDATED: it was not run")
-    assert "call.invalidated" in world.audit_of(altered)
-    assert "call.running" not in world.audit_of(altered)
+    thread = ask(
+        harness, ("note", {"text": text}), ("peek", {"text": text}), ("put", {"text": text})
+    )
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
+    harness.slack.wait(lambda: statuses(harness, thread) == ["approved", "succeeded", "pending"])
+    harness.settle()
+    altered = harness.calls_in(thread)[0]
+    tamper(harness, table, statement, altered.id)
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == ["invalidated", "succeeded", "succeeded"]
+    assert harness.outputs()[0]["output"].startswith("INVALIDATED: it was not run")
+    assert "call.invalidated" in harness.audit_of(altered)
+    assert "call.running" not in harness.audit_of(altered)
     effects = [
         name
-        for (name, did), _ in kit.ran.items()
+        for (name, did), _ in fakes.ran.items()
         if did in (text, text.replace("honest", "crooked"))
     ]
     assert sorted(effects) == ["peek", "put"]
-    assert "No longer valid" in words(now_at(world, SUPPORT, card["ts"]))
+    assert "No longer valid" in words(now_at(harness, SUPPORT, card["ts"]))
 
 
 class Changed(BaseModel):
@@ -115,77 +110,82 @@ class Changed(BaseModel):
     copies: int = Field(1, title="Copies")
 
 
-def changed_note(kit: Kit) -> Tool[Any]:
+def changed_note(fakes: FakeTools) -> Tool[Any]:
     @tool(title="Write a note", effect="Write “{text}”", does=Effect.WRITE, name="note")
     def another(args: Changed, context: ToolContext) -> str:
-        kit.ran[("note", args.text)] += 1
+        fakes.ran[("note", args.text)] += 1
         return "noted in another way"
 
     return another
 
 
 @pytest.fixture
-def deployed(own_world: Callable[..., World]) -> Iterator[tuple[World, Kit]]:
-    """A world of its own, to be restarted with other tools and policies."""
-    kit = Kit()
-    return own_world(kit.tools), kit  # type: ignore[return-value]  # nothing to end: own_world does
+def deployed(own_harness: Callable[..., Harness]) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot of its own, to be restarted with other tools and policies."""
+    fakes = FakeTools()
+    return own_harness(fakes.tools), fakes  # type: ignore[return-value]  # nothing to end: own_world does
 
 
-def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[World, Kit]) -> None:
+def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, FakeTools]) -> None:
     """After a deploy: another schema, no such tool, a policy that denies: a human yes runs nothing
     (B05, B07).
     """
-    world, kit = deployed
-    thread = ask(world, ("note", {"text": "schema"}), ("put", {"text": "gone"}))
-    card = world.card(SUPPORT, thread)
-    world.settle()
-    world.tools = [changed_note(kit), *(t for t in kit.tools if t.name not in ("note", "put"))]
-    world.restart()
-    world.person("ana").click(SUPPORT, card["ts"], "approve_all")
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert statuses(world, thread) == ["invalidated", "invalidated"]
-    told = [o["output"] for o in world.outputs()]
+    harness, fakes = deployed
+    thread = ask(harness, ("note", {"text": "schema"}), ("put", {"text": "gone"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.tools = [
+        changed_note(fakes),
+        *(t for t in fakes.tools if t.name not in ("note", "put")),
+    ]
+    harness.restart()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve_all")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == ["invalidated", "invalidated"]
+    told = [o["output"] for o in harness.outputs()]
     assert "the tool has changed since this was shown" in told[0]
     assert "the tool is no longer there" in told[1]
-    assert world.run_in(thread).status is RunStatus.COMPLETED
-    assert "No longer valid" in words(now_at(world, SUPPORT, card["ts"]))
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+    assert "No longer valid" in words(now_at(harness, SUPPORT, card["ts"]))
 
-    thread = ask(world, ("note", {"text": "denied"}))
-    card = world.card(SUPPORT, thread)
-    world.policy = DENIES
-    world.restart()
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert statuses(world, thread) == ["invalidated"]
-    assert "policy now forbids it: notes are frozen until Monday" in world.outputs()[-1]["output"]
-    assert "notes are frozen" in words(now_at(world, SUPPORT, card["ts"]))
-    assert not sum(kit.ran.values())
+    thread = ask(harness, ("note", {"text": "denied"}))
+    card = harness.card(SUPPORT, thread)
+    harness.policy = DENIES
+    harness.restart()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == ["invalidated"]
+    assert "policy now forbids it: notes are frozen until Monday" in harness.outputs()[-1]["output"]
+    assert "notes are frozen" in words(now_at(harness, SUPPORT, card["ts"]))
+    assert not sum(fakes.ran.values())
 
 
-def test_an_approval_under_an_older_policy_is_asked_again(deployed: tuple[World, Kit]) -> None:
+def test_an_approval_under_an_older_policy_is_asked_again(
+    deployed: tuple[Harness, FakeTools],
+) -> None:
     """Other approvers now: the old yes does not count, those people are asked on a card of their
     own (B05, B06).
     """
-    world, kit = deployed
-    thread = ask(world, ("note", {"text": "asked again"}))
-    card = world.card(SUPPORT, thread)
-    world.policy = STRICTER
-    world.restart()
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    again = world.card("C0FINANCE", None, "cleo")
-    world.settle()
-    assert statuses(world, thread) == ["pending"]
+    harness, fakes = deployed
+    thread = ask(harness, ("note", {"text": "asked again"}))
+    card = harness.card(SUPPORT, thread)
+    harness.policy = STRICTER
+    harness.restart()
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    again = harness.card("C0FINANCE", None, "cleo")
+    harness.settle()
+    assert statuses(harness, thread) == ["pending"]
     assert "S0FINANCE" in words(again)
-    assert "approve" not in action_ids(now_at(world, SUPPORT, card["ts"]))
-    assert not sum(kit.ran.values())
-    world.person("cleo").click("C0FINANCE", again["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert kit.did("note", "asked again") == 1
-    [call] = world.calls_in(thread)
-    assert world.audit_of(call).count("call.running") == 1
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+    assert not sum(fakes.ran.values())
+    harness.person("cleo").click("C0FINANCE", again["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert fakes.did("note", "asked again") == 1
+    [call] = harness.calls_in(thread)
+    assert harness.audit_of(call).count("call.running") == 1
 
 
 BAD = [
@@ -203,82 +203,89 @@ BAD = [
 ]
 
 
-def test_odd_proposals_reach_nobody(world: World, kit: Kit) -> None:
+def test_odd_proposals_reach_nobody(harness: Harness, fakes: FakeTools) -> None:
     """Malformed, duplicate, non-object or invalid arguments, invented tools: the model hears it
     (L01, L08, L09).
     """
-    thread = ask(world, *BAD, ("note", {"text": "the good one"}))
-    card = world.card(SUPPORT, thread)
-    world.settle()
+    thread = ask(harness, *BAD, ("note", {"text": "the good one"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
     assert action_ids(card).count("approve") == 1
     assert "the good one" in words(card)
-    assert statuses(world, thread) == ["refused"] * len(BAD) + ["pending"]
-    world.person("ana").click(SUPPORT, card["ts"], "approve")
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    outputs = world.outputs()
-    assert [o["call_id"] for o in outputs] == [c.provider_id for c in world.calls_in(thread)]
+    assert statuses(harness, thread) == ["refused"] * len(BAD) + ["pending"]
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    outputs = harness.outputs()
+    assert [o["call_id"] for o in outputs] == [c.provider_id for c in harness.calls_in(thread)]
     starts = [o["output"].split(":")[0].split(".")[0].split(",")[0] for o in outputs]
     assert starts == ["INVALID ARGUMENTS"] * (len(BAD) - 1) + ["REFUSED", "SUCCEEDED"]
     assert "there is no tool named 'sudo'" in outputs[len(BAD) - 1]["output"]
-    assert kit.did("note", "a") == kit.did("note", "b") == 0
+    assert fakes.did("note", "a") == fakes.did("note", "b") == 0
 
 
-def test_only_odd_proposals_make_no_card(world: World) -> None:
+def test_only_odd_proposals_make_no_card(harness: Harness) -> None:
     """With nothing to ask there is no card at all and the run goes on by itself (L09)."""
-    thread = ask(world, ("note", "{"))
-    world.said(SUPPORT, thread, "That is all.")
-    world.settle()
-    assert statuses(world, thread) == ["refused"]
-    assert len(world.thread(SUPPORT, thread)) == 2
+    thread = ask(harness, ("note", "{"))
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert statuses(harness, thread) == ["refused"]
+    assert len(harness.thread(SUPPORT, thread)) == 2
 
 
 @pytest.fixture
-def lenient(world: World) -> Iterator[World]:
+def lenient(harness: Harness) -> Iterator[Harness]:
     """A planner that takes call ids as they come."""
-    world.planner.lenient_ids = True
-    yield world
-    world.planner.lenient_ids = False
+    harness.planner.lenient_ids = True
+    yield harness
+    harness.planner.lenient_ids = False
 
 
-def test_call_ids_twice_empty_and_reused(lenient: World, kit: Kit) -> None:
+def test_call_ids_twice_empty_and_reused(lenient: Harness, fakes: FakeTools) -> None:
     """One id for two calls, an empty id, an id of an earlier turn: each call keeps its own approval
     (X14, X15, X16).
     """
-    world = lenient
+    harness = lenient
     notes = [("note", {"text": text}) for text in ("dup 1", "dup 2", "dup 3")]
-    world.planner.script(
+    harness.planner.script(
         Turn(calls=notes, call_ids=["call_same", "call_same", ""]),
         Turn(calls=[("note", {"text": "reused"})], call_ids=["call_same"]),
         Turn(text="Ids survived."),
     )
-    thread = world.person("ben").say(SUPPORT, "@bot odd ids")
-    card = world.card(SUPPORT, thread)
-    world.settle()
-    world.person("ana").click(
+    thread = harness.person("ben").say(SUPPORT, "@bot odd ids")
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.person("ana").click(
         SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 1), seen=card
     )
-    arrived(world)
-    assert statuses(world, thread) == ["pending", "approved", "pending"]
-    world.person("ana").click(SUPPORT, card["ts"], "approve_all")
-    later = world.said(SUPPORT, thread, "reused")
-    world.settle()
-    assert statuses(world, thread)[3] == "pending"
-    assert kit.did("note", "reused") == 0
-    world.person("ana").click(SUPPORT, later["ts"], "approve")
-    world.said(SUPPORT, thread, "Ids survived.")
-    world.settle()
+    arrived(harness)
+    assert statuses(harness, thread) == ["pending", "approved", "pending"]
+    harness.person("ana").click(SUPPORT, card["ts"], "approve_all")
+    later = harness.said(SUPPORT, thread, "reused")
+    harness.settle()
+    assert statuses(harness, thread)[3] == "pending"
+    assert fakes.did("note", "reused") == 0
+    harness.person("ana").click(SUPPORT, later["ts"], "approve")
+    harness.said(SUPPORT, thread, "Ids survived.")
+    harness.settle()
 
-    assert [kit.did("note", text) for text in ("dup 1", "dup 2", "dup 3", "reused")] == [1, 1, 1, 1]
-    ids = [c.provider_id for c in world.calls_in(thread)]
+    assert [fakes.did("note", text) for text in ("dup 1", "dup 2", "dup 3", "reused")] == [
+        1,
+        1,
+        1,
+        1,
+    ]
+    ids = [c.provider_id for c in harness.calls_in(thread)]
     assert len(set(ids)) == 4
     assert all(ids)
-    assert [o["call_id"] for o in world.outputs()] == ids
-    assert ["dup 1" in o["output"] or "dup 2" in o["output"] for o in world.outputs()] == [
+    assert [o["call_id"] for o in harness.outputs()] == ids
+    assert ["dup 1" in o["output"] or "dup 2" in o["output"] for o in harness.outputs()] == [
         True,
         True,
         False,
         False,
     ]
-    rows = world.all(Audit, Audit.run_id == world.run_in(thread).id, Audit.event == "call.running")
+    rows = harness.all(
+        Audit, Audit.run_id == harness.run_in(thread).id, Audit.event == "call.running"
+    )
     assert len({json.loads(row.data)["digest"] for row in rows}) == 4

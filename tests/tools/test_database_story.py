@@ -13,7 +13,9 @@ import pytest
 
 from bot.tools import REASON_FIELD
 from storage.states import CallStatus
-from tests.stories.world import SUPPORT, World, action_ids, all_sent, ask, now_at, words
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import all_sent, ask, now_at
 from tests.tools import database_world
 from tests.tools.database_world import SECRET, VALUES
 from tests.tools.postgres_server import binaries
@@ -25,7 +27,7 @@ MANY = "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS
 class Story:
     """The product with both kinds of database, one of which this story is about."""
 
-    world: World
+    world: Harness
     name: str
     data: database_world.World
 
@@ -38,7 +40,7 @@ class Story:
 @pytest.fixture(scope="module")
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[World, dict[str, database_world.World]]]:
+) -> Iterator[tuple[Harness, dict[str, database_world.World]]]:
     """A bot with a databases file, an SQLite database, and a PostgreSQL one where that is
     installed.
     """
@@ -55,14 +57,14 @@ def product(
         for name, each in there.items()
     ]
     (folder / "databases.toml").write_text("\n".join(tables))
-    world = World(folder, COUNTERSIGN_DATABASES=str(folder / "databases.toml"))
+    world = Harness(folder, COUNTERSIGN_DATABASES=str(folder / "databases.toml"))
     yield world, there
     world.close()
 
 
 @pytest.fixture(params=["lite", "pg"])
 def story(
-    request: pytest.FixtureRequest, product: tuple[World, dict[str, database_world.World]]
+    request: pytest.FixtureRequest, product: tuple[Harness, dict[str, database_world.World]]
 ) -> Iterator[Story]:
     """The product at rest."""
     world, there = product

@@ -20,8 +20,9 @@ from storage import audit, calls, runs
 from storage.models import Audit, Call, Run
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
 from storage.store import Store
-from tests.storage.cast import ANA, BEN, CLEO, DAN, click, submission
-from tests.storage.crew import Crash, Crew
+from tests.runs.fakes import ANA, BEN, CLEO, DAN
+from tests.runs.harness import Crash, LoopHarness
+from tests.storage.builders import click, submission
 
 C, R = CallStatus, RunStatus
 NEVER_AGAIN = {
@@ -51,20 +52,20 @@ class Machine(RuleBasedStateMachine):
             Store(f"sqlite:///{TEMPLATE}").open().close()
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         shutil.copy(TEMPLATE, self.folder / "db")
-        self.crew = Crew(self.folder / "db")
-        self.crew.model.script = [[("note", "a"), ("peek", "b")], *script]
-        self.crew.say("please")
+        self.harness = LoopHarness(self.folder / "db")
+        self.harness.model.script = [[("note", "a"), ("peek", "b")], *script]
+        self.harness.say("please")
         self.tick_and_work()
 
     def calls(self, *statuses: CallStatus) -> list[Call]:
         """The calls in one of these statuses."""
-        return [call for call in self.crew.all()[1] if call.status in statuses]
+        return [call for call in self.harness.all()[1] if call.status in statuses]
 
     def tick_and_work(self) -> None:
         """The loop looks, the workers work; when they die, a new process begins."""
-        self.crew.loop.tick()
+        self.harness.loop.tick()
         try:
-            self.crew.work()
+            self.harness.work()
         except Crash:
             self.restart()
 
@@ -85,38 +86,38 @@ class Machine(RuleBasedStateMachine):
         call = pending[pick % len(pending)]
         revision = max(1, call.revision - old)
         if verb == "approve":
-            self.crew.arrive(lambda key: click(key, "approve", f"{call.id}:{revision}", person))
+            self.harness.arrive(lambda key: click(key, "approve", f"{call.id}:{revision}", person))
             return
         about = {"target": f"call:{call.id}:{revision}"}
         state = {
             "words": {"text": {"value": "no"}},
             "reason": {"preset": {"selected_option": {"value": "other"}}},
         }
-        self.crew.arrive(lambda key: submission(key, "reject", about, state, person))
+        self.harness.arrive(lambda key: submission(key, "reject", about, state, person))
 
     @rule(
         person=people, pick=which, action=st.sampled_from(["approve", "resolve_done", "run_again"])
     )
     def late_click(self, person: str, pick: int, action: str) -> None:
         """A click on any card there ever was."""
-        found = self.crew.all()[1]
+        found = self.harness.all()[1]
         call = found[pick % len(found)]
-        self.crew.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
+        self.harness.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
 
     @rule(person=people, pick=which, stale=st.booleans())
     def approve_all(self, person: str, pick: int, stale: bool) -> None:
         """A click on Approve all of a card as it was drawn."""
-        cards = [row for row in self.crew.all()[3] if row.kind == "card"]
+        cards = [row for row in self.harness.all()[3] if row.kind == "card"]
         if not cards:
             return
         card = cards[pick % len(cards)]
         if card.status != "sent":
-            self.crew.post(card)
-        with self.crew.store.read() as tx:
+            self.harness.post(card)
+        with self.harness.store.read() as tx:
             plan = calls.plan(tx, card.plan_id)
         assert plan is not None
         value, ts = f"{plan.id}:{plan.revision - stale}", f"9{card.seq}.0"
-        self.crew.arrive(lambda key: click(key, "approve_all", value, person, card=ts))
+        self.harness.arrive(lambda key: click(key, "approve_all", value, person, card=ts))
 
     @precondition(lambda self: self.calls(C.PENDING))
     @rule(
@@ -132,7 +133,7 @@ class Machine(RuleBasedStateMachine):
         about = {"call": call.id, "revision": call.revision}
         options = [{"value": "approve"}] if then else []
         state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
-        self.crew.arrive(lambda key: submission(key, "edit_call", about, state, person))
+        self.harness.arrive(lambda key: submission(key, "edit_call", about, state, person))
 
     @rule(
         text=st.sampled_from(["something else", "again", "cancel"]),
@@ -140,7 +141,7 @@ class Machine(RuleBasedStateMachine):
     )
     def say(self, text: str, thread: str) -> None:
         """The requester writes again: the plan is remade, the run cancelled, or a new one begun."""
-        self.crew.say(text, thread)
+        self.harness.say(text, thread)
 
     @rule(
         pick=which,
@@ -149,26 +150,26 @@ class Machine(RuleBasedStateMachine):
     )
     def button_of_a_run(self, pick: int, action: str, person: str) -> None:
         """Stop or Retry."""
-        found = self.crew.all()[0]
+        found = self.harness.all()[0]
         run = found[pick % len(found)]
-        self.crew.arrive(lambda key: click(key, action, run.id, person))
+        self.harness.arrive(lambda key: click(key, action, run.id, person))
 
     # What the world does.
 
     @rule(script=st.lists(steps, min_size=1, max_size=2))
     def think(self, script: list[Any]) -> None:
         """What the model will do next."""
-        self.crew.model.script.extend(script)
+        self.harness.model.script.extend(script)
 
     @rule(minutes=st.sampled_from([1, 1, 30, 60, 600]))
     def time_passes(self, minutes: int) -> None:
         """The clock goes on; nobody looks yet."""
-        self.crew.clock.at += timedelta(minutes=minutes)
+        self.harness.clock.at += timedelta(minutes=minutes)
 
     @rule()
     def tick(self) -> None:
         """The loop looks; no worker has time."""
-        self.crew.loop.tick()
+        self.harness.loop.tick()
 
     @rule(outcome=outcomes, die=deaths)
     def execute(self, outcome: str, die: str) -> None:
@@ -176,9 +177,9 @@ class Machine(RuleBasedStateMachine):
 
         The process may die around the next effect.
         """
-        self.crew.outcome, self.crew.pool.die = outcome, die
+        self.harness.outcome, self.harness.pool.die = outcome, die
         self.tick_and_work()
-        self.crew.outcome, self.crew.pool.die = "returns", ""
+        self.harness.outcome, self.harness.pool.die = "returns", ""
 
     @precondition(lambda self: self.calls(C.PENDING))
     @rule(outcome=outcomes, die=deaths, everything=st.booleans())
@@ -189,10 +190,10 @@ class Machine(RuleBasedStateMachine):
         """
         for call in self.calls(C.PENDING)[: None if everything else 1]:
             value = f"{call.id}:{call.revision}"
-            self.crew.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc] # mypy cannot tell a lambda with a default
-        self.crew.outcome, self.crew.pool.die = outcome, die
+            self.harness.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc] # mypy cannot tell a lambda with a default
+        self.harness.outcome, self.harness.pool.die = outcome, die
         self.tick_and_work()
-        self.crew.outcome, self.crew.pool.die = "returns", ""
+        self.harness.outcome, self.harness.pool.die = "returns", ""
 
     @precondition(lambda self: self.calls(C.UNKNOWN))
     @rule(
@@ -204,43 +205,43 @@ class Machine(RuleBasedStateMachine):
         """A person says what became of a call that may or may not have happened."""
         found = self.calls(C.UNKNOWN)
         call = found[pick % len(found)]
-        self.crew.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
+        self.harness.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
 
     @rule()
     def restart(self) -> None:
         """The process ends between two transactions and a new one begins."""
-        self.crew.stop()
-        self.crew.start()
+        self.harness.stop()
+        self.harness.start()
 
     # The promises.
 
     @invariant()
     def the_promises_hold(self) -> None:
         """All of it, after every step, on one look at the rows."""
-        found, proposed, told, _ = self.crew.all()
+        found, proposed, told, _ = self.harness.all()
         self.nothing_ran_that_was_not_approved(proposed, told)
         self.what_ended_without_running_stays_so(proposed, told)
         # 7: at each model turn so far, each call had exactly one output
-        assert self.crew.model.wrong == []
+        assert self.harness.model.wrong == []
         # D03: each row's status is where its audit rows lead, one step after the other
         for call in proposed:
             assert walked(call, told) == call.status, call
         for run in found:
             assert walked(run, told) == run.status, run
         self.nobody_waits_for_nobody(found, proposed)
-        with self.crew.store.read() as tx:
+        with self.harness.store.read() as tx:
             assert audit.verify(tx) is None
 
     def nothing_ran_that_was_not_approved(self, proposed: list[Call], told: list[Audit]) -> None:
         """1, 2, 5: what ran was RUNNING, with the arguments shown, on a good vote or by policy,
         once per approval.
         """
-        assert self.crew.wrong == []
+        assert self.harness.wrong == []
         approvals = Counter(
             a.call_id for a in told if a.event in ("call.approved", "call.born.approved")
         )
         for call in proposed:
-            ran = self.crew.effects[call.id]
+            ran = self.harness.effects[call.id]
             # idempotent: a crash may repeat these, under the same key
             if call.tool not in ("put", "peek"):
                 assert ran <= approvals[call.id], call
@@ -254,7 +255,7 @@ class Machine(RuleBasedStateMachine):
             over |= {row.call_id} if row.event in NEVER_AGAIN else set()
         for call in proposed:
             if call.status in (C.REJECTED, C.EXPIRED, C.SUPERSEDED, C.INVALIDATED, C.REFUSED):
-                assert not self.crew.effects[call.id], call
+                assert not self.harness.effects[call.id], call
 
     def nobody_waits_for_nobody(self, found: list[Run], proposed: list[Call]) -> None:
         """3: a run waits only while a person has something to decide.
@@ -269,30 +270,30 @@ class Machine(RuleBasedStateMachine):
         """3, 4: left alone for long enough, everything comes to an end, and every call with its one
         output.
         """
-        if not hasattr(self, "crew"):
+        if not hasattr(self, "harness"):
             return
         try:
-            self.crew.pool.die, self.crew.model.script = "", []
+            self.harness.pool.die, self.harness.model.script = "", []
             for _ in range(6):
                 self.tick_and_work()
-                self.crew.clock.at += timedelta(days=1)
-            for run in self.crew.all()[0]:
+                self.harness.clock.at += timedelta(days=1)
+            for run in self.harness.all()[0]:
                 assert run.status not in RUN_OPEN, run
                 if run.status is not R.FAILED:
                     self.told_once(run)
             assert not self.calls(C.PENDING, C.RUNNING)
         finally:
-            self.crew.stop()
+            self.harness.stop()
             shutil.rmtree(self.folder)
 
     def told_once(self, run: Run) -> None:
         """Each call of a run that ended has its output in the transcript, and is settled."""
-        with self.crew.store.read() as tx:
+        with self.harness.store.read() as tx:
             items = runs.transcript(tx, run)
         told = Counter(
             item["call_id"] for item in items if item.get("type") == "function_call_output"
         )
-        for call in self.crew.all()[1]:
+        for call in self.harness.all()[1]:
             if call.run_id == run.id:
                 assert told[call.provider_id] == 1, call
                 assert call.status in CALL_FINAL or call.status is C.UNKNOWN, call

@@ -19,8 +19,8 @@ from bot.runs.loop import OVERDUE, TRIES, Loop
 from storage import audit, decisions, inbox, outbox, runs
 from storage.models import Delivery, Message
 from storage.store import Store
-from tests.storage.cast import ANA, BEN, CLEO, DAN, Cast, StillClock, click, make_core, make_tools
-from tests.storage.rows import AT, HOUR, C, R, Seeded, seed
+from tests.runs.fakes import ANA, BEN, CLEO, DAN, FakeDirectory, StillClock, make_core, make_tools
+from tests.storage.builders import AT, HOUR, C, R, Seeded, click, seed
 
 TICK = timedelta(microseconds=1)
 
@@ -29,8 +29,10 @@ class Desk:
     """A loop whose clock is set by hand and whose ticks are made by hand."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.cast, self.clock = store, Cast(), StillClock()
-        self.core: Core = make_core(store, self.clock, self.cast, make_tools(lambda *_: "done"))
+        self.store, self.directory, self.clock = store, FakeDirectory(), StillClock()
+        self.core: Core = make_core(
+            store, self.clock, self.directory, make_tools(lambda *_: "done")
+        )
         self.loop = self.begin()
 
     def begin(self, advance: Callable[[str], None] = lambda _: None) -> Loop:
@@ -98,7 +100,7 @@ def test_a_click_that_cannot_be_looked_up(desk: Desk) -> None:
     """
     clicked, silent = seed(desk.store, deadline=AT + TICK), seed(desk.store, deadline=AT)
     desk.arrive(approve(clicked))
-    desk.cast.down = True
+    desk.directory.down = True
     desk.tick(AT + HOUR)
     assert (clicked.call().status, silent.call().status) == (C.EXPIRED, C.EXPIRED)
     assert clicked.events() == ["decision.refused", "call.expired", "run.ready"]

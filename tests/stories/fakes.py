@@ -20,7 +20,7 @@ class Secret(BaseModel):
     password: str = Field(title="Password")
 
 
-class Kit:
+class FakeTools:
     """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds their
     call ids.
     """

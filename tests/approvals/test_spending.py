@@ -22,9 +22,9 @@ from storage import spending
 from storage.models import Call, Plan, Run, values
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
-from tests.storage.cast import BEN, DAN, Cast, Note, StillClock, make_core, make_tools
-from tests.storage.rows import AT, TEAM, add_revision
-from tests.storage.test_executor import approved
+from tests.runs.fakes import BEN, DAN, FakeDirectory, Note, StillClock, make_core, make_tools
+from tests.runs.test_executor import approved
+from tests.storage.builders import AT, TEAM, add_revision
 
 C = CallStatus
 DAY = timedelta(days=1)
@@ -50,7 +50,7 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self.store, self.clock = store, StillClock()
         self.tools = make_tools(lambda *_: "")
-        self.core: Core = make_core(store, self.clock, Cast(), self.tools, POLICY)
+        self.core: Core = make_core(store, self.clock, FakeDirectory(), self.tools, POLICY)
 
     def call(
         self,
@@ -278,21 +278,21 @@ approvers = ["UANA00001"]
 
 def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
     """Another call succeeds after policy was asked and before this one starts: it does not start."""
-    crew = approved(tmp_path / "db")
+    harness = approved(tmp_path / "db")
     # other terms than the ones shown, which Ana's vote meets: she is looked up
-    crew.core.policy = parse(ONE_A_DAY)
-    ledger = Ledger(crew.store)
-    look_up, meanwhile = crew.cast.person, []
+    harness.core.policy = parse(ONE_A_DAY)
+    ledger = Ledger(harness.store)
+    look_up, meanwhile = harness.directory.person, []
 
     def person(user: str) -> Any:
         if not meanwhile:
             meanwhile.append(ledger.call(None))
         return look_up(user)
 
-    crew.cast.person = person  # type: ignore[method-assign] # the directory stands in for the wire
-    crew.work()
-    call = crew.all()[1][0]
+    harness.directory.person = person  # type: ignore[method-assign] # the directory stands in for the wire
+    harness.work()
+    call = harness.all()[1][0]
     assert meanwhile
-    assert (call.status, crew.effects[call.id]) == (C.INVALIDATED, 0)
+    assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
     assert "One a day." in call.output
-    crew.stop()
+    harness.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, insert, select
 from sqlmodel import col
@@ -167,4 +168,49 @@ def delivery(
     """Something that Slack delivered."""
     return Delivery(
         key=key, kind=kind, team=TEAM, user=user, channel="C0SUPPORT", body=body, received_at=at
+    )
+
+
+def click(
+    key: str, action: str, value: str, person: str, *, at: datetime = AT, card: str = ""
+) -> Delivery:
+    """A stored click on a button, of the card that stands at the Slack time `card`."""
+    place = {"channel_id": "C0SUPPORT", "message_ts": card}
+    body = {"actions": [{"action_id": action, "value": value}], "container": place}
+    return Delivery(
+        key=key,
+        kind="action",
+        team=TEAM,
+        user=person,
+        channel="C0SUPPORT",
+        thread_ts="1.0",
+        body=json.dumps(body),
+        received_at=at,
+    )
+
+
+def submission(
+    key: str,
+    callback: str,
+    about: dict[str, Any],
+    values: dict[str, Any],
+    person: str,
+    *,
+    at: datetime = AT,
+) -> Delivery:
+    """A stored dialog."""
+    view = {
+        "callback_id": callback,
+        "private_metadata": json.dumps(about),
+        "state": {"values": values},
+    }
+    return Delivery(
+        key=key,
+        kind="submission",
+        team=TEAM,
+        user=person,
+        channel="C0SUPPORT",
+        thread_ts="1.0",
+        body=json.dumps({"view": view}),
+        received_at=at,
     )

@@ -16,15 +16,16 @@ from bot.tools import Effect, ToolContext, tool
 from storage import audit
 from storage.models import Call
 from storage.states import CallStatus
-from tests.storage.cast import ANA, BEN, CLEO, POLICY, Note, click, make_tools
-from tests.storage.crew import Crash, Crew
+from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
+from tests.runs.harness import Crash, LoopHarness
+from tests.storage.builders import click
 
 C = CallStatus
 
 
-def approved(path: Path, name: str = "note") -> Crew:
+def approved(path: Path, name: str = "note") -> LoopHarness:
     """A request whose one call was approved by Ana, and not taken up yet."""
-    made = Crew(path)
+    made = LoopHarness(path)
     made.model.script = [[(name, "as shown")]]
     made.say("please")
     made.loop.tick()
@@ -37,16 +38,16 @@ def approved(path: Path, name: str = "note") -> Crew:
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
+def harness(tmp_path: Path) -> Iterator[LoopHarness]:
     """An approved note."""
     made = approved(tmp_path / "db")
     yield made
     made.stop()
 
 
-def tamper(crew: Crew, *statements: str) -> None:
+def tamper(harness: LoopHarness, *statements: str) -> None:
     """Change the database by hand, past the triggers."""
-    with closing(sqlite3.connect(crew.path, isolation_level=None)) as raw:
+    with closing(sqlite3.connect(harness.path, isolation_level=None)) as raw:
         for table in ("revision", "vote"):
             for verb in ("update", "delete"):
                 raw.execute(f"DROP TRIGGER {table}_no_{verb}")
@@ -54,19 +55,19 @@ def tamper(crew: Crew, *statements: str) -> None:
             raw.execute(statement)
 
 
-def worked(crew: Crew) -> Call:
+def worked(harness: LoopHarness) -> Call:
     """Let the workers do what there is to do; the call as it ended."""
-    crew.work()
-    assert crew.wrong == []
-    return crew.all()[1][0]
+    harness.work()
+    assert harness.wrong == []
+    return harness.all()[1][0]
 
 
-def test_what_was_shown_runs(crew: Crew) -> None:
+def test_what_was_shown_runs(harness: LoopHarness) -> None:
     """X01: the approved call runs once, with what was shown, and the model hears by whom it was
     approved.
     """
-    call = worked(crew)
-    assert (call.status, crew.effects[call.id]) == (C.SUCCEEDED, 1)
+    call = worked(harness)
+    assert (call.status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
     assert f"Approved by <@{ANA}>" in call.output
 
 
@@ -90,85 +91,85 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-def test_what_was_changed_by_hand_does_not_run(crew: Crew, what: str) -> None:
+def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) -> None:
     """B01: anything altered in storage after the card was shown is refused, audited, and told to
     the model.
     """
-    tamper(crew, *TAMPERED[what])
-    call = worked(crew)
-    assert (call.status, sum(crew.effects.values())) == (C.INVALIDATED, 0)
+    tamper(harness, *TAMPERED[what])
+    call = worked(harness)
+    assert (call.status, sum(harness.effects.values())) == (C.INVALIDATED, 0)
     assert call.output.startswith("INVALIDATED: it was not run, because")
-    told = [row for row in crew.all()[2] if row.call_id == call.id]
+    told = [row for row in harness.all()[2] if row.call_id == call.id]
     assert [row.event for row in told] == ["call.born.pending", "call.approved", "call.invalidated"]
     assert '"why"' in told[-1].data
-    with crew.store.read() as tx:
+    with harness.store.read() as tx:
         assert audit.verify(tx) is None
 
 
-def test_a_tool_that_is_gone(crew: Crew) -> None:
+def test_a_tool_that_is_gone(harness: LoopHarness) -> None:
     """B07: after a deploy without the tool the call is invalidated, and the run goes on."""
-    del crew.core.tools.tools["note"]
-    call = worked(crew)
-    assert (call.status, crew.effects[call.id]) == (C.INVALIDATED, 0)
+    del harness.core.tools.tools["note"]
+    call = worked(harness)
+    assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
     assert "no longer there" in call.note
-    assert crew.all()[0][0].status == "completed"
+    assert harness.all()[0][0].status == "completed"
 
 
 class Louder(Note):
     loud: bool = False
 
 
-def test_a_tool_with_another_schema(crew: Crew) -> None:
+def test_a_tool_with_another_schema(harness: LoopHarness) -> None:
     """B07: the same name with another schema, or another effect on the world, is another tool."""
 
     @tool(title="Note", effect="Note", does=Effect.WRITE, name="note")
     def note(args: Louder, context: ToolContext) -> str:
         raise AssertionError("it ran")
 
-    crew.core.tools.tools["note"] = note
-    assert worked(crew).status is C.INVALIDATED
+    harness.core.tools.tools["note"] = note
+    assert worked(harness).status is C.INVALIDATED
 
 
-def test_a_tool_that_became_dangerous(crew: Crew) -> None:
+def test_a_tool_that_became_dangerous(harness: LoopHarness) -> None:
     """B07: what was approved as a change that can be put right is not run as one that cannot."""
-    crew.core.tools.tools["note"] = next(
+    harness.core.tools.tools["note"] = next(
         each for each in make_tools(lambda *_: "ran") if each.name == "wipe"
     )
-    assert worked(crew).status is C.INVALIDATED
+    assert worked(harness).status is C.INVALIDATED
 
 
-def test_policy_now_denies(crew: Crew) -> None:
+def test_policy_now_denies(harness: LoopHarness) -> None:
     """B05: a yes of a person does not override a rule that forbids it now."""
-    crew.core.policy = parse(
+    harness.core.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Stocktaking."\n'
     )
-    call = worked(crew)
-    assert (call.status, crew.effects[call.id]) == (C.INVALIDATED, 0)
+    call = worked(harness)
+    assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
     assert "Stocktaking." in call.output
 
 
-def test_policy_now_asks_others(crew: Crew) -> None:
+def test_policy_now_asks_others(harness: LoopHarness) -> None:
     """B06, B12: when others must approve now, the old yes is not enough.
 
     Theirs, on a card of its own, is.
     """
-    crew.core.policy = parse(
+    harness.core.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n'
     )
-    call = worked(crew)
-    assert (call.status, call.revision, crew.effects[call.id]) == (C.PENDING, 2, 0)
+    call = worked(harness)
+    assert (call.status, call.revision, harness.effects[call.id]) == (C.PENDING, 2, 0)
     for person in (ANA, CLEO):
-        crew.arrive(lambda key, person=person: click(key, "approve", f"{call.id}:2", person))  # type: ignore[misc] # mypy cannot tell a lambda with a default
-    crew.loop.tick()
-    assert (worked(crew).status, crew.effects[call.id]) == (C.SUCCEEDED, 1)
-    refused = [row.actor for row in crew.all()[2] if row.event == "decision.refused"]
-    assert (refused, [vote.person for vote in crew.votes(call.id, 2)]) == ([ANA], [CLEO])
+        harness.arrive(lambda key, person=person: click(key, "approve", f"{call.id}:2", person))  # type: ignore[misc] # mypy cannot tell a lambda with a default
+    harness.loop.tick()
+    assert (worked(harness).status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
+    refused = [row.actor for row in harness.all()[2] if row.event == "decision.refused"]
+    assert (refused, [vote.person for vote in harness.votes(call.id, 2)]) == ([ANA], [CLEO])
 
 
-def test_policy_now_allows(crew: Crew) -> None:
+def test_policy_now_allows(harness: LoopHarness) -> None:
     """B06: a rule that was relaxed meanwhile does not stand in the way of what people approved."""
-    crew.core.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
-    assert worked(crew).status is C.SUCCEEDED
+    harness.core.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
+    assert worked(harness).status is C.SUCCEEDED
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -177,42 +178,42 @@ def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: 
     """X06: after a crash between RUNNING and the result nothing runs again, but what is idempotent,
     under its key.
     """
-    crew = approved(tmp_path / "db", name)
-    crew.pool.die = when
+    harness = approved(tmp_path / "db", name)
+    harness.pool.die = when
     with pytest.raises(Crash):
-        crew.work()
-    assert crew.all()[1][0].status is C.RUNNING
-    crew.stop()
-    crew.start()
-    call = worked(crew)
-    assert crew.effects[call.id] == (when == "after") + again
+        harness.work()
+    assert harness.all()[1][0].status is C.RUNNING
+    harness.stop()
+    harness.start()
+    call = worked(harness)
+    assert harness.effects[call.id] == (when == "after") + again
     assert call.status is (C.SUCCEEDED if again else C.UNKNOWN)
-    crew.stop()
+    harness.stop()
 
 
 def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
     """X07, X08: when the process dies, or the model fails, after the result, the tool is not run
     again.
     """
-    crew = approved(tmp_path / "db")
-    crew.model.script = ["crash"]
+    harness = approved(tmp_path / "db")
+    harness.model.script = ["crash"]
     with pytest.raises(Crash):
-        crew.work()
-    crew.stop()
-    crew.start()
-    crew.model.script = ["fail"]
-    call = worked(crew)
-    assert (call.status, crew.effects[call.id], crew.all()[0][0].status) == (
+        harness.work()
+    harness.stop()
+    harness.start()
+    harness.model.script = ["fail"]
+    call = worked(harness)
+    assert (call.status, harness.effects[call.id], harness.all()[0][0].status) == (
         C.SUCCEEDED,
         1,
         "failed",
     )
-    crew.arrive(lambda key: click(key, "retry", call.run_id, BEN))
-    crew.loop.tick()
-    assert (worked(crew).status, crew.effects[call.id], crew.all()[0][0].status) == (
+    harness.arrive(lambda key: click(key, "retry", call.run_id, BEN))
+    harness.loop.tick()
+    assert (worked(harness).status, harness.effects[call.id], harness.all()[0][0].status) == (
         C.SUCCEEDED,
         1,
         "completed",
     )
-    assert crew.model.wrong == []
-    crew.stop()
+    assert harness.model.wrong == []
+    harness.stop()

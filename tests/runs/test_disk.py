@@ -25,8 +25,8 @@ from bot.slack.dialogs import Dialogs
 from bot.slack.listeners import Listeners
 from storage import audit, inbox
 from storage.store import Store
-from tests.storage.cast import ANA, Cast, StillClock, click, make_core, make_tools
-from tests.storage.rows import TEAM, C, R, Seeded, delivery, seed
+from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core, make_tools
+from tests.storage.builders import TEAM, C, R, Seeded, click, delivery, seed
 
 
 class Full:
@@ -77,7 +77,7 @@ def core(store: Store) -> Core:
     def never(*_: object) -> None:
         raise AssertionError("a tool ran")
 
-    return make_core(store, StillClock(), Cast(), make_tools(never))
+    return make_core(store, StillClock(), FakeDirectory(), make_tools(never))
 
 
 def ticking(core: Core) -> Loop:

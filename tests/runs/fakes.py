@@ -1,10 +1,7 @@
-"""People, a policy, tools and a Core around them, without Slack: the directory stands in for the
-wire.
-"""
+"""Fakes for the wire: people in a directory, a clock that is set, tools; and a Core around them."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +15,8 @@ from bot.policy.authority import Authority, Group, LookupFailedError, Person
 from bot.policy.evaluate import parse
 from bot.settings import Settings
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
-from storage.models import Delivery
 from storage.store import Store
-from tests.storage.rows import AT, TEAM
+from tests.storage.builders import AT, TEAM
 
 ANA, BEN, CLEO, DAN = "UANA00001", "UBEN00001", "UCLEO0001", "UDAN00001"
 GUS, EVE, ZOE, BOT = "UGUS00001", "UEVE00001", "UZOE00001", "UBOT00001"
@@ -35,7 +31,7 @@ verdict = "allow"
 """
 
 
-class Cast:
+class FakeDirectory:
     """Everybody; `down` makes every look-up fail, `asked` counts what was looked up."""
 
     def __init__(self) -> None:
@@ -133,7 +129,11 @@ def make_tools(do: Any) -> list[Tool[Any]]:
 
 
 def make_core(
-    store: Store, clock: Clock, cast: Cast, tools: list[Tool[Any]], policy: str = POLICY
+    store: Store,
+    clock: Clock,
+    directory: FakeDirectory,
+    tools: list[Tool[Any]],
+    policy: str = POLICY,
 ) -> Core:
     """Everything the loop and the worker share."""
     registry = Registry()
@@ -155,53 +155,8 @@ def make_core(
         clock=clock,
         policy=parse(policy),
         tools=registry,
-        authority=Authority(cast, TEAM),
-        directory=cast,
+        authority=Authority(directory, TEAM),
+        directory=directory,
         identity=Identity(TEAM, BOT, "BBOT00001"),
         key=b"k" * 32,
-    )
-
-
-def click(
-    key: str, action: str, value: str, person: str, *, at: datetime = AT, card: str = ""
-) -> Delivery:
-    """A stored click on a button, of the card that stands at the Slack time `card`."""
-    place = {"channel_id": "C0SUPPORT", "message_ts": card}
-    body = {"actions": [{"action_id": action, "value": value}], "container": place}
-    return Delivery(
-        key=key,
-        kind="action",
-        team=TEAM,
-        user=person,
-        channel="C0SUPPORT",
-        thread_ts="1.0",
-        body=json.dumps(body),
-        received_at=at,
-    )
-
-
-def submission(
-    key: str,
-    callback: str,
-    about: dict[str, Any],
-    values: dict[str, Any],
-    person: str,
-    *,
-    at: datetime = AT,
-) -> Delivery:
-    """A stored dialog."""
-    view = {
-        "callback_id": callback,
-        "private_metadata": json.dumps(about),
-        "state": {"values": values},
-    }
-    return Delivery(
-        key=key,
-        kind="submission",
-        team=TEAM,
-        user=person,
-        channel="C0SUPPORT",
-        thread_ts="1.0",
-        body=json.dumps({"view": view}),
-        received_at=at,
     )

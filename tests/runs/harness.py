@@ -2,7 +2,7 @@
 can kill the process.
 
 `Crash` stands for the process dying at that point: nothing in the product catches it, and all that
-is not committed is lost. People come from the cast; there is no Slack.
+is not committed is lost. People come from a fake directory; there is no Slack.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
 from storage.store import Store, rows
-from tests.storage.cast import BEN, BOT, Cast, Note, StillClock, make_core, make_tools
-from tests.storage.rows import TEAM
+from tests.runs.fakes import BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
+from tests.storage.builders import TEAM
 
 
 class Crash(BaseException):
@@ -53,14 +53,14 @@ class DyingPool(Executor):
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # as a pool keeps what a tool raised
             future.set_exception(error)
         if die == "after":
             raise Crash
         return future
 
 
-class Model:
+class FakeModel:
     """Proposes what `script` holds next, or answers; looks at every transcript it is given."""
 
     def __init__(self) -> None:
@@ -101,19 +101,19 @@ class Model:
         return Plan("", proposed, list(items), 1)
 
 
-class Quiet:
+class SilentThread:
     """Answer, Presence and Thread for runs whose thread nobody reads."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, harness: LoopHarness) -> None:
+        self._harness = harness
 
     def take_in(self, run: Run) -> None:
         """Held messages become items."""
-        with self._crew.store.write() as tx:
+        with self._harness.store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             for each in inbox.held(tx, run.id):
                 runs.append(
-                    tx, held, {"role": "user", "content": each.key}, at=self._crew.clock.now()
+                    tx, held, {"role": "user", "content": each.key}, at=self._harness.clock.now()
                 )
                 inbox.settle(tx, each, "taken")
 
@@ -135,11 +135,16 @@ class Quiet:
     waiting = done = working
 
 
-class Crew:
+class LoopHarness:
     """The product without its edges, on one database file, as often restarted as one likes."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.clock, self.cast, self.model = path, StillClock(), Cast(), Model()
+        self.path, self.clock, self.directory, self.model = (
+            path,
+            StillClock(),
+            FakeDirectory(),
+            FakeModel(),
+        )
         self.pool = DyingPool()
         self.effects: Counter[str] = Counter()  # call id -> how often its effect happened
         self.wrong: list[str] = []  # what a tool found amiss when it ran
@@ -151,13 +156,13 @@ class Crew:
     def start(self) -> None:
         """A new process takes up the database."""
         self.store = Store(f"sqlite:///{self.path}").open()
-        self.core = make_core(self.store, self.clock, self.cast, make_tools(self._act))
-        quiet: Any = Quiet(self)
+        self.core = make_core(self.store, self.clock, self.directory, make_tools(self._act))
+        quiet: Any = SilentThread(self)
         no_portal: Any = None  # no tool here is asynchronous
         executor = CallExecutor(self.core, self.pool, no_portal)
         model: Any = self.model
         self.worker = Worker(self.core, model, executor, quiet, lambda _: quiet, quiet)
-        directory: Any = self.cast
+        directory: Any = self.directory
         self.loop = Loop(
             self.core,
             Intake(self.core, directory, lambda _: None),
@@ -245,7 +250,7 @@ class Crew:
             self.wrong.append(f"{name} ran with {args}, shown was {shown.arguments}")
         if isinstance(load_gate(call.gate), Allow):
             return
-        good = self.cast.groups["shop-leads"] - {run.requester} - editors
+        good = self.directory.groups["shop-leads"] - {run.requester} - editors
         if not any(
             v.verb == "approve" and v.digest == call.digest and v.person in good for v in votes
         ):

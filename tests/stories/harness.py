@@ -1,38 +1,36 @@
-"""The whole product over the real wire: a local Slack, a scripted planner, the shop, and the real
-bot.
+"""The whole product over the real wire: a local Slack, a scripted model, the shop, the real bot.
 
 One connection is shared by all stories; each has its own threads.
-`World.restart` starts the bot anew on the same rows.
+`Harness.restart` starts the bot anew on the same rows.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
-from sqlmodel import col
 
 from bot.app import App, build
 from bot.clock import ShiftedClock
 from bot.policy.evaluate import parse
-from bot.sandbox.openai.server import Planner, Turn
+from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from bot.tools import Tool
 from bot.tools.shop.shop import Shop
-from storage import decisions, outbox
-from storage.models import Audit, Call, Delivery, Message, Run
+from storage import decisions
+from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
 from storage.store import rows
+from tests.stories.messages import action_ids, words
 
 POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"
 SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0PARTNER"
 
 
-class World:
+class Harness:
     """Everything a story needs."""
 
     def __init__(
@@ -159,147 +157,3 @@ class World:
         return self.slack.wait(
             lambda: next((m for m in self.thread(channel, ts, who) if text in words(m)), None)
         )
-
-
-def elements(message: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        e
-        for b in message.get("blocks") or []
-        for e in [*b.get("elements", []), b.get("accessory") or {}]
-    ]
-
-
-def action_ids(message: dict[str, Any]) -> list[str]:
-    return [e["action_id"] for e in elements(message) if "action_id" in e]
-
-
-def words(message: dict[str, Any]) -> str:
-    return json.dumps([message.get("text"), message.get("blocks")], ensure_ascii=False)
-
-
-__all__ = [
-    "FINANCE",
-    "GENERAL",
-    "PARTNERS",
-    "SUPPORT",
-    "Delivery",
-    "Message",
-    "Turn",
-    "World",
-    "action_ids",
-    "words",
-]
-
-
-def ask(
-    world: World,
-    *calls: tuple[str, Any],
-    who: str = "ben",
-    channel: str = SUPPORT,
-    answer: str = "That is all.",
-) -> str:
-    """Someone asks for something, and the scripted model proposes these calls, then answers.
-
-    Returns the thread.
-    """
-    world.planner.script(Turn(calls=calls), Turn(text=answer))
-    thread: str = world.person(who).say(channel, "@bot please")
-    return thread
-
-
-def value_of(message: dict[str, Any], action_id: str, nth: int = 0) -> str:
-    """The value of the message's nth button of that action id."""
-    return str([e["value"] for e in elements(message) if e.get("action_id") == action_id][nth])
-
-
-def told(world: World, who: str, channel: str, thread: str, text: str) -> str:
-    """The sentence with this text that only this person sees in the thread, waited for."""
-
-    def look() -> str | None:
-        mine = [m for m in world.thread(channel, thread, who) if m.get("is_ephemeral")]
-        return next((words(m) for m in mine if text in words(m)), None)
-
-    return str(world.slack.wait(look))
-
-
-def open_modal(
-    world: World, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
-) -> dict[str, Any]:
-    """Click a card's nth button of that action id as it was drawn in `card`.
-
-    Returns the dialog, waited for.
-    """
-    person = world.person(who)
-    person.click(channel, card["ts"], action, value=value_of(card, action, nth), seen=card)
-    view: dict[str, Any] = world.slack.wait(person.view)
-    return view
-
-
-def reject(
-    world: World, who: str, channel: str, card: dict[str, Any], why: str, nth: int = 0
-) -> dict[str, Any]:
-    """Reject one call of a card in these words; returns the outcome of the dialog."""
-    view = open_modal(world, who, channel, card, "reject", nth)
-    options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
-    other = next(option for option in options if option["value"] == "other")
-    typed = {"reason": {"preset": {"selected_option": other}}, "words": {"text": {"value": why}}}
-    outcome: dict[str, Any] = world.person(who).submit(typed)
-    return outcome
-
-
-def typed(**fields: str) -> dict[str, Any]:
-    """Element states for the Edit dialog: one text for each field."""
-    return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
-
-
-def now_at(world: World, channel: str, ts: str, who: str = "ana") -> dict[str, Any]:
-    """A message as it stands now, wherever it is in the channel."""
-    return next(m for m in world.person(who).everything(channel) if m["ts"] == ts)
-
-
-def arrived(world: World) -> None:
-    """Wait until the bot has acknowledged, and so stored, all that Slack has sent.
-
-    Then until it is at rest.
-    """
-    world.slack.wait(
-        lambda: all(each.outcome != "pending" for each in world.slack.deliveries[world.since :])
-    )
-    world.settle()
-
-
-def chat(world: World, answer: str, channel: str = SUPPORT, who: str = "ben") -> str:
-    """Someone asks and the model just answers; returns the thread."""
-    world.planner.script(Turn(text=answer))
-    thread: str = world.person(who).say(channel, "@bot tell me")
-    return thread
-
-
-def showing(world: World, channel: str, thread: str | None, part: str) -> list[dict[str, Any]]:
-    """The bot's messages with this text."""
-    return [
-        m
-        for m in world.person("ana").messages(channel, thread)
-        if m.get("bot_id") and part in words(m)
-    ]
-
-
-def all_sent(world: World) -> None:
-    """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
-
-    def unsent() -> list[Message]:
-        return world.all(Message, col(Message.status).in_(outbox.WORK))
-
-    for _ in range(6):
-        world.settle()
-        if not unsent():
-            return
-        world.clock.advance(61)
-    raise AssertionError([(m.kind, m.status, m.error) for m in unsent()])
-
-
-def menu(world: World, who: str, card: dict[str, Any], choice: str) -> None:
-    """Choose from the card's menu, by the beginning of the option's value."""
-    options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
-    option = next(each for each in options if each["value"].startswith(choice))
-    world.person(who).click(SUPPORT, card["ts"], "more", selected=option, seen=card)

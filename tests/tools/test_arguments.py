@@ -154,7 +154,7 @@ def test_equal_arguments_have_one_text() -> None:
 
 
 SETS = """
-from tests.storage.test_arguments import TOOL
+from tests.tools.test_arguments import TOOL
 from bot.core import dump_arguments, load_arguments
 print(dump_arguments(load_arguments(TOOL, '{"tags": ["a", "b", "c", "d", "e", "f"]}')))
 """

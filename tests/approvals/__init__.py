@@ -1,0 +1,1 @@
+"""Tests of what decides on a call: facts, permissions, grants."""

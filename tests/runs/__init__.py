@@ -1,0 +1,1 @@
+"""Tests of the loop, the worker and the executor, on real rows and threads, without Slack."""

@@ -1,0 +1,27 @@
+"""What a message shows: its elements, its action ids, its words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def elements(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        e
+        for b in message.get("blocks") or []
+        for e in [*b.get("elements", []), b.get("accessory") or {}]
+    ]
+
+
+def action_ids(message: dict[str, Any]) -> list[str]:
+    return [e["action_id"] for e in elements(message) if "action_id" in e]
+
+
+def words(message: dict[str, Any]) -> str:
+    return json.dumps([message.get("text"), message.get("blocks")], ensure_ascii=False)
+
+
+def value_of(message: dict[str, Any], action_id: str, nth: int = 0) -> str:
+    """The value of the message's nth button of that action id."""
+    return str([e["value"] for e in elements(message) if e.get("action_id") == action_id][nth])

@@ -1,0 +1,129 @@
+"""What stories are told in: someone asks, clicks, fills in a dialog, waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlmodel import col
+
+from bot.sandbox.openai.server import Turn
+from storage import outbox
+from storage.models import Message
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import elements, value_of, words
+
+
+def ask(
+    harness: Harness,
+    *calls: tuple[str, Any],
+    who: str = "ben",
+    channel: str = SUPPORT,
+    answer: str = "That is all.",
+) -> str:
+    """Someone asks for something, and the scripted model proposes these calls, then answers.
+
+    Returns the thread.
+    """
+    harness.planner.script(Turn(calls=calls), Turn(text=answer))
+    thread: str = harness.person(who).say(channel, "@bot please")
+    return thread
+
+
+def ask_for(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[str, Any]]:
+    """Ben asks for this text, the model proposes one call; returns the thread and the card."""
+    harness.planner.script(Turn(calls=[(tool, {"text": text})]))
+    thread = harness.person("ben").say(SUPPORT, f"@bot {text}")
+    return thread, harness.card(SUPPORT, thread)
+
+
+def told(harness: Harness, who: str, channel: str, thread: str, text: str) -> str:
+    """The sentence with this text that only this person sees in the thread, waited for."""
+
+    def look() -> str | None:
+        mine = [m for m in harness.thread(channel, thread, who) if m.get("is_ephemeral")]
+        return next((words(m) for m in mine if text in words(m)), None)
+
+    return str(harness.slack.wait(look))
+
+
+def open_modal(
+    harness: Harness, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
+) -> dict[str, Any]:
+    """Click a card's nth button of that action id as it was drawn in `card`.
+
+    Returns the dialog, waited for.
+    """
+    person = harness.person(who)
+    person.click(channel, card["ts"], action, value=value_of(card, action, nth), seen=card)
+    view: dict[str, Any] = harness.slack.wait(person.view)
+    return view
+
+
+def reject(
+    harness: Harness, who: str, channel: str, card: dict[str, Any], why: str, nth: int = 0
+) -> dict[str, Any]:
+    """Reject one call of a card in these words; returns the outcome of the dialog."""
+    view = open_modal(harness, who, channel, card, "reject", nth)
+    options = next(b["element"]["options"] for b in view["blocks"] if b.get("block_id") == "reason")
+    other = next(option for option in options if option["value"] == "other")
+    typed = {"reason": {"preset": {"selected_option": other}}, "words": {"text": {"value": why}}}
+    outcome: dict[str, Any] = harness.person(who).submit(typed)
+    return outcome
+
+
+def typed(**fields: str) -> dict[str, Any]:
+    """Element states for the Edit dialog: one text for each field."""
+    return {f"f:{name}": {"v": {"value": text}} for name, text in fields.items()}
+
+
+def now_at(harness: Harness, channel: str, ts: str, who: str = "ana") -> dict[str, Any]:
+    """A message as it stands now, wherever it is in the channel."""
+    return next(m for m in harness.person(who).everything(channel) if m["ts"] == ts)
+
+
+def arrived(harness: Harness) -> None:
+    """Wait until the bot has acknowledged, and so stored, all that Slack has sent.
+
+    Then until it is at rest.
+    """
+    harness.slack.wait(
+        lambda: all(each.outcome != "pending" for each in harness.slack.deliveries[harness.since :])
+    )
+    harness.settle()
+
+
+def chat(harness: Harness, answer: str, channel: str = SUPPORT, who: str = "ben") -> str:
+    """Someone asks and the model just answers; returns the thread."""
+    harness.planner.script(Turn(text=answer))
+    thread: str = harness.person(who).say(channel, "@bot tell me")
+    return thread
+
+
+def showing(harness: Harness, channel: str, thread: str | None, part: str) -> list[dict[str, Any]]:
+    """The bot's messages with this text."""
+    return [
+        m
+        for m in harness.person("ana").messages(channel, thread)
+        if m.get("bot_id") and part in words(m)
+    ]
+
+
+def all_sent(harness: Harness) -> None:
+    """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
+
+    def unsent() -> list[Message]:
+        return harness.all(Message, col(Message.status).in_(outbox.WORK))
+
+    for _ in range(6):
+        harness.settle()
+        if not unsent():
+            return
+        harness.clock.advance(61)
+    raise AssertionError([(m.kind, m.status, m.error) for m in unsent()])
+
+
+def menu(harness: Harness, who: str, card: dict[str, Any], choice: str) -> None:
+    """Choose from the card's menu, by the beginning of the option's value."""
+    options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
+    option = next(each for each in options if each["value"].startswith(choice))
+    harness.person(who).click(SUPPORT, card["ts"], "more", selected=option, seen=card)
