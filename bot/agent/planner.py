@@ -1,8 +1,10 @@
-"""The OpenAI edge: a thread's transcript goes in, a Reply or a Plan comes out. Knows no Slack and
-no database.
+"""The OpenAI edge: a thread's transcript goes in, a Reply or a Plan comes out.
+
+Knows no Slack and no database. Requests and events are plain JSON on both ways: the client does
+its address, key, time-outs and errors, not its types.
 
 PlannerError            the turn could not be had; says in one sentence why
-  └ (from openai)       429, 5xx, connection, time-out and cut streams are tried again before it is raised
+  └ (from openai)       429, 5xx, connection, time-out and cut streams, once no try is left
 """
 
 from __future__ import annotations
@@ -11,11 +13,10 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import openai
 import tenacity
-from openai.types.responses import ResponseStreamEvent
 
 log = logging.getLogger("countersign.planner")
 
@@ -169,51 +170,67 @@ class Planner:
         if self._effort:
             request["reasoning"] = {"effort": self._effort}
         turn = _Turn()
-        stream: openai.Stream[ResponseStreamEvent]
-        stream = self._client.responses.create(**request, stream=True)
-        with stream:
-            while (event := _next(stream)) is not None:
-                _take(turn, event, sink)
+        with self._post(request) as stream:
+            while (event := _next(stream)) is not _END:
+                if isinstance(event, dict):
+                    _take(turn, event, sink)
         if not turn.complete:
             raise CutStreamError("the model's answer broke off")
         return turn
 
+    def _post(self, request: dict[str, Any]) -> openai.Stream[object]:
+        """Open the stream of a response, whose events come as the plain JSON they are.
 
-def _next(stream: openai.Stream[ResponseStreamEvent]) -> ResponseStreamEvent | None:
-    """The next event, or None at the end; whatever breaks on the way is a cut stream."""
+        `responses.create` posts the same with the same options, but transforms each item on its
+        way out and builds a typed object of each event, of which a turn needs next to nothing.
+        """
+        return self._client.post(
+            "/responses",
+            body={**request, "stream": True},
+            options={"security": {"bearer_auth": True}},
+            cast_to=object,
+            stream=True,
+            stream_cls=openai.Stream[object],
+        )
+
+
+_END = object()
+
+
+def _next(stream: openai.Stream[object]) -> object:
+    """The next event, or _END; whatever breaks on the way is a cut stream."""
     try:
-        return next(stream, None)
+        return next(stream, _END)
     except openai.OpenAIError:
         raise
     except Exception as error:
         raise CutStreamError(f"{type(error).__name__}: {error}") from error
 
 
-def _take(turn: _Turn, event: ResponseStreamEvent, sink: Sink) -> None:
-    match event.type:
-        case "response.output_text.delta":
-            turn.text.append(event.delta)
-            sink.write(event.delta)
-        case "response.refusal.delta":
-            turn.text.append(event.delta)
-            sink.write(event.delta)
+def _take(turn: _Turn, event: dict[str, Any], sink: Sink) -> None:
+    """Add to `turn` what an event says; kinds that are not known carry nothing it needs."""
+    match event.get("type"):
+        case "response.output_text.delta" | "response.refusal.delta":
+            turn.text.append(event["delta"])
+            sink.write(event["delta"])
         case "response.output_item.done":
-            turn.items.append(event.item.to_dict(mode="json"))
+            turn.items.append(event["item"])
         case "response.completed" | "response.incomplete":
-            usage = event.response.usage
-            turn.tokens = usage.total_tokens if usage else 0
+            usage = event["response"].get("usage")
+            turn.tokens = usage["total_tokens"] if usage else 0
             turn.complete = True
         case "response.failed":
-            error = event.response.error
-            if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
-                raise CutStreamError(error.message)
-            raise PlannerError(
-                f"The model refused the request: {error.message if error else 'no reason given'}."
-            )
+            _raise_failed(event["response"].get("error") or {})
         case "error":
-            raise CutStreamError(event.message)
-        case _:
-            pass  # progress events carry nothing that the items do not
+            raise CutStreamError(event["message"])
+
+
+def _raise_failed(error: dict[str, Any]) -> NoReturn:
+    """Raise CutStreamError for a failure that may pass, else PlannerError."""
+    if error.get("code") in ("server_error", "rate_limit_exceeded"):
+        raise CutStreamError(error["message"])
+    why = error.get("message", "no reason given")
+    raise PlannerError(f"The model refused the request: {why}.")
 
 
 def _result(turn: _Turn) -> Reply | Plan:

@@ -1,0 +1,239 @@
+"""The planner reads plain JSON off the client: it posts and takes what the typed client would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import httpx2
+import openai
+import pytest
+from openai.types.responses import ResponseStreamEvent
+from pydantic import BaseModel
+
+from bot.agent.planner import CutStreamError, Plan, Planner, PlannerError, Reply
+from bot.sandbox.openai.wire import Turn, blank_response, events, final_response, output_items
+
+REQUEST: dict[str, Any] = {
+    "model": "gpt-5",
+    "input": [{"role": "user", "content": [{"type": "input_text", "text": "hello"}]}],
+    "tools": [
+        {
+            "type": "function",
+            "name": "look_up_order",
+            "description": "Look up",
+            "parameters": {"type": "object", "properties": {"order_id": {"type": "integer"}}},
+            "strict": False,
+        }
+    ],
+}
+CALL = ("look_up_order", {"order_id": 1042})
+TURNS = [
+    Turn(text="One two.\n\n  three"),
+    Turn(text="I will look.", calls=[CALL, CALL]),
+    Turn(calls=[CALL], raw_arguments='{"order_id": 1e2, "order_id": 7}'),
+    Turn(text="Cut short", incomplete="max_output_tokens"),
+    Turn(failed="server_error"),
+    Turn(failed="rate_limit_exceeded"),
+    Turn(failed="invalid_prompt"),
+]
+COMPLETED = {"type": "response.completed", "response": {"usage": {"total_tokens": 7}}}
+
+
+class Words:
+    """A sink that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def restart(self) -> None:
+        self.text = ""
+
+
+class Wire:
+    """A server that answers each request with one stream of events and keeps the requests."""
+
+    def __init__(self, sent: Sequence[dict[str, Any]] | bytes) -> None:
+        self.requests: list[httpx2.Request] = []
+        self._body = sent if isinstance(sent, bytes) else b"".join(map(as_sse, sent))
+        http = httpx2.Client(transport=httpx2.MockTransport(self._answer))
+        self.client = openai.OpenAI(
+            api_key="sk-offline", base_url="http://model.test/v1", http_client=http, max_retries=0
+        )
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests.append(request)
+        return httpx2.Response(
+            200, content=self._body, headers={"content-type": "text/event-stream"}
+        )
+
+    def turn(self, words: Words | None = None) -> Reply | Plan:
+        """One turn of the planner over this wire."""
+        planner = Planner(self.client, model="gpt-5", retries=0)
+        return planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())
+
+
+def as_sse(event: dict[str, Any]) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def recorded(turn: Turn) -> list[dict[str, Any]]:
+    """The events of a turn as the sandbox's model server sends them."""
+    body = {**REQUEST, "stream": True}
+    items, blank = output_items(turn, reasoning=True), blank_response(body)
+    return list(events(turn, items, blank, final_response(blank, turn, items, body)))
+
+
+def typed(client: openai.OpenAI) -> list[Any]:
+    """What the typed client makes of the stream."""
+    return list(client.responses.create(**REQUEST, stream=True))
+
+
+def expected(found: Sequence[Any]) -> tuple[str, list[dict[str, Any]], int | None]:
+    """Text, items and tokens (None: not complete) that typed events carry.
+
+    Raises as the planner does inside of a try.
+    """
+    text, items, tokens = "", [], None
+    for event in found:
+        match event.type:
+            case "response.output_text.delta" | "response.refusal.delta":
+                text += event.delta
+            case "response.output_item.done":
+                items.append(event.item.to_dict(mode="json"))
+            case "response.completed" | "response.incomplete":
+                usage = event.response.usage
+                tokens = usage.total_tokens if usage else 0
+            case "response.failed":
+                error = event.response.error
+                if error is not None and error.code in ("server_error", "rate_limit_exceeded"):
+                    raise CutStreamError(error.message)
+                why = error.message if error else "no reason given"
+                raise PlannerError(f"The model refused the request: {why}.")
+            case "error":
+                raise CutStreamError(event.message)
+    return text, items, tokens
+
+
+def check_same(sent: Sequence[dict[str, Any]]) -> None:
+    """Compare what the planner takes from these events with what the typed ones carry."""
+    words = Words()
+    try:
+        text, items, tokens = expected(typed(Wire(sent).client))
+    except (PlannerError, CutStreamError) as error:
+        fails_alike(sent, error)
+        return
+    assert tokens is not None
+    result = Wire(sent).turn(words)
+    assert (result.text, words.text, result.tokens) == (text, text, tokens)
+    assert result.items == items
+
+
+def fails_alike(sent: Sequence[dict[str, Any]], expected: Exception) -> None:
+    """Check that the planner's turn over these events fails, and for that reason."""
+    with pytest.raises(PlannerError) as caught:
+        Wire(sent).turn()
+    error: BaseException | None = caught.value
+    if isinstance(expected, CutStreamError):
+        assert str(error) == "The connection to the model broke."
+        error = caught.value.__cause__
+    assert (type(error), str(error)) == (type(expected), str(expected))
+
+
+@pytest.mark.parametrize("turn", TURNS, ids=lambda turn: turn.failed or turn.text or "raw")
+def test_recorded_streams_mean_the_same(turn: Turn) -> None:
+    """Each whole stream of the model server gives the same text, items, tokens and failures."""
+    check_same(recorded(turn))
+
+
+def test_the_same_request_is_posted() -> None:
+    """Body, address and headers are those of `responses.create`."""
+    ours, theirs = Wire([COMPLETED]), Wire([COMPLETED])
+    ours.turn()
+    more = {"include": ["reasoning.encrypted_content"], "truncation": "auto", "store": False}
+    list(
+        theirs.client.responses.create(**REQUEST, **more, instructions="Be brief.", stream=True)  # type: ignore[arg-type]
+    )
+    [mine], [other] = ours.requests, theirs.requests
+    assert (mine.method, mine.url) == (other.method, other.url)
+    assert json.loads(mine.content) == json.loads(other.content)
+    leave_out = ("content-length",)  # the order of the body's keys is not compared
+    assert {k: v for k, v in mine.headers.items() if k not in leave_out} == {
+        k: v for k, v in other.headers.items() if k not in leave_out
+    }
+
+
+def kinds() -> list[type[BaseModel]]:
+    """Every event type that the library knows."""
+    union = get_args(ResponseStreamEvent)[0]
+    return list(get_args(union))
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_every_event_type_means_the_same(kind: type[BaseModel]) -> None:
+    """One event of each type the library knows, before the end of a stream, adds the same."""
+    for event in made(kind, 0):
+        check_same([event, COMPLETED])
+
+
+def made(annotation: Any, depth: int) -> Iterator[Any]:
+    """Values of a type as JSON: of a model one for each choice its parts leave at the top."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from made(get_args(annotation)[0], depth)
+    elif origin in (Union, UnionType):
+        choices = [each for each in get_args(annotation) if each is not NoneType]
+        for each in choices if depth < 2 else choices[:1]:
+            yield from made(each, depth)
+    elif origin is Literal:
+        yield get_args(annotation)[0]
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from _objects(annotation, depth)
+    elif origin is list:
+        yield [next(made(get_args(annotation)[0], depth + 1))]
+    elif origin is dict or annotation in (dict, object, Any):
+        yield {"a key": "a value"}
+    else:
+        yield {str: "some words", int: 3, float: 0.5, bool: True}[annotation]
+
+
+def _objects(kind: type[BaseModel], depth: int) -> Iterator[dict[str, Any]]:
+    fields = {
+        field.alias or name: list(made(field.annotation, depth + 1))
+        for name, field in kind.model_fields.items()
+        if field.is_required() or depth < 2
+    }
+    for number in range(max(map(len, fields.values()), default=1)):
+        yield {name: values[number % len(values)] for name, values in fields.items()}
+
+
+def test_items_are_kept_verbatim() -> None:
+    """A reasoning item and one of a kind nobody knows are kept to the letter, with all fields."""
+    items = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAA", "new": None},
+        {"id": "x", "type": "of_tomorrow", "number": 1.50, "nested": {"b": [1, None], "a": "ä"}},
+    ]
+    sent = [{"type": "response.output_item.done", "item": item} for item in items]
+    result = Wire([*sent, COMPLETED]).turn()
+    assert json.dumps(result.items) == json.dumps(items)
+
+
+def test_unknown_events_are_passed_over() -> None:
+    """A kind of event that nobody knows yet, and data that is no object, change nothing."""
+    odd = [{"type": "response.dreamt", "dream": {"delta": "x"}}, {"type": "x"}, COMPLETED]
+    assert Wire(odd).turn() == Reply("", [], 7)
+    assert Wire(b'data: [1, 2]\n\ndata: "word"\n\n' + as_sse(COMPLETED)).turn().tokens == 7
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"data: {broken\n\n", b'data: {"type": "response.created"}\n\n']
+)
+def test_a_stream_without_an_end_is_cut(sent: bytes) -> None:
+    """A body that ends early or cannot be read is a broken connection, said in a sentence."""
+    with pytest.raises(PlannerError, match="connection to the model broke"):
+        Wire(sent).turn()
