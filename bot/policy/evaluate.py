@@ -6,29 +6,21 @@ understand, it refuses.
 from __future__ import annotations
 
 import hashlib
-import re
 import tomllib
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.durations import DAY, seconds
+from bot.policy.assembly import Assembly
 from bot.policy.facts import Facts
 from bot.policy.file import (
-    ASK_KEYS,
     EFFECTS,
-    Loc,
-    Options,
-    Places,
     PolicyFile,
-    key_of,
-    odd_keys,
     sentence_for,
 )
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
-from bot.policy.lint import nonsense
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
 from bot.policy.rules import Needs, Rule
+from bot.toml_file import Problems
 
 __all__ = [
     "Allow",
@@ -43,8 +35,6 @@ __all__ = [
     "Tried",
     "parse",
 ]
-# what verdict = "once" remembers: these very arguments
-ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
 
 
 class PolicyError(ValueError):
@@ -171,131 +161,22 @@ def parse(text: str, source: str = "policy") -> Policy:
 
     Raises PolicyError with all that is wrong.
     """
-    places = Places(text)
-    problems: list[tuple[int, str]] = []  # line, sentence
-
-    def problem(loc: Loc, sentence: str) -> None:
-        line = places.line(loc)
-        problems.append((line, f"{source}:{line}: {key_of(loc)}: {sentence}"))
-
+    problems = Problems(source, text)
     policy = None
     try:
-        policy = _assemble(PolicyFile.model_validate(tomllib.loads(text)), source, problem)
+        policy = _policy(PolicyFile.model_validate(tomllib.loads(text)), source, problems)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+)", str(error))
-        line = int(found[1]) if found else text.rstrip().count("\n") + 1
-        problems.append((line, f"{source}:{line}: this is not TOML: {error}; correct this line"))
+        problems.add_syntax(error, f"this is not TOML: {error}; correct this line")
     except RecursionError:
-        problems.append((1, f"{source}:1: this is nested too deeply; write it flat"))
+        problems.add_at(1, "this is nested too deeply; write it flat")
     except ValidationError as invalid:
         for each in invalid.errors():
-            problem(each["loc"], sentence_for(each))
+            problems.add(each["loc"], sentence_for(each))
     if policy is None or problems:
-        raise PolicyError(source, [sentence for _, sentence in sorted(problems)])
+        raise PolicyError(source, problems.sentences())
     return policy
 
 
-def _assemble(written: PolicyFile, source: str, problem: Callable[[Loc, str], None]) -> Policy:
-    """The policy that `written` means; what makes no sense as a whole is told to `problem`."""
-    default = _ask("default", written.defaults, Options())
-    for key, sentence in nonsense(written.defaults, Options(), default):
-        problem(("defaults", key), sentence)
-    rules: list[Rule] = []
-    covered: set[str] = set()  # the effects of which no later rule sees a call
-    answered: set[str] = set()  # the effects of which no call is left to the default
-    names = {"default"}
-    for index, each in enumerate(written.rule):
-        name = each.name or f"rule {index + 1}"
-        if name in names:
-            problem(("rule", index, "name"), f"the name {name!r} is taken; give each rule its own")
-        names.add(name)
-        asked = _ask(name, each, written.defaults)
-        odd = nonsense(each, written.defaults, asked) if each.verdict in ("ask", "once") else ()
-        for key, sentence in (*odd_keys(each), *odd):
-            problem(("rule", index, key), sentence)
-        if set(each.effect) <= covered and each.verdict != "deny":
-            problem(
-                ("rule", index),
-                "can never apply: an earlier rule takes every such call; move it up",
-            )
-        gate: Gate | None = asked
-        if each.verdict == "once" and asked is not None:
-            gate = asked.model_copy(update={"remember": (), "once": ONCE})
-        if each.verdict in ("allow", "deny"):
-            gate = (
-                Allow(rule=name)
-                if each.verdict == "allow"
-                else Deny(rule=name, reason=each.reason or "")
-            )
-        if gate is None:
-            problem(
-                ("rule", index, "approvers"),
-                "nobody could decide; name them here or under [defaults]",
-            )
-            continue
-        rule = Rule(
-            name=name,
-            tools=tuple(each.tool),
-            effects=tuple(each.effect),
-            risks=tuple(each.risk),
-            channels=tuple(each.channel),
-            requesters=tuple(each.requester),
-            when=each.when or "",
-            gate=gate,
-        )
-        rules.append(rule)
-        answered |= rule.covers()
-        covered |= rule.covers() if gate.verdict != "deny" else set()  # a later deny still wins
-    if default is None and not {"write", "destructive"} <= answered:
-        remedy = 'add approvers = ["@your-group"] there, or a last [[rule]] for tool = "*"'
-        problem(
-            ("defaults", "approvers"),
-            f"nobody could decide about calls that no rule matches; {remedy}",
-        )
-    return Policy(source=source, rules=tuple(rules), default=default)
-
-
-def _ask(name: str, first: Options, second: Options) -> Ask | None:
-    """The gate that `first` asks for, filled up from `second`; None where neither names approvers."""
-    own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
-    chosen = second.model_dump(exclude_none=True)
-    if "stages" in own or "approvers" in own:  # who decides is said in one place
-        for key in ("stages", "approvers", "quorum"):
-            chosen.pop(key, None)
-    chosen |= own
-    steps = chosen.pop("stages", None)
-    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
-    if steps is None and who:
-        steps = [{"approvers": who, "quorum": quorum}]
-    if not steps:
-        return None
-    if "deadline" in chosen:
-        chosen["deadline"] = seconds(chosen["deadline"])
-    return Ask(
-        rule=name,
-        stages=tuple(
-            Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps
-        ),
-        reminders=tuple(sorted({seconds(each) for each in chosen.pop("reminders", ())})),
-        escalation=tuple(
-            Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
-            for each in sorted(
-                chosen.pop("escalation", ()), key=lambda each: seconds(each["after"])
-            )
-        ),
-        remember=tuple(
-            Offer(**{**each, "lasts": seconds(each["lasts"])})
-            for each in chosen.pop("remember", ())
-        ),
-        **chosen,
-    )
-
-
-def _approvers(who: Iterable[str]) -> Approvers:
-    who = tuple(dict.fromkeys(who))
-    return Approvers(
-        users=tuple(each for each in who if each[0] in "UW"),
-        groups=tuple(each[1:] for each in who if each[0] == "@"),
-        channel="channel" in who,
-        requester="requester" in who,
-    )
+def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
+    assembly = Assembly(written, problems)
+    return Policy(source=source, rules=assembly.rules(), default=assembly.default)

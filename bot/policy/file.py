@@ -5,7 +5,6 @@ author is told. PURE; what the rules mean is `bot.policy.evaluate`.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -21,6 +20,7 @@ from pydantic_core import ErrorDetails
 
 from bot.durations import DAY, seconds
 from bot.policy.gates import Editors, Reasons
+from bot.toml_file import COMPLAINTS
 
 EFFECTS = ("read", "write", "destructive")
 RISKS = ("low", "medium", "high")
@@ -32,17 +32,12 @@ _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?\[\]!-]{1,100}")
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 MOST_PEOPLE, MOST_STEPS = 50, 10  # of a quorum or veto; of stages, reminders, escalations, offers
-_WORDS = {  # Pydantic's kinds of complaint in the words of the file's author
-    "extra_forbidden": "unknown key; correct or remove it",
-    "string_type": "write it in quotes",
-    "bool_type": "write true or false",
+_COMPLAINTS = COMPLAINTS | {
     "int_type": "write a whole number",
     "greater_than_equal": "write a larger number",
     "less_than_equal": "write a smaller number",
     "too_short": "name at least one",
     "too_long": "there are too many; name fewer",
-    "list_type": "write a list, [ … ]",
-    "model_type": "write a table",
     "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
 }
 _MISSING = {
@@ -50,9 +45,6 @@ _MISSING = {
     "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
     "after": 'does not say when; write after = "30m" in each',
 }
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
-_KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
-Loc = tuple[int | str, ...]
 
 
 class _Strict(BaseModel):
@@ -238,13 +230,6 @@ class PolicyFile(_Strict):
     rule: list[RuleEntry] = []
 
 
-def key_of(loc: Loc) -> str:
-    """A place in the file as its author would name it: "rule 2 deadline", "[defaults] editors"."""
-    if len(loc) > 1 and isinstance(loc[1], int):
-        return " ".join(["rule", str(loc[1] + 1), *(str(each) for each in loc[2:3])])
-    return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])
-
-
 def sentence_for(error: ErrorDetails) -> str:
     """What is wrong and what to do, for one of Pydantic's complaints."""
     if error["loc"] == ("rule",):
@@ -255,7 +240,7 @@ def sentence_for(error: ErrorDetails) -> str:
         return str(error["ctx"]["error"])
     if error["type"] == "missing":
         return _MISSING.get(str(error["loc"][-1]), "is missing")
-    return _WORDS.get(error["type"], error["msg"])
+    return _COMPLAINTS.get(error["type"], error["msg"])
 
 
 def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
@@ -280,39 +265,3 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         yield "reason", 'is missing; tell the person who asks why (reason = "…")'
     if rule.verdict != "deny" and rule.reason is not None:
         yield "reason", f"means nothing with {verdict}; remove it"
-
-
-class Places:
-    """The lines of a TOML text, each with the table it is in and the key that begins there.
-
-    tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or
-    line 1 serves.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._lines: list[Loc] = []
-        table: Loc = ()
-        seen: Counter[str] = Counter()
-        quote = ""
-        for line in text.split("\n"):
-            here = table
-            if quote:  # inside a string of several lines nothing is a key
-                quote = "" if quote in line else quote
-            elif header := _HEADER.match(line):
-                name = header[2]
-                table = here = (name, seen[name]) if header[1] == "[[" else (name,)
-                seen[name] += 1
-            elif key := _KEY.match(line):
-                here = (*table, key[1])
-                quote = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
-            self._lines.append(here)
-
-    def line(self, loc: Loc) -> int:
-        """The line (from 1) where `loc` begins; ("rule", 2, "deadline") is that key in the third
-        [[rule]].
-        """
-        while loc:
-            if loc in self._lines:
-                return self._lines.index(loc) + 1
-            loc = loc[:-1]
-        return 1

@@ -26,17 +26,9 @@ from pydantic_core import ErrorDetails
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bot.policy.file import Loc, Places
+from bot.toml_file import COMPLAINTS, Problems
 
 Dialect = Literal["sqlite", "postgres"]
-_WORDS = {
-    "extra_forbidden": "unknown key; correct or remove it",
-    "missing": "is missing",
-    "string_type": "write it in quotes",
-    "bool_type": "write true or false",
-    "list_type": "write a list, [ … ]",
-    "model_type": "write a table",
-}
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
 
@@ -156,43 +148,44 @@ def parse_databases(
 
     Raises DatabasesError with all that is wrong, a line each.
     """
+    problems = Problems(source, text)
+    written: dict[str, object] = {}
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+)", str(error))
-        line = int(found[1]) if found else text.rstrip().count("\n") + 1
-        raise DatabasesError(
-            source, [f"{source}:{line}: this is not TOML; correct this line"]
-        ) from None
-    places, problems = Places(text), []
-
-    def problem(loc: Loc, sentence: str) -> None:
-        problems.append((places.line(loc), f"{source}:{places.line(loc)}: {_key(loc)}: {sentence}"))
-
+        problems.add_syntax(error, "this is not TOML; correct this line")
     for key in written.keys() - {"database"}:
-        problem((key,), "unknown key; databases are headed [[database]]")
+        problems.add((key,), "unknown key; databases are headed [[database]]")
     entries = written.get("database", [])
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        problem(("database",), "databases are headed [[database]], with two brackets")
+        problems.add(("database",), "databases are headed [[database]], with two brackets")
         entries = []
-    found_all: list[Database] = []
+    databases: dict[str, Database] = {}
     for index, entry in enumerate(entries):
-        try:
-            database = Database.model_validate(_with_url(entry, environ))
-            if database.name in [each.name for each in found_all]:
-                problem(
-                    ("database", index, "name"),
-                    f"the name {database.name!r} is taken; give each its own",
-                )
-            found_all.append(database)
-        except _UrlError as error:
-            problem(("database", index, error.key), str(error))
-        except ValidationError as error:
-            for each in error.errors(include_input=False, include_url=False):
-                problem(("database", index, *each["loc"]), _sentence(each))
+        database = _database(entry, index, environ, problems)
+        if database is None:
+            continue
+        if database.name in databases:
+            sentence = f"the name {database.name!r} is taken; give each its own"
+            problems.add(("database", index, "name"), sentence)
+        databases[database.name] = database
     if problems:
-        raise DatabasesError(source, [sentence for _, sentence in sorted(problems)])
-    return tuple(found_all)
+        raise DatabasesError(source, problems.sentences())
+    return tuple(databases.values())
+
+
+def _database(
+    entry: dict[str, object], index: int, environ: Mapping[str, str], problems: Problems
+) -> Database | None:
+    """Return the database that an entry means, or None with what is wrong added to `problems`."""
+    try:
+        return Database.model_validate(_with_url(entry, environ))
+    except _UrlError as error:
+        problems.add(("database", index, error.key), str(error))
+    except ValidationError as error:
+        for each in error.errors(include_input=False, include_url=False):
+            problems.add(("database", index, *each["loc"]), _sentence(each))
+    return None
 
 
 class _UrlError(ValueError):
@@ -223,12 +216,6 @@ def _with_url(entry: dict[str, object], environ: Mapping[str, str]) -> dict[str,
     }
 
 
-def _key(loc: Loc) -> str:
-    if len(loc) > 1 and isinstance(loc[1], int):
-        return " ".join(["database", str(loc[1] + 1), *(str(each) for each in loc[2:3])])
-    return str(loc[0])
-
-
 def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
@@ -237,4 +224,4 @@ def _sentence(error: ErrorDetails) -> str:
             "name": "write a-z, 0-9, _ and -, up to 40 characters, a letter first",
             "about": "write one line of up to 200 characters",
         }.get(str(error["loc"][0]), "write a plain name")
-    return _WORDS.get(error["type"], error["msg"])
+    return COMPLAINTS.get(error["type"], error["msg"])

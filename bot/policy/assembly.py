@@ -1,0 +1,136 @@
+"""The rules and the default that a policy file means, put together from its entries. PURE; what
+makes no sense as a whole is noted as a problem of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bot.durations import DAY, seconds
+from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, odd_keys
+from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
+from bot.policy.lint import nonsense
+from bot.policy.rules import Rule
+from bot.toml_file import Problems
+
+# what verdict = "once" remembers: these very arguments
+ONCE = Offer(where="everywhere", lasts=30 * DAY, uses=1000)
+
+
+class Assembly:
+    """Puts the rules of one file together, in order, and remembers what the earlier ones cover."""
+
+    def __init__(self, written: PolicyFile, problems: Problems) -> None:
+        """What is wrong is added to `problems`."""
+        self._written = written
+        self._problems = problems
+        self._names = {"default"}
+        self._covered: set[str] = set()  # the effects of which no later rule sees a call
+        self._answered: set[str] = set()  # the effects of which no call is left to the default
+        self.default = _ask("default", written.defaults, Options())
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules in order; those that nobody could decide are left out, as problems."""
+        defaults = self._written.defaults
+        for key, sentence in nonsense(defaults, Options(), self.default):
+            self._problems.add(("defaults", key), sentence)
+        found = [self._rule(index, each) for index, each in enumerate(self._written.rule)]
+        if self.default is None and not {"write", "destructive"} <= self._answered:
+            self._problems.add(
+                ("defaults", "approvers"),
+                "nobody could decide about calls that no rule matches; "
+                'add approvers = ["@your-group"] there, or a last [[rule]] for tool = "*"',
+            )
+        return tuple(rule for rule in found if rule is not None)
+
+    def _rule(self, index: int, entry: RuleEntry) -> Rule | None:
+        name = entry.name or f"rule {index + 1}"
+        if name in self._names:
+            sentence = f"the name {name!r} is taken; give each rule its own"
+            self._problems.add(("rule", index, "name"), sentence)
+        self._names.add(name)
+        gate = self._gate(index, entry, name)
+        if gate is None:
+            sentence = "nobody could decide; name them here or under [defaults]"
+            self._problems.add(("rule", index, "approvers"), sentence)
+            return None
+        rule = Rule(
+            name=name,
+            tools=tuple(entry.tool),
+            effects=tuple(entry.effect),
+            risks=tuple(entry.risk),
+            channels=tuple(entry.channel),
+            requesters=tuple(entry.requester),
+            when=entry.when or "",
+            gate=gate,
+        )
+        self._answered |= rule.covers()
+        if gate.verdict != "deny":  # a later deny still wins
+            self._covered |= rule.covers()
+        return rule
+
+    def _gate(self, index: int, entry: RuleEntry, name: str) -> Gate | None:
+        """Return what the entry decides, and note what makes no sense in it."""
+        asked = _ask(name, entry, self._written.defaults)
+        for key, sentence in odd_keys(entry):
+            self._problems.add(("rule", index, key), sentence)
+        if entry.verdict in ("ask", "once"):
+            for key, sentence in nonsense(entry, self._written.defaults, asked):
+                self._problems.add(("rule", index, key), sentence)
+        if set(entry.effect) <= self._covered and entry.verdict != "deny":
+            sentence = "can never apply: an earlier rule takes every such call; move it up"
+            self._problems.add(("rule", index), sentence)
+        match entry.verdict:
+            case "allow":
+                return Allow(rule=name)
+            case "deny":
+                return Deny(rule=name, reason=entry.reason or "")
+            case "once" if asked is not None:
+                return asked.model_copy(update={"remember": (), "once": ONCE})
+            case _:
+                return asked
+
+
+def _ask(name: str, first: Options, second: Options) -> Ask | None:
+    """Return the gate that `first` asks for, filled up from `second`; None without approvers."""
+    own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
+    chosen = second.model_dump(exclude_none=True)
+    if "stages" in own or "approvers" in own:  # who decides is said in one place
+        for key in ("stages", "approvers", "quorum"):
+            chosen.pop(key, None)
+    chosen |= own
+    steps = chosen.pop("stages", None)
+    who, quorum = chosen.pop("approvers", []), chosen.pop("quorum", 1)
+    if steps is None and who:
+        steps = [{"approvers": who, "quorum": quorum}]
+    if not steps:
+        return None
+    if "deadline" in chosen:
+        chosen["deadline"] = seconds(chosen["deadline"])
+    escalation = [
+        Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
+        for each in chosen.pop("escalation", ())
+    ]
+    return Ask(
+        rule=name,
+        stages=tuple(
+            Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps
+        ),
+        reminders=tuple(sorted({seconds(each) for each in chosen.pop("reminders", ())})),
+        escalation=tuple(sorted(escalation, key=lambda each: each.after)),
+        remember=tuple(
+            Offer(**{**each, "lasts": seconds(each["lasts"])})
+            for each in chosen.pop("remember", ())
+        ),
+        **chosen,
+    )
+
+
+def _approvers(who: Iterable[str]) -> Approvers:
+    who = tuple(dict.fromkeys(who))
+    return Approvers(
+        users=tuple(each for each in who if each[0] in "UW"),
+        groups=tuple(each[1:] for each in who if each[0] == "@"),
+        channel="channel" in who,
+        requester="requester" in who,
+    )

@@ -1,0 +1,98 @@
+"""What is wrong with a TOML file that a person wrote, told with file, line and key. PURE; the
+policy and the list of databases are such files.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+
+Loc = tuple[int | str, ...]
+# Pydantic's kinds of complaint, in the words of the file's author
+COMPLAINTS = {
+    "extra_forbidden": "unknown key; correct or remove it",
+    "missing": "is missing",
+    "string_type": "write it in quotes",
+    "bool_type": "write true or false",
+    "list_type": "write a list, [ … ]",
+    "model_type": "write a table",
+}
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\s]+)\s*\]")
+_KEY = re.compile(r"""\s*["']?([^\s"'=.\[\]#]+)["']?\s*[=.]""")
+_AT_LINE = re.compile(r"\(at line (\d+)")
+
+
+class Problems:
+    """The problems of one file, each at its line."""
+
+    def __init__(self, source: str, text: str) -> None:
+        """`source` is what the file is called in messages."""
+        self._source = source
+        self._text = text
+        self._places = Places(text)
+        self._found: list[tuple[int, str]] = []  # line, sentence
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, loc: Loc, sentence: str) -> None:
+        """Note what is wrong with the key at `loc`."""
+        self.add_at(self._places.line(loc), f"{key_of(loc)}: {sentence}")
+
+    def add_at(self, line: int, sentence: str) -> None:
+        """Note what is wrong with a line (from 1)."""
+        self._found.append((line, f"{self._source}:{line}: {sentence}"))
+
+    def add_syntax(self, error: tomllib.TOMLDecodeError, sentence: str) -> None:
+        """Note that the text is not TOML, at the line that `error` names, else at the last."""
+        found = _AT_LINE.search(str(error))
+        self.add_at(int(found[1]) if found else self._text.rstrip().count("\n") + 1, sentence)
+
+    def sentences(self) -> list[str]:
+        """Return them all in the order of the lines: file, line, key, what is wrong, what to do."""
+        return [sentence for _, sentence in sorted(self._found)]
+
+
+class Places:
+    """The lines of a TOML text, each with the table it is in and the key that begins there.
+
+    tomllib does not tell, so they are looked for; where that finds nothing, the nearest heading or
+    line 1 serves.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines: list[Loc] = []
+        table: Loc = ()
+        seen: Counter[str] = Counter()
+        quote = ""
+        for line in text.split("\n"):
+            here = table
+            if quote:  # inside a string of several lines nothing is a key
+                quote = "" if quote in line else quote
+            elif header := _HEADER.match(line):
+                name = header[2]
+                table = here = (name, seen[name]) if header[1] == "[[" else (name,)
+                seen[name] += 1
+            elif key := _KEY.match(line):
+                here = (*table, key[1])
+                quote = next((each for each in ('"""', "'''") if line.count(each) % 2), "")
+            self._lines.append(here)
+
+    def line(self, loc: Loc) -> int:
+        """Return the line (from 1) where `loc` begins.
+
+        ("rule", 2, "deadline") is that key in the third [[rule]].
+        """
+        while loc:
+            if loc in self._lines:
+                return self._lines.index(loc) + 1
+            loc = loc[:-1]
+        return 1
+
+
+def key_of(loc: Loc) -> str:
+    """Return a place as the file's author would name it: "rule 2 deadline", "[defaults] editors"."""
+    if len(loc) > 1 and isinstance(loc[1], int):
+        return " ".join([str(loc[0]), str(loc[1] + 1), *(str(each) for each in loc[2:3])])
+    return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])

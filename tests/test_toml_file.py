@@ -1,0 +1,73 @@
+"""Where the keys of a TOML file stand, and how its problems are told."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from bot.toml_file import Loc, Places, Problems, key_of
+
+TEXT = '''title = "x"
+
+[defaults]
+text = """
+rule = "not a key"
+"""
+
+[[rule]]
+name = "one"
+
+[[rule]]
+name = "two"
+"quoted" = 2
+'''
+
+
+@pytest.mark.parametrize(
+    ("loc", "line"),
+    [
+        (("title",), 1),
+        (("defaults", "text"), 4),
+        (("rule", 0, "name"), 9),
+        (("rule", 1), 11),
+        (("rule", 1, "quoted", 0), 13),
+        (("rule", 1, "absent"), 11),
+        (("absent",), 1),
+    ],
+)
+def test_a_key_is_found_at_its_line(loc: Loc, line: int) -> None:
+    """Keys, headings and what is missing in a table lead to the line their author looks for."""
+    assert Places(TEXT).line(loc) == line
+
+
+def test_problems_are_told_in_the_order_of_the_file() -> None:
+    """Each names file, line and key, whatever the order they were noted in."""
+    problems = Problems("p.toml", TEXT)
+    assert not problems
+    problems.add(("rule", 1, "name"), "is taken")
+    problems.add(("defaults", "text"), "is too long")
+    assert problems
+    assert problems.sentences() == [
+        "p.toml:4: [defaults] text: is too long",
+        "p.toml:12: rule 2 name: is taken",
+    ]
+
+
+@pytest.mark.parametrize(("text", "line"), [("a = 1\nb = \nc = 3", 2), ("a = 1\nb = [1,\n\n", 2)])
+def test_what_is_not_toml_is_told_at_its_line(text: str, line: int) -> None:
+    """The line is the one the parser names, else the last that holds something."""
+    problems = Problems("p.toml", text)
+    with pytest.raises(tomllib.TOMLDecodeError) as caught:
+        tomllib.loads(text)
+    problems.add_syntax(caught.value, "this is not TOML")
+    assert problems.sentences() == [f"p.toml:{line}: this is not TOML"]
+
+
+def test_keys_are_named_as_their_author_would() -> None:
+    """Entries count from one, tables stand in brackets."""
+    assert [key_of(each) for each in (("rule", 1, "when"), ("defaults", "veto"), ("rules",))] == [
+        "rule 2 when",
+        "[defaults] veto",
+        "rules",
+    ]
