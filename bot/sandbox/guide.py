@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 DECIDING = ("approve", "review")  # the buttons that only a waiting card has
 PROMPTS = [

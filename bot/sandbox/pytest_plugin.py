@@ -33,8 +33,8 @@ from pathlib import Path
 import pytest
 
 from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.manifests import ManifestError, read_manifest
-from bot.sandbox.workspace.wire import Json
+from bot.sandbox.setup.manifests import ManifestError, read_manifest
+from bot.sandbox.web_api.arguments import Json
 
 _OPTION = "slack_sandbox_manifest"
 

@@ -18,21 +18,21 @@ from bot.clock import ShiftedClock
 from bot.sandbox.client.actor import Actor
 from bot.sandbox.client.admin import Admin
 from bot.sandbox.delivery.transports import Transports
+from bot.sandbox.http import avatars
 from bot.sandbox.http.consent import Consent
 from bot.sandbox.http.control import Control
 from bot.sandbox.http.faults import ControlFaults
 from bot.sandbox.http.files import FilesHttp
+from bot.sandbox.setup.manifests import load_manifest
 from bot.sandbox.web_api import scheduled
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.web_api.faults import Faults
 from bot.sandbox.web_api.response_urls import ResponseUrls
 from bot.sandbox.web_api.server import WebApi
-from bot.sandbox.workspace import avatars
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.manifests import load_manifest
 from bot.sandbox.workspace.people import TEAM, Person, Seed, default_seed
 from bot.sandbox.workspace.records import ApiCall, Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 T = TypeVar("T")
 

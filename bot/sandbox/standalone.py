@@ -11,10 +11,10 @@ from pathlib import Path
 
 from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
+from bot.sandbox.setup.manifests import ManifestError, load_manifest, read_manifest, unknown
+from bot.sandbox.setup.seed_file import SeedApp, SeedError, read_seed
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.manifests import ManifestError, load_manifest, read_manifest, unknown
 from bot.sandbox.workspace.people import default_seed
-from bot.sandbox.workspace.seed_file import SeedApp, SeedError, read_seed
 
 CannotStart = (ManifestError, SeedError, PortTakenError)  # each says in one line why
 

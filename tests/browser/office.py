@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.manifests import load_manifest
+from bot.sandbox.setup.manifests import load_manifest
 
 from . import samples
 from .desk import Desk

@@ -15,8 +15,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from bot.sandbox.spec.facts import ERRORS
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args
 
 CODES = frozenset(code for codes in ERRORS.values() for code in codes)
 # what the variables of these names are, everywhere in the sandbox

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bot.sandbox.web_api.reacting import MOST_OF_ONE
+from bot.sandbox.web_api.reactions import MOST_OF_ONE
 from tests.sandbox.support import Json, differences, fixture, section
 from tests.sandbox.workshop import Workshop, workshop
 

@@ -10,8 +10,8 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
+from bot.sandbox.setup.seed_file import SeedError, read_seed
 from bot.sandbox.standalone import populate
-from bot.sandbox.workspace.seed_file import SeedError, read_seed
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "sandbox-seed.toml"
 MANIFEST = "features: {bot_user: {display_name: weather}, slash_commands: [{command: /rain, description: Rain.}]}"

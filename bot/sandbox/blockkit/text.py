@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bot.sandbox.workspace.wire import Json
+from bot.sandbox.web_api.arguments import Json
 
 _TOKEN = re.compile(r"<(?:[@#!][^<>\s]+|https?://[^<>]+|mailto:[^<>]+)>")
 _TYPED = re.compile(

@@ -14,10 +14,10 @@ from bot.sandbox.client import commands, interact, places, shortcuts, suggestion
 from bot.sandbox.client.member import Member
 from bot.sandbox.client.places import Place
 from bot.sandbox.web_api import agents, assistants, views
-from bot.sandbox.workspace import choosing, events, messages
+from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
-from bot.sandbox.workspace.wire import Json
 
 Where = (
     tuple[str, str] | str | App | None
@@ -115,7 +115,7 @@ class Actor(Member):
         block, element = found
         key = (self.id, place.key, block["block_id"], element["action_id"])
         offered = self._world.offered.get(key, [])
-        chosen = choosing.selection(self._world, self.id, element, value, selected, offered)
+        chosen = choices.selection(self._world, self.id, element, value, selected, offered)
         return interact.use(self._world, place, found, chosen)
 
     def click_in(
@@ -205,7 +205,7 @@ class Actor(Member):
         found = suggestions.ask(self._world, place, action_id, block_id, query)
         if "message" in found:
             raise ValueError(found["message"])
-        return choosing.flat(found)
+        return choices.flat(found)
 
     def choose(
         self, action_id: str, selected: Any, block_id: str | None = None, where: Where = None
@@ -235,7 +235,7 @@ class Actor(Member):
         with self._world.lock:
             place = self.place(where)
             block, element = place.find(action_id, block_id)
-            value = choosing.checked(self._world, self.id, element, text, [])
+            value = choices.checked(self._world, self.id, element, text, [])
             interact.typed_in(
                 self._world, place, {block["block_id"]: {action_id: {"value": value}}}
             )

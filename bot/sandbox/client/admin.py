@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from bot.sandbox.client import interact
 from bot.sandbox.web_api import conversations_admin, oauth, usergroups
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 
 class Admin:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
 from bot.sandbox.web_api import chat, views
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.events import VERIFICATION, team_domain
@@ -17,7 +18,6 @@ from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 SLACKBOT = "USLACKBOT"  # notices of Slack itself come from it
 FAILURES = {  # outcome of a delivery -> what Slack names it

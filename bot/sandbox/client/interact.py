@@ -12,12 +12,12 @@ from bot.sandbox.blockkit.text import elements_of, every_block
 from bot.sandbox.client import places
 from bot.sandbox.client.places import Place
 from bot.sandbox.web_api import views
-from bot.sandbox.workspace import choosing, events, messages
+from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.events import VERIFICATION, team_domain
 from bot.sandbox.workspace.records import Delivery, View
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 WARNINGS = {
     "timeout": "This app did not answer in time. Please try again.",
@@ -59,7 +59,7 @@ def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> 
 
 
 def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> Delivery | None:
-    """Use an element, `chosen` as `choosing.selection` gives it; its new state is kept, as the
+    """Use an element, `chosen` as `choices.selection` gives it; its new state is kept, as the
     client keeps it.
 
     Returns the delivery at once, or None where the app is not told: in an input block without
@@ -103,7 +103,7 @@ def typed_in(world: World, place: Place, state: Json, *, strictly: bool = True) 
                     f"the state of {element['type']} {block_id}/{action_id} needs {key!r}"
                 )
             offered = world.offered.get((place.user, place.key, block_id, action_id), [])
-            value = choosing.checked(world, place.user, element, given.get(key), offered)
+            value = choices.checked(world, place.user, element, given.get(key), offered)
             place.values[block_id][action_id] = {"type": element["type"], key: value}
 
 

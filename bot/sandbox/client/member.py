@@ -10,13 +10,13 @@ import copy
 from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
-from bot.sandbox.web_api import assistants, conversations_admin, reacting
-from bot.sandbox.workspace import choosing, events, messages
+from bot.sandbox.web_api import assistants, conversations_admin, reactions
+from bot.sandbox.web_api.arguments import Json, SlackError
+from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json, SlackError
 
 
 class Member:
@@ -57,7 +57,7 @@ class Member:
             named = (
                 c
                 for c in world.channels.values()
-                if c.name == word and choosing.sees(world, self.id, c)
+                if c.name == word and choices.sees(world, self.id, c)
             )
             channel = next(named, None)
             return (
@@ -122,11 +122,11 @@ class Member:
         """Add a reaction (an emoji's name without colons); ValueError with Slack's word when that
         cannot be.
         """
-        self._reaction(reacting.react, channel, ts, name)
+        self._reaction(reactions.react, channel, ts, name)
 
     def unreact(self, channel: str, ts: str, name: str) -> None:
         """Take one's own reaction away; ValueError (no_reaction) when there is none."""
-        self._reaction(reacting.unreact, channel, ts, name)
+        self._reaction(reactions.unreact, channel, ts, name)
 
     def _reaction(
         self, change: Callable[[World, Message, str, str], None], channel: str, ts: str, name: str
@@ -145,7 +145,7 @@ class Member:
         with self._world.lock:
             place = self._channel(channel)
             if (
-                not choosing.sees(self._world, self.id, place)
+                not choices.sees(self._world, self.id, place)
                 or place.is_archived
                 or self.person.deleted
             ):

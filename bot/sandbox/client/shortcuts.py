@@ -9,11 +9,11 @@ import copy
 
 from bot.sandbox.client import interact
 from bot.sandbox.web_api import views
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 
 def available(world: World, user: str) -> list[tuple[App, Json]]:

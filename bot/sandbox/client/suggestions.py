@@ -12,10 +12,10 @@ from bot.sandbox.blockkit.objects import OPTION, OPTION_GROUP, array
 from bot.sandbox.blockkit.text import completed
 from bot.sandbox.client import interact
 from bot.sandbox.client.places import Place
-from bot.sandbox.workspace import choosing
+from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.workspace import choices
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 LEAST_QUERY = 3  # characters, where the element does not say
 NOT_LOADED = "The options could not be loaded."
@@ -32,8 +32,8 @@ def ask(world: World, place: Place, action_id: str, block_id: str | None, query:
     """
     with world.lock:
         block, element = place.find(action_id, block_id)
-        if element["type"] not in choosing.EXTERNAL:
-            return {"options": choosing.listed(world, place.user, element, query)}
+        if element["type"] not in choices.EXTERNAL:
+            return {"options": choices.listed(world, place.user, element, query)}
         least = element.get("min_query_length", LEAST_QUERY)
         if len(query) < least:
             raise ValueError(f"Type at least {least} characters.")
@@ -57,7 +57,7 @@ def _taken(world: World, key: tuple[str, str, str, str], delivery: Delivery) -> 
     if problems:
         return {"message": f"{NOT_LOADED} ({'; '.join(problems)})"}
     known = world.offered.setdefault(key, [])
-    known += [option for option in choosing.flat(found) if option not in known]
+    known += [option for option in choices.flat(found) if option not in known]
     return found
 
 

@@ -20,12 +20,12 @@ from urllib.parse import urlencode, urljoin
 import aiohttp
 
 from bot.sandbox.delivery.signing import signed
+from bot.sandbox.delivery.timers import Timers
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.events import VERIFICATION
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.timers import Timers
-from bot.sandbox.workspace.wire import Json
 
 # seconds of the sandbox's clock after a failed attempt; then Slack gives up
 RETRY_DELAYS = (0.0, 60.0, 300.0)

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from bot.sandbox.delivery.http_mode import HttpMode
 from bot.sandbox.delivery.socket_mode import Hub
+from bot.sandbox.delivery.timers import Timers
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.timers import Timers
 
 
 class Transports:

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from aiohttp import web
 
+from bot.sandbox.setup.manifests import KNOWN_SCOPES
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.manifests import KNOWN_SCOPES
 from bot.sandbox.workspace.people import TEAM, Person
 from bot.sandbox.workspace.records import OAuthCode
 from bot.sandbox.workspace.state import World

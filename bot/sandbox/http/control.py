@@ -19,9 +19,9 @@ from bot.sandbox.client.actor import Actor
 from bot.sandbox.http import views
 from bot.sandbox.http.actions import ACTIONS, Action
 from bot.sandbox.http.fields import CLOCK, Fields, read
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.people import Person
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 PAGE = Path(__file__).parents[1] / "page"
 Query = Mapping[str, str]

@@ -13,12 +13,12 @@ from typing import Any
 
 from bot.sandbox.client import commands, shortcuts
 from bot.sandbox.web_api import agents, marks, views
-from bot.sandbox.workspace import choosing, messages
+from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.workspace import choices, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM, Channel, Person
 from bot.sandbox.workspace.records import ApiCall, Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 MOST = 200  # deliveries or calls in one answer
 HIDDEN = "…"
@@ -87,7 +87,7 @@ def seen_by(world: World, me: Person) -> Json:
             {"id": g.id, "handle": g.handle, "users": g.users} for g in world.groups.values()
         ],
         "channels": [_channel(world, c, me) for c in mine],
-        "joinable": [_channel(world, c, me) for c in joinable if choosing.sees(world, me.id, c)],
+        "joinable": [_channel(world, c, me) for c in joinable if choices.sees(world, me.id, c)],
         "messages": {
             c.id: [messages.seen(world, m) for m in world.visible(me.id, c)] for c in mine
         },

@@ -16,7 +16,7 @@ from bot.sandbox.spec.table import (
     WORDS_FOR_MISSING,
     Facts,
 )
-from bot.sandbox.workspace.wire import Args, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args, SlackError, invalid
 
 __all__ = [
     "ANYWHERE",

@@ -10,11 +10,11 @@ from typing import Any
 
 from bot.sandbox.blockkit.objects import array, record, text
 from bot.sandbox.web_api import assistants
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.records import Delivery, Status
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
 STATUS_SECONDS = 120  # an answer that never comes does not "think" for ever
 SESSION_STATES = ("active", "processing", "suspended", "closed")

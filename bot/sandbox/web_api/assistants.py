@@ -7,13 +7,13 @@ held.
 
 from __future__ import annotations
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.messages import Draft, add, change
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 SUBTYPE = "assistant_app_thread"
 TITLE = "New Assistant Thread"

@@ -6,10 +6,10 @@ import copy
 import re
 from urllib.parse import urlsplit
 
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 MOST = 100  # in one channel
 _EMOJI = re.compile(r":[\w+'-]{1,100}:")

@@ -20,8 +20,8 @@ from bot.sandbox.web_api import (
     users,
     views,
 )
+from bot.sandbox.web_api.arguments import Args, Json
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json
 
 Method = Callable[[World, Args], Json]
 METHODS: Mapping[str, Method] = {

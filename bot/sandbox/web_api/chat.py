@@ -11,12 +11,12 @@ from typing import Any
 
 from bot.sandbox.blockkit import attachments
 from bot.sandbox.blockkit import blocks as checker
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
 POST_LIMIT, UPDATE_LIMIT, MARKDOWN_LIMIT, METADATA_LIMIT = 40_000, 4_000, 12_000, 16_000
 _TS = re.compile(r"\d{1,12}\.\d{6}")

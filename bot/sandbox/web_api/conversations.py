@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 from bot.sandbox.web_api import conversations_admin, history, scopes
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid, page
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import Channel, channel_json
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid, page
 
 MOST_IN_GROUP_DM = 8
 _KINDS = {"public_channel": "channel", "private_channel": "group", "im": "im", "mpim": "mpim"}

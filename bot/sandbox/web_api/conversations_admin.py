@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 from bot.sandbox.web_api import scopes
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import TEAM, Channel, channel_json
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 TEXT_LIMIT, NAME_LIMIT = 250, 80  # characters of a topic or purpose, and of a name
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bot.sandbox.delivery.transports import Transports
-from bot.sandbox.web_api import concern
+from bot.sandbox.web_api import fault_targets
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 Match = Callable[[Json], bool]
 When = Literal["before", "after"]
@@ -101,7 +101,7 @@ class Faults:
         with self._world.lock:
             for fault in self._waiting:
                 fits = fault.method in (method, "*") and (fault.match is None or fault.match(args))
-                if fits and self._is(fault.person, concern.of_call(self._world, args)):
+                if fits and self._is(fault.person, fault_targets.of_call(self._world, args)):
                     fault.times -= 1
                     if fault.times <= 0:
                         self._waiting.remove(fault)
@@ -196,7 +196,9 @@ class Faults:
 
     def _loses_ack(self, delivery: Delivery) -> bool:
         for lost in self._lost_acks:
-            if lost.kind == delivery.kind and self._is(lost.person, concern.of_delivery(delivery)):
+            if lost.kind == delivery.kind and self._is(
+                lost.person, fault_targets.of_delivery(delivery)
+            ):
                 lost.times -= 1
                 if lost.times <= 0:
                     self._lost_acks.remove(lost)

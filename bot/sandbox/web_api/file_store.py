@@ -6,13 +6,13 @@ lock held.
 
 from __future__ import annotations
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.file_record import TEXTS, File
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 FILE_LIMIT = 1_000_000_000  # bytes of one file, Slack's limit
 STORE_LIMIT = 256 * 1024 * 1024  # bytes of all files: the sandbox keeps them in memory

@@ -6,12 +6,12 @@ import secrets
 from typing import Any
 
 from bot.sandbox.web_api import chat, file_store
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
 from bot.sandbox.web_api.file_store import FILE_LIMIT, SNIPPET_LIMIT, STORE_LIMIT
 from bot.sandbox.workspace.file_record import File
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
 ALT_LIMIT = 1_000  # characters of alt_txt
 MOST_CHANNELS = 100  # that one call shares to

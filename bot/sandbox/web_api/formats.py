@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.sandbox.spec.facts import FACTS
-from bot.sandbox.workspace.wire import Json, SlackError
+from bot.sandbox.web_api.arguments import Json, SlackError
 
 _TYPES = (
     "application/json",

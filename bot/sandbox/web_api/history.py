@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 
 from bot.sandbox.web_api import marks, scopes
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, page
 
 MOST_TOP, MOST_REPLIES = 999, 1000  # in one page
 _TS = re.compile(r"\d+(\.\d{1,6})?")

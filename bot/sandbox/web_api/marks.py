@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 
-from bot.sandbox.web_api import bookmarks, reacting
+from bot.sandbox.web_api import bookmarks, reactions
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import OTHER_TEAM, Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, page
 
 MOST_PINS = 100  # in one channel
 _TS = re.compile(r"\d{1,12}\.\d{6}")
@@ -39,7 +39,7 @@ def message_of(world: World, args: Args) -> Message:
 def add_reaction(world: World, args: Args) -> Json:
     """reactions.add: in public channels also where the app is no member."""
     message = message_of(world, args)
-    reacting.react(world, message, args.app.bot_user, args.text("name").strip(":"))
+    reactions.react(world, message, args.app.bot_user, args.text("name").strip(":"))
     return {}
 
 
@@ -48,7 +48,7 @@ def remove_reaction(world: World, args: Args) -> Json:
     name = args.text("name").strip(":")
     if args.has("file") or args.has("file_comment"):
         raise SlackError("file_not_found")  # reactions stand on messages only
-    reacting.unreact(world, message_of(world, args), args.app.bot_user, name)
+    reactions.unreact(world, message_of(world, args), args.app.bot_user, name)
     return {}
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hmac
 import secrets
 
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 TOKEN_SECONDS = 12 * 3600  # life of a token of an app whose manifest switches token rotation on
 

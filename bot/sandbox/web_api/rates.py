@@ -11,9 +11,9 @@ import math
 from collections import deque
 
 from bot.sandbox.spec.facts import TIERS
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 WINDOW = 60.0  # seconds that a tier's requests are counted over
 PER_CHANNEL = 1.0  # messages a second that a channel takes

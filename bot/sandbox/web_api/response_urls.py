@@ -12,11 +12,11 @@ from typing import Any
 from aiohttp import web
 
 from bot.sandbox.web_api import chat
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.records import ResponseUrl
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 MOST_USES = 5
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bot.sandbox.blockkit.text import rich_text
 from bot.sandbox.web_api import chat
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, page
 
 DAYS_AHEAD = 120
 MOST_AT_ONCE, SPAN = 30, 300  # messages of one channel, within so many seconds

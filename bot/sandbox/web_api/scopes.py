@@ -5,9 +5,9 @@ public one.
 from __future__ import annotations
 
 from bot.sandbox.spec.facts import scope_for
+from bot.sandbox.web_api.arguments import SlackError
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import Channel
-from bot.sandbox.workspace.wire import SlackError
 
 FAMILIES = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}
 

@@ -16,12 +16,12 @@ from aiohttp import web
 from bot.sandbox.delivery.transports import Transports
 from bot.sandbox.spec.facts import FACTS, SCOPES, check_required
 from bot.sandbox.web_api import formats, scopes
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, basic, read_args
 from bot.sandbox.web_api.catalogue import METHODS
 from bot.sandbox.web_api.faults import Fault, Faults
 from bot.sandbox.web_api.rates import Rates
 from bot.sandbox.workspace.records import ApiCall
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, basic, read_args
 
 
 @dataclass(slots=True)

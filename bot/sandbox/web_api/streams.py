@@ -15,11 +15,11 @@ from bot.sandbox.blockkit.elements import element
 from bot.sandbox.blockkit.objects import anything, array, one_of, record, text, union
 from bot.sandbox.blockkit.text import completed, new_block_id
 from bot.sandbox.web_api import agents, chat
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.records import ABANDONED, Message, Stream
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
 # Undocumented for the message as a whole; others measured that appends beyond it are refused with
 # msg_too_long.

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from bot.sandbox.blockkit.attachments import check_attachments, completed_attachments
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 _SOURCES = ("composer", "conversations_history")
 

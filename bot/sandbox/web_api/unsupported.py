@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
 
 def api_test(_: World, args: Args) -> Json:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.web_api.arguments import Args, Json, SlackError
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.people import Group, group_json
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError
 
 NAME_LIMIT, TEXT_LIMIT = 80, 140  # characters of a name, and of a description
 _HANDLE = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")

@@ -5,10 +5,10 @@ Called with the world's lock held.
 
 from __future__ import annotations
 
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.people import TEAM, bot_profile, bot_user_json, user_json
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, page
 
 
 def auth_test(world: World, args: Args) -> Json:

@@ -15,12 +15,12 @@ from typing import Any
 from bot.sandbox.blockkit import blocks as checker
 from bot.sandbox.blockkit import inputs
 from bot.sandbox.blockkit.text import completed, every_block
-from bot.sandbox.workspace import choosing
+from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.workspace import choices
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.records import Trigger, View
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Args, Json, SlackError, invalid
 
 MOST_VIEWS = 3
 MOST_BYTES = 250_000
@@ -128,7 +128,7 @@ def new_view(world: World, app: App, user: str, view: Json, channel_id: str = ""
 
 def _states(world: World, view: View) -> Json:
     def here(element: Json) -> Json | None:
-        return choosing.current(world, view.user, element, view.channel_id)
+        return choices.current(world, view.user, element, view.channel_id)
 
     return inputs.states(view.body["blocks"], view.values, here)
 

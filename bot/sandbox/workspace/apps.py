@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.sandbox.workspace.wire import Json
+from bot.sandbox.web_api.arguments import Json
 
 FIRST = 1
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM, Channel, user_json
 from bot.sandbox.workspace.records import Delivery, Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 VERIFICATION = "sandbox-verification-token"  # the deprecated token that every payload carries
 _SUFFIX = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"}

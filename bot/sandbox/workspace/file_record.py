@@ -6,8 +6,8 @@ import mimetypes
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.people import TEAM
-from bot.sandbox.workspace.wire import Json
 
 TEXTS = frozenset(  # filetypes that are shown as text
     ("csv", "json", "md", "text", "log", "py", "js", "html", "xml", "yaml", "yml", "sql", "sh")

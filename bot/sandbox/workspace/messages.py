@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bot.sandbox.blockkit.text import completed, mentions, rich_text
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.people import TEAM, Channel, bot_profile
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 
 @dataclass(slots=True)

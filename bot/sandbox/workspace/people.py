@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bot.sandbox.http.avatars import images
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.avatars import images
-from bot.sandbox.workspace.wire import Json
 
 TEAM = "T0SANDBOX"
 OTHER_TEAM = "T0OTHERCO"

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.wire import Json
 
 
 @dataclass(slots=True, eq=False)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.web_api.arguments import Json, SlackError
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json, SlackError
 
 MOST_EMOJI = 50  # different ones on a message
 MOST_OF_ONE = 23  # by one person on a message

@@ -23,8 +23,8 @@ from pydantic import (
 )
 
 from bot.sandbox.spec.facts import SCOPES
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import events
-from bot.sandbox.workspace.wire import Json
 
 FILE = Path(__file__).parents[3] / "manifest.yml"
 # Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 # a channel may be a person
 _USERS = ("user", "user_id", "users", "recipient_user_id", "initiator_user_id", "channel")

@@ -11,9 +11,9 @@ from typing import Any
 
 from bot.sandbox.blockkit.elements import element as element_check
 from bot.sandbox.blockkit.inputs import FIELDS
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.state import World
-from bot.sandbox.workspace.wire import Json
 
 EXTERNAL = ("external_select", "multi_external_select")
 # a filter's word -> Channel.kind

@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from bot.sandbox.workspace.manifests import ManifestError, first_problem, read_manifest
+from bot.sandbox.setup.manifests import ManifestError, first_problem, read_manifest
+from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.people import OTHER_TEAM, TEAM, TEAM_NAMES, Channel, Group, Person, Seed
-from bot.sandbox.workspace.wire import Json
 
 _HOME = TEAM_NAMES[TEAM]
 _NAME = r"^[a-z0-9][a-z0-9._-]*$"
