@@ -34,7 +34,7 @@ import pytest
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.setup.manifests import ManifestError, read_manifest
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 
 _OPTION = "slack_sandbox_manifest"
 

@@ -24,8 +24,8 @@ from bot.sandbox.http.control import Control
 from bot.sandbox.http.faults import ControlFaults
 from bot.sandbox.http.files import FilesHttp
 from bot.sandbox.setup.manifests import load_manifest
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import scheduled
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.web_api.faults import Faults
 from bot.sandbox.web_api.response_urls import ResponseUrls
 from bot.sandbox.web_api.server import WebApi

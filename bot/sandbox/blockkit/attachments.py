@@ -23,7 +23,7 @@ from bot.sandbox.blockkit.objects import (
     text,
 )
 from bot.sandbox.blockkit.text import completed
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 
 MOST = 100  # attachments of one message
 _WORDS = text(low=0)

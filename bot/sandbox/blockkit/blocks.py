@@ -24,7 +24,7 @@ from bot.sandbox.blockkit.objects import (
     text,
     union,
 )
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 
 SECOND_TABLE = "only_one_table_allowed"
 TABLE_TEXT_LIMIT = 10_000  # characters of all table cells of a message together

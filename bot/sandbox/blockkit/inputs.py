@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from bot.sandbox.blockkit.text import elements_of, every_block
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 
 # element type -> (key of its value in a state, key of the initial value, value when there is none)
 FIELDS: dict[str, tuple[str, str, Any]] = {

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 
 _TOKEN = re.compile(r"<(?:[@#!][^<>\s]+|https?://[^<>]+|mailto:[^<>]+)>")
 _TYPED = re.compile(

@@ -13,8 +13,8 @@ from bot.sandbox.blockkit import inputs
 from bot.sandbox.client import commands, interact, places, shortcuts, suggestions
 from bot.sandbox.client.member import Member
 from bot.sandbox.client.places import Place
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import agents, assistants, views
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery

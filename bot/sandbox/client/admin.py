@@ -10,8 +10,8 @@ import copy
 from collections.abc import Iterable
 
 from bot.sandbox.client import interact
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import conversations_admin, oauth, usergroups
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import chat, views
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.events import VERIFICATION, team_domain

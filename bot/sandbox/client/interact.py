@@ -11,8 +11,8 @@ from bot.sandbox.blockkit import inputs
 from bot.sandbox.blockkit.text import elements_of, every_block
 from bot.sandbox.client import places
 from bot.sandbox.client.places import Place
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import views
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.events import VERIFICATION, team_domain

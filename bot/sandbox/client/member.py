@@ -10,8 +10,8 @@ import copy
 from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import assistants, conversations_admin, reactions
-from bot.sandbox.web_api.arguments import Json, SlackError
 from bot.sandbox.workspace import choices, events, messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from bot.sandbox.blockkit import inputs
 from bot.sandbox.blockkit.text import elements_of, every_block
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import views
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import View
 from bot.sandbox.workspace.state import World

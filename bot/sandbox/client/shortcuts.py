@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 
 from bot.sandbox.client import interact
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import views
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.records import Delivery

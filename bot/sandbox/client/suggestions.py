@@ -12,7 +12,7 @@ from bot.sandbox.blockkit.objects import OPTION, OPTION_GROUP, array
 from bot.sandbox.blockkit.text import completed
 from bot.sandbox.client import interact
 from bot.sandbox.client.places import Place
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import choices
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World

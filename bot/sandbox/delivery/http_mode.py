@@ -21,7 +21,7 @@ import aiohttp
 
 from bot.sandbox.delivery.signing import signed
 from bot.sandbox.delivery.timers import Timers
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.events import VERIFICATION
 from bot.sandbox.workspace.records import Delivery

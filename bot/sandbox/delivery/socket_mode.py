@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from aiohttp import WSMsgType, web
 
 from bot.sandbox.delivery.timers import Timers
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from bot.sandbox.client import commands, interact, suggestions
 from bot.sandbox.client.actor import Actor, Where
 from bot.sandbox.http.fields import CHOSEN, ELEMENT, MESSAGE, PLACE, Fields
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World

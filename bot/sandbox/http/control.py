@@ -19,7 +19,7 @@ from bot.sandbox.client.actor import Actor
 from bot.sandbox.http import views
 from bot.sandbox.http.actions import ACTIONS, Action
 from bot.sandbox.http.fields import CLOCK, Fields, read
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.people import Person
 from bot.sandbox.workspace.state import World
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from bot.sandbox.http.control import body_of
 from bot.sandbox.setup.manifests import first_problem
 from bot.sandbox.spec.facts import FACTS
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api.faults import Fault, Faults, LostAck, When
 from bot.sandbox.web_api.rates import Rates
 from bot.sandbox.workspace.apps import App

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 
 Fields = Mapping[str, type]  # name (with "?" when it may be left out) -> the type of its JSON value
 

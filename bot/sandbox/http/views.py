@@ -12,8 +12,8 @@ import time
 from typing import Any
 
 from bot.sandbox.client import commands, shortcuts
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import agents, marks, views
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace import choices, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM, Channel, Person

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from bot.sandbox.spec.facts import SCOPES
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import events
 
 FILE = Path(__file__).parents[3] / "manifest.yml"

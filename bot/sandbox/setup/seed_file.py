@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from bot.sandbox.setup.manifests import ManifestError, first_problem, read_manifest
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.people import OTHER_TEAM, TEAM, TEAM_NAMES, Channel, Group, Person, Seed
 
 _HOME = TEAM_NAMES[TEAM]

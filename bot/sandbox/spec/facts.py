@@ -1,22 +1,12 @@
-"""Facts about the Web API methods the sandbox answers: scopes, requests a minute, required
-arguments, error codes.
+"""The tables of errors and methods in the words that the rest of the sandbox uses.
 
-Puts the tables of method_table and method_errors into the words the rest of the sandbox uses. No
-I/O, no state.
+Scopes, requests a minute, required arguments and error codes of every method. No I/O, no state.
 """
 
 from __future__ import annotations
 
 from bot.sandbox.spec.errors import ANYWHERE, ERRORS
-from bot.sandbox.spec.table import (
-    CHANNEL_KINDS,
-    MAY_BE_EMPTY,
-    SPECIAL,
-    TABLE,
-    WORDS_FOR_MISSING,
-    Facts,
-)
-from bot.sandbox.web_api.arguments import Args, SlackError, invalid
+from bot.sandbox.spec.table import CHANNEL_KINDS, SPECIAL, TABLE, Facts
 
 __all__ = [
     "ANYWHERE",
@@ -26,7 +16,6 @@ __all__ = [
     "SCOPES",
     "TIERS",
     "Facts",
-    "check_required",
     "scope_for",
 ]
 
@@ -49,22 +38,3 @@ def scope_for(method: str, kind: str) -> tuple[str, ...]:
         raise ValueError(f"no such kind of conversation: {kind}")
     scopes = SCOPES[method]
     return tuple(scope for scope in scopes if scope.split(":")[0] == kind) or scopes
-
-
-def check_required(method: str, args: Args) -> None:
-    """SlackError unless the call has every argument that the method cannot do without.
-
-    Slack has words of its own for some; all others are listed in one invalid_arguments.
-    """
-    empty = {
-        name: (None,) if name in MAY_BE_EMPTY else (None, "") for name in FACTS[method].required
-    }
-    missing = [name for name, nothing in empty.items() if args.values.get(name) in nothing]
-    words = [
-        WORDS_FOR_MISSING[method, name] for name in missing if (method, name) in WORDS_FOR_MISSING
-    ]
-    unnamed = [name for name in missing if (method, name) not in WORDS_FOR_MISSING]
-    if unnamed:
-        raise invalid([f"missing required field: {name}" for name in unnamed])
-    if words:
-        raise SlackError(words[0])

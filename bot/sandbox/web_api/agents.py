@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from bot.sandbox.blockkit.objects import array, record, text
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
 from bot.sandbox.web_api import assistants
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.records import Delivery, Status

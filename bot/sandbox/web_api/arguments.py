@@ -1,5 +1,4 @@
-"""What goes over the wire of the Web API: reading arguments in every format Slack takes, and error
-answers.
+"""The arguments of a Web API call, read from every format that Slack takes.
 
 It knows no methods and no state.
 """
@@ -10,40 +9,11 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
-if TYPE_CHECKING:
-    from bot.sandbox.workspace.apps import App
-
-Json = dict[str, Any]
-
-
-class SlackError(Exception):
-    """A refusal in Slack's words: an error code, with whatever else belongs into the answer."""
-
-    def __init__(self, code: str, **extra: Any) -> None:
-        super().__init__(code)
-        self.code = code
-        self.extra = extra
-
-    def body(self) -> Json:
-        """The JSON answer."""
-        return {"ok": False, "error": self.code, **self.extra}
-
-
-_SAID_TWICE = ("invalid_blocks",)  # its messages stand in `errors`, too
-
-
-def invalid(messages: list[str], code: str = "invalid_arguments") -> SlackError:
-    """An error that lists what is wrong with which argument.
-
-    `messages` without the [ERROR] mark.
-    """
-    more = {"errors": messages} if code in _SAID_TWICE else {}
-    return SlackError(
-        code, **more, response_metadata={"messages": [f"[ERROR] {text}" for text in messages]}
-    )
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
+from bot.sandbox.workspace.apps import App
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ held.
 
 from __future__ import annotations
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.messages import Draft, add, change

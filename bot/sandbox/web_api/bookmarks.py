@@ -6,7 +6,8 @@ import copy
 import re
 from urllib.parse import urlsplit
 
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.state import World

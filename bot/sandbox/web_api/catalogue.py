@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import (
     agents,
     bookmarks,
@@ -20,7 +21,7 @@ from bot.sandbox.web_api import (
     users,
     views,
 )
-from bot.sandbox.web_api.arguments import Args, Json
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace.state import World
 
 Method = Callable[[World, Args], Json]

@@ -11,7 +11,8 @@ from typing import Any
 
 from bot.sandbox.blockkit import attachments
 from bot.sandbox.blockkit import blocks as checker
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import Channel

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
 from bot.sandbox.web_api import conversations_admin, history, scopes
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid, page
+from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import Channel, channel_json
 from bot.sandbox.workspace.state import World

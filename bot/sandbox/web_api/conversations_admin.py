@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import scopes
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import TEAM, Channel, channel_json
 from bot.sandbox.workspace.state import World

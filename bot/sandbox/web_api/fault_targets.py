@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bot.sandbox.delivery.transports import Transports
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import fault_targets
-from bot.sandbox.web_api.arguments import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World

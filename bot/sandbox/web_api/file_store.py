@@ -6,7 +6,7 @@ lock held.
 
 from __future__ import annotations
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.file_record import TEXTS, File
 from bot.sandbox.workspace.messages import Draft

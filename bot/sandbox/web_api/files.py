@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
 from bot.sandbox.web_api import chat, file_store
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.web_api.file_store import FILE_LIMIT, SNIPPET_LIMIT, STORE_LIMIT
 from bot.sandbox.workspace.file_record import File
 from bot.sandbox.workspace.messages import Draft

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.sandbox.spec.facts import FACTS
-from bot.sandbox.web_api.arguments import Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
+from bot.sandbox.spec.table import MAY_BE_EMPTY, WORDS_FOR_MISSING
+from bot.sandbox.web_api.arguments import Args
 
 _TYPES = (
     "application/json",
@@ -58,3 +60,22 @@ def readable(method: str, content_type: str, args: Json, query: Mapping[str, str
     if content_type == "application/json" and method in FACTS and not FACTS[method].json:
         return {name: value for name, value in args.items() if name in query}
     return args
+
+
+def check_required(method: str, args: Args) -> None:
+    """SlackError unless the call has every argument that the method cannot do without.
+
+    Slack has words of its own for some; all others are listed in one invalid_arguments.
+    """
+    empty = {
+        name: (None,) if name in MAY_BE_EMPTY else (None, "") for name in FACTS[method].required
+    }
+    missing = [name for name, nothing in empty.items() if args.values.get(name) in nothing]
+    words = [
+        WORDS_FOR_MISSING[method, name] for name in missing if (method, name) in WORDS_FOR_MISSING
+    ]
+    unnamed = [name for name in missing if (method, name) not in WORDS_FOR_MISSING]
+    if unnamed:
+        raise invalid([f"missing required field: {name}" for name in unnamed])
+    if words:
+        raise SlackError(words[0])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import marks, scopes
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
+from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.records import Message

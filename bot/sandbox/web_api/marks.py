@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import bookmarks, reactions
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
+from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.people import OTHER_TEAM, Channel
 from bot.sandbox.workspace.records import Message

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import secrets
 
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM

@@ -11,7 +11,7 @@ import math
 from collections import deque
 
 from bot.sandbox.spec.facts import TIERS
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.state import World
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from bot.sandbox.web_api.arguments import Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World

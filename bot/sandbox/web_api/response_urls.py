@@ -11,8 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import chat
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.records import ResponseUrl

@@ -6,8 +6,9 @@ Called with the world's lock held.
 from __future__ import annotations
 
 from bot.sandbox.blockkit.text import rich_text
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import chat
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, page
+from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.people import TEAM

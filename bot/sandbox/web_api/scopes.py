@@ -5,7 +5,7 @@ public one.
 from __future__ import annotations
 
 from bot.sandbox.spec.facts import scope_for
-from bot.sandbox.web_api.arguments import SlackError
+from bot.sandbox.spec.slack_error import SlackError
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import Channel
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from bot.sandbox.delivery.transports import Transports
-from bot.sandbox.spec.facts import FACTS, SCOPES, check_required
+from bot.sandbox.spec.facts import FACTS, SCOPES
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import formats, scopes
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, basic, read_args
+from bot.sandbox.web_api.arguments import Args, basic, read_args
 from bot.sandbox.web_api.catalogue import METHODS
 from bot.sandbox.web_api.faults import Fault, Faults
 from bot.sandbox.web_api.rates import Rates
@@ -147,7 +148,7 @@ class WebApi:
         if facts.scopes and not app.scopes.intersection(facts.scopes):
             raise scopes.missing(app, facts.scopes)
         args = Args(call.args, app)
-        check_required(call.method, args)
+        formats.check_required(call.method, args)
         return METHODS[call.method](world, args)
 
     def _answer(self, call: _Request, body: Json) -> web.Response:

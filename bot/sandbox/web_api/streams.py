@@ -14,8 +14,9 @@ from bot.sandbox.blockkit import blocks as checker
 from bot.sandbox.blockkit.elements import element
 from bot.sandbox.blockkit.objects import anything, array, one_of, record, text, union
 from bot.sandbox.blockkit.text import completed, new_block_id
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
 from bot.sandbox.web_api import agents, chat
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.records import ABANDONED, Message, Stream

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from bot.sandbox.blockkit.attachments import check_attachments, completed_attachments
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World

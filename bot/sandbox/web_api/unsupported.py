@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace.state import World
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from bot.sandbox.web_api.arguments import Args, Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.people import Group, group_json
 from bot.sandbox.workspace.state import World

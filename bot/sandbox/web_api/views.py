@@ -15,7 +15,8 @@ from typing import Any
 from bot.sandbox.blockkit import blocks as checker
 from bot.sandbox.blockkit import inputs
 from bot.sandbox.blockkit.text import completed, every_block
-from bot.sandbox.web_api.arguments import Args, Json, SlackError, invalid
+from bot.sandbox.spec.slack_error import Json, SlackError, invalid
+from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import choices
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM

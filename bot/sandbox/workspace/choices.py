@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.sandbox.blockkit.elements import element as element_check
 from bot.sandbox.blockkit.inputs import FIELDS
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.state import World
 

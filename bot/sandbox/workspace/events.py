@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM, Channel, user_json
 from bot.sandbox.workspace.records import Delivery, Message

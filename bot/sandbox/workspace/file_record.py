@@ -6,7 +6,7 @@ import mimetypes
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.people import TEAM
 
 TEXTS = frozenset(  # filetypes that are shown as text

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bot.sandbox.blockkit.text import completed, mentions, rich_text
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.people import TEAM, Channel, bot_profile
 from bot.sandbox.workspace.records import Message

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.sandbox.web_api.arguments import Json
+from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.apps import App
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bot.clock import ShiftedClock
-from bot.sandbox.web_api.arguments import Json, SlackError
+from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.workspace.apps import App, new_app
 from bot.sandbox.workspace.file_record import File
 from bot.sandbox.workspace.people import TEAM, Channel, Group, Person, Seed
