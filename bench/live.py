@@ -17,7 +17,8 @@ from typing import Any
 
 from bot.sandbox.openai.server import Planner, Turn
 from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.people import BOT_USER, Channel, Group, Person, Seed
+from bot.sandbox.workspace.people import BOT_USER, Channel, Group, Person
+from bot.sandbox.workspace.seed import Seed
 
 ROOT = Path(__file__).parents[1]
 CHANNELS = 10

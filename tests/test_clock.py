@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.clock import Clock, ShiftedClock, SystemClock
+from bot.clock import Clock, SystemClock
+from bot.sandbox.workspace.clock import ShiftedClock
 
 
 @pytest.mark.parametrize("clock", [SystemClock(), ShiftedClock()], ids=["system", "shifted"])

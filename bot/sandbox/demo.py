@@ -14,7 +14,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from bot.app import build
-from bot.clock import ShiftedClock
 from bot.sandbox.guide import first_steps
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import free_port
@@ -43,13 +42,12 @@ def run(
         filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
     Shop(folder / "shop.db").create()
-    clock = ShiftedClock()
     with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port), guide=first_steps))
+        sandbox = stack.enter_context(Sandbox(port=free_port(port), guide=first_steps))
         planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
         settings = demo_settings(folder, sandbox, planner, environ)
         prepare_environment(os.environ, settings)
-        app = build(settings, clock, read_policy(POLICY))
+        app = build(settings, sandbox.clock, read_policy(POLICY))
         stack.callback(app.stop)
         app.start()
         mind = "the offline stand-in plans" if planner else f"{settings.openai_model} plans"

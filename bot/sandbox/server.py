@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from bot.clock import ShiftedClock
 from bot.sandbox.client.actor import Actor
 from bot.sandbox.client.admin import Admin
 from bot.sandbox.delivery.transports import Transports
@@ -30,8 +29,10 @@ from bot.sandbox.web_api.faults import Faults
 from bot.sandbox.web_api.response_urls import ResponseUrls
 from bot.sandbox.web_api.server import WebApi
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.people import TEAM, Person, Seed, default_seed
+from bot.sandbox.workspace.clock import Clock, ShiftedClock
+from bot.sandbox.workspace.people import TEAM, Person
 from bot.sandbox.workspace.records import ApiCall, Delivery
+from bot.sandbox.workspace.seed import Seed, default_seed
 from bot.sandbox.workspace.state import World
 
 T = TypeVar("T")
@@ -45,12 +46,12 @@ class Sandbox(Admin):
     def __init__(
         self,
         manifest: Json | None = None,
-        clock: ShiftedClock | None = None,
+        clock: Clock | None = None,
         seed: Seed | None = None,
         port: int = 0,
         guide: Callable[[World], Json] | None = None,
     ) -> None:
-        self.clock = clock or ShiftedClock()
+        self.clock: Clock = clock or ShiftedClock()
         world = World(
             load_manifest() if manifest is None else manifest, self.clock, seed or default_seed()
         )

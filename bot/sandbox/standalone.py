@@ -14,7 +14,7 @@ from bot.sandbox.server import Sandbox
 from bot.sandbox.setup.manifests import ManifestError, load_manifest, read_manifest, unknown
 from bot.sandbox.setup.seed_file import SeedApp, SeedError, read_seed
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.people import default_seed
+from bot.sandbox.workspace.seed import default_seed
 
 CannotStart = (ManifestError, SeedError, PortTakenError)  # each says in one line why
 

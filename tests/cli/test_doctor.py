@@ -15,10 +15,11 @@ import pytest
 
 from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
 from bot.cli.doctor.doctor import check_all, doctor, examine, write_policy
-from bot.clock import ShiftedClock, SystemClock
+from bot.clock import SystemClock
 from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.clock import ShiftedClock
 from bot.settings import Settings
 
 SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finance-approvals"\n'

@@ -9,7 +9,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox, load_manifest
-from bot.sandbox.workspace.people import Seed, default_seed
+from bot.sandbox.workspace.seed import Seed, default_seed
 from tests.sandbox.support import HandApp, Json
 
 

@@ -9,9 +9,9 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.clock import ShiftedClock
 from bot.sandbox.server import Sandbox
-from bot.sandbox.workspace.people import default_seed
+from bot.sandbox.workspace.clock import ShiftedClock
+from bot.sandbox.workspace.seed import default_seed
 from bot.sandbox.workspace.state import World
 from tests.sandbox.support import Json, buttons, code, section
 

@@ -10,13 +10,13 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from bot.clock import ShiftedClock
+from bot.sandbox.workspace.clock import Clock
 
 
 class Timers:
     """Actions by the time they are due."""
 
-    def __init__(self, clock: ShiftedClock, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._clock, self._loop = clock, loop
         self._waiting: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()

@@ -1,7 +1,6 @@
-"""Pictures of people and apps: a square of a colour of their own, so that the addresses in profiles
-lead somewhere.
+"""Pictures of people and apps: each a square in a colour of its own.
 
-The page draws its own; these are for apps, which put them into blocks and messages.
+They are there so that the addresses in profiles lead somewhere. The page draws its own; these are for apps, which put them into blocks and messages.
 """
 
 from __future__ import annotations
@@ -9,18 +8,10 @@ from __future__ import annotations
 import colorsys
 import struct
 import zlib
-from urllib.parse import quote
 
 from aiohttp import web
 
-SIZES = (24, 32, 48, 72, 192, 512)  # pixels, of people; apps have 36 instead of the smallest
-
-
-def images(url: str, name: str, sizes: tuple[int, ...] = SIZES) -> dict[str, str]:
-    """image_24 and so on: absolute addresses, on the server at `url`, of the pictures of who has
-    that short name.
-    """
-    return {f"image_{size}": f"{url}/avatars/{quote(name)}-{size}.png" for size in sizes}
+from bot.sandbox.workspace.api_objects import PICTURE_SIZES
 
 
 def add_routes(router: web.UrlDispatcher) -> None:
@@ -30,7 +21,7 @@ def add_routes(router: web.UrlDispatcher) -> None:
 
 async def _give(request: web.Request) -> web.Response:
     size = int(request.match_info["size"])
-    if size not in (*SIZES, 36):
+    if size not in (*PICTURE_SIZES, 36):
         raise web.HTTPNotFound
     return web.Response(body=square(request.match_info["name"], size), content_type="image/png")
 

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from bot.sandbox.setup.manifests import ManifestError, first_problem, read_manifest
 from bot.sandbox.spec.slack_error import Json
-from bot.sandbox.workspace.people import OTHER_TEAM, TEAM, TEAM_NAMES, Channel, Group, Person, Seed
+from bot.sandbox.workspace.people import OTHER_TEAM, TEAM, TEAM_NAMES, Channel, Group, Person
+from bot.sandbox.workspace.seed import Seed
 
 _HOME = TEAM_NAMES[TEAM]
 _NAME = r"^[a-z0-9][a-z0-9._-]*$"

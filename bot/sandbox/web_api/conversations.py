@@ -12,7 +12,8 @@ from bot.sandbox.spec.slack_error import Json, SlackError, invalid
 from bot.sandbox.web_api import conversations_admin, history, scopes
 from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import events, messages
-from bot.sandbox.workspace.people import Channel, channel_json
+from bot.sandbox.workspace.api_objects import channel_json
+from bot.sandbox.workspace.people import Channel
 from bot.sandbox.workspace.state import World
 
 MOST_IN_GROUP_DM = 8

@@ -12,7 +12,8 @@ from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import scopes
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import events, messages
-from bot.sandbox.workspace.people import TEAM, Channel, channel_json
+from bot.sandbox.workspace.api_objects import channel_json
+from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.state import World
 
 TEXT_LIMIT, NAME_LIMIT = 250, 80  # characters of a topic or purpose, and of a name

@@ -7,7 +7,8 @@ import re
 from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import events
-from bot.sandbox.workspace.people import Group, group_json
+from bot.sandbox.workspace.api_objects import group_json
+from bot.sandbox.workspace.people import Group
 from bot.sandbox.workspace.state import World
 
 NAME_LIMIT, TEXT_LIMIT = 80, 140  # characters of a name, and of a description

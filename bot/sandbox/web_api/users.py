@@ -8,7 +8,8 @@ from __future__ import annotations
 from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import events
-from bot.sandbox.workspace.people import TEAM, bot_profile, bot_user_json, user_json
+from bot.sandbox.workspace.api_objects import bot_profile, bot_user_json, user_json
+from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.state import World
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 
 from bot.sandbox.spec.slack_error import Json
+from bot.sandbox.workspace.api_objects import user_json
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.people import TEAM, Channel, user_json
+from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.records import Delivery, Message
 from bot.sandbox.workspace.state import World
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from bot.sandbox.blockkit.text import completed, mentions, rich_text
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import events
-from bot.sandbox.workspace.people import TEAM, Channel, bot_profile
+from bot.sandbox.workspace.api_objects import bot_profile
+from bot.sandbox.workspace.people import TEAM, Channel
 from bot.sandbox.workspace.records import Message
 from bot.sandbox.workspace.state import World
 

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bot.clock import ShiftedClock
 from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.workspace.apps import App, new_app
+from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.file_record import File
-from bot.sandbox.workspace.people import TEAM, Channel, Group, Person, Seed
+from bot.sandbox.workspace.people import TEAM, Channel, Group, Person
 from bot.sandbox.workspace.records import (
     ApiCall,
     Delivery,
@@ -27,12 +27,13 @@ from bot.sandbox.workspace.records import (
     Trigger,
     View,
 )
+from bot.sandbox.workspace.seed import Seed
 
 
 class World:
     """Everything the local Slack knows."""
 
-    def __init__(self, manifest: Json, clock: ShiftedClock, seed: Seed) -> None:
+    def __init__(self, manifest: Json, clock: Clock, seed: Seed) -> None:
         self.lock = threading.RLock()
         self.condition = threading.Condition(self.lock)
         self.clock = clock
