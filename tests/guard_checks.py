@@ -170,14 +170,14 @@ RULES = (
     Rule(
         ("*",),
         ("bot.sandbox",),
-        "the sandbox is for __main__ and tests",
-        ("bot/__main__.py", "bot/sandbox/*", "tests/*"),
+        "the sandbox is for its two commands and tests",
+        ("bot/cli/demo.py", "bot/cli/sandbox.py", "bot/sandbox/*", "tests/*"),
     ),
     Rule(
         ("*",),
         ("bot.app",),
         "only the entry points build it all",
-        ("bot/__main__.py", "bot/sandbox/*", "tests/*"),
+        ("bot/cli/run.py", "bot/sandbox/*", "tests/*"),
     ),
 )
 

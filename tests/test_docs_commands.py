@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-import bot.__main__ as cli
+from bot.cli.commands import COMMANDS, build_parser
+from bot.cli.main import main
 from bot.policy.evaluate import parse
 from storage.store import Store
 from tests.pages import PAGES, ROOT, blocks, section
@@ -24,12 +25,13 @@ README, OPERATING = ROOT / "README.md", ROOT / "docs" / "operating.md"
 
 def commands() -> Iterator[tuple[str, str]]:
     """Each command of the command line with each of its options; "" for none."""
-    for action in cli._parser()._actions:
+    parser = build_parser({name: entry.load() for name, entry in COMMANDS.items()})
+    for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name, parser in action.choices.items():
+            for name, options_of in action.choices.items():
                 yield f"countersign {name}", ""
                 options = (
-                    each.option_strings[-1] for each in parser._actions if each.option_strings
+                    each.option_strings[-1] for each in options_of._actions if each.option_strings
                 )
                 yield from (
                     (f"countersign {name}", option) for option in options if option != "--help"
@@ -74,9 +76,9 @@ def test_the_first_commands(
         command = ["make", "-n", "PYTHON=python3", target]
         assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True).stdout
     doctor = [line.split()[1:] for line in shell(README) if line.startswith("countersign doctor")]
-    assert cli.main(doctor[0]) == 0
+    assert main(doctor[0]) == 0
     assert parse((tmp_path / "policy.toml").read_text("utf-8")).default is not None
-    assert cli.main(doctor[1]) == 1  # there are no tokens here
+    assert main(doctor[1]) == 1  # there are no tokens here
     assert "SLACK_BOT_TOKEN" in capsys.readouterr().out
 
 

@@ -186,7 +186,7 @@ FINE: list[tuple[Check, str, str]] = [
         "if TYPE_CHECKING:\n    from slack_sdk import WebClient",
     ),
     (forbidden_imports, "bot/tools/slack/tools.py", "from slack_sdk.errors import SlackApiError"),
-    (forbidden_imports, "bot/__main__.py", "from bot.sandbox.demo import run"),
+    (forbidden_imports, "bot/cli/demo.py", "from bot.sandbox.demo import run"),
     (imports_everything, "bot/app.py", BOTH_EDGES),
     (
         imports_everything,

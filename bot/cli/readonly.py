@@ -7,6 +7,7 @@ guesses.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -19,13 +20,16 @@ from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
 from bot.clock import Clock
 from bot.core import Core, Identity
+from bot.explain.typed_call import MistypedError
 from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
-from bot.settings import Settings
+from bot.policy.evaluate import PolicyError
+from bot.settings import Settings, SettingsError
 from bot.slack.directory import SlackDirectory
 from bot.startup import read_policy
 from bot.toolbox import toolbox
 from storage.reading import ReadOnly, teams
 
+BAD_INPUT = 2  # exit code
 PATIENCE = 15  # seconds for one look-up
 # What a look needs no value of its own for; never used, and never sent anywhere.
 _ABSENT = {
@@ -37,7 +41,7 @@ _ABSENT = {
 _UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
-class Nobody:
+class NotLookedUp:
     """A `bot.policy.authority.Directory` that can tell nothing."""
 
     def __init__(self, why: str) -> None:
@@ -62,19 +66,35 @@ class Nobody:
 
 
 @dataclass(frozen=True, slots=True)
-class Onlooker:
-    """A core that looks, and what it cannot see."""
+class ReadOnlyCore:
+    """A core that only reads, and what it cannot see."""
 
     core: Core
-    slack: str  # why Slack was not asked; "" where it was
-    rows: str  # why the record was not read; "" where it was
+    no_slack: str  # why Slack was not asked; "" where it was
+    no_record: str  # why the record was not read; "" where it was
 
 
-def onlooker(
+def read_only_core(
     environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
-) -> Onlooker:
-    """Make one; `policy` takes the place of the policy in force. Tokens may be missing: then nobody
-    is looked up.
+) -> ReadOnlyCore:
+    """Make one; `policy` takes the place of the policy in force.
+
+    Raises MistypedError for settings, a policy or tools that cannot be used.
+    """
+    # what is not known is said where it matters
+    logging.getLogger("countersign").addHandler(logging.NullHandler())
+    try:
+        return _make(environ, dotenv_path, policy, clock)
+    except (PolicyError, SettingsError) as error:
+        raise MistypedError("; ".join(error.problems)) from None
+    except (ImportError, TypeError, ValueError) as error:
+        raise MistypedError(f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS") from None
+
+
+def _make(
+    environ: Mapping[str, str], dotenv_path: Path | None, policy: Path | None, clock: Clock
+) -> ReadOnlyCore:
+    """Make one; tokens may be missing: then nobody is looked up.
 
     Raises SettingsError, PolicyError, and what the tools' modules raise.
     """
@@ -98,11 +118,11 @@ def onlooker(
     tools = toolbox(settings, client, live)
     asking = frozenset(each.name for each in tools if each.asks)
     store = ReadOnly(settings.database_path)
-    rows = store.trouble()
-    identity, slack = _identity(client, "SLACK_BOT_TOKEN" in given)
+    no_record = store.trouble()
+    identity, no_slack = _identity(client, "SLACK_BOT_TOKEN" in given)
     if identity is None:
-        identity = Identity("" if rows else _only_team(store), "", "")
-    directory: Directory = Nobody(slack) if slack else live
+        identity = Identity("" if no_record else _only_team(store), "", "")
+    directory: Directory = NotLookedUp(no_slack) if no_slack else live
     core = Core(
         settings=settings,
         store=store,
@@ -114,7 +134,7 @@ def onlooker(
         policy=read_policy(settings.policy_path).model_copy(update={"asking": asking}),
         authority=Authority(directory, identity.team),
     )
-    return Onlooker(core, slack, rows)
+    return ReadOnlyCore(core, no_slack, no_record)
 
 
 def _identity(client: WebClient, configured: bool) -> tuple[Identity | None, str]:

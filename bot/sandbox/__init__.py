@@ -1,4 +1,4 @@
 """A local Slack and a local planner, for the demo and the tests.
 
-Imported by `bot.__main__` and tests only.
+Imported by the two commands that start it (`demo`, `sandbox`) and by tests only.
 """

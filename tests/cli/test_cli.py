@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.__main__ import main
+from bot.cli.main import main
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
-from bot.cli.doctor.doctor import check_all, doctor, examine, write_policy
+from bot.cli.doctor.doctor import check_all, doctor, examine
+from bot.cli.doctor.first_policy import write_policy
 from bot.clock import SystemClock
 from bot.policy.evaluate import Policy, PolicyError, parse
 from bot.sandbox.openai.server import Planner

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
-from bot.__main__ import main
+from bot.cli.main import main
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.sandbox.server import Sandbox
 from bot.tools import Effect, Registry, ToolContext, tool

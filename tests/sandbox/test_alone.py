@@ -19,7 +19,7 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.__main__ import main
+from bot.cli.main import main
 from bot.sandbox.server import Sandbox
 from bot.sandbox.standalone import environment
 

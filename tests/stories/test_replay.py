@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.__main__ import main
-from bot.cli.explain import Plain
+from bot.cli.main import main
+from bot.cli.plain_words import PlainWords
 from bot.explain.replay import Replay
 from bot.policy.evaluate import parse
 from storage.models import Call
@@ -203,7 +203,9 @@ def test_only_what_is_recent(happened: Harness) -> None:
     limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''
     rule = f'[[rule]]\ntool = "refund_order"\n{limit}\nverdict = "deny"\nreason = "Enough."\n'
     since = sorted(call.created_at for call in happened.all(Call))[2]
-    text = "\n".join(Replay(replace(core, policy=parse(OLD + rule)), Plain(core)).lines(since))
+    text = "\n".join(
+        Replay(replace(core, policy=parse(OLD + rule)), PlainWords(core.directory)).lines(since)
+    )
     assert text.startswith("3 calls recorded since")
     assert "Would have been refused (1):" in text
 

@@ -7,50 +7,39 @@ a first policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+import argparse
+import os
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
+from bot.cli.console import DOTENV, UsageError, say
 from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
 from bot.cli.doctor.databases import check_databases
+from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.policy import check_rules, usual_requesters
 from bot.cli.doctor.slack import check_slack
-from bot.clock import Clock
-from bot.policy.evaluate import Policy, parse
+from bot.clock import Clock, SystemClock
+from bot.policy.evaluate import Policy
 from bot.settings import Settings, prepare_environment
 from bot.startup import StartupError, read
 
-FIRST_POLICY = """\
-# Who decides about what the agent wants to do. Countersign reads this file at its start, and when it changes.
-# Rules are tried from the top; the first that fits applies. What no rule fits: reads run, all else asks.
 
-[defaults]
-approvers = [{approvers}]  # user ids ("U0123"), groups ("@shop-leads"), or "channel": whoever is in it
-post_to = "thread"  # or "approvers" (their DMs), a channel id ("C0123") or name ("#finance")
-deadline = "4h"  # then the answer is no; 30s to 30d
-self_approval = false  # true: who asks may also approve
-editors = "approvers_and_requester"  # or "approvers", "nobody"
-editor_counts = false  # true: who edits may also approve what came of it
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the first policy, and who decides by it."""
+    parser.add_argument(
+        "--init", action="store_true", help=f"write a first {POLICY}; never overwrites"
+    )
+    who = 'who decides, with --init: a user id, "@group" or "channel"; repeatable'
+    parser.add_argument("--approver", action="append", default=[], metavar="U0123", help=who)
 
-# Three examples; take the # away and change them.
 
-# [[rule]]
-# name = "no new channels"
-# tool = "create_channel"  # a name, a pattern such as "refund_*", or a list of them
-# verdict = "deny"
-# reason = "Channels are made by the office."
-
-# [[rule]]
-# name = "what cannot be undone"
-# effect = "destructive"  # read, write, destructive, or a list of them
-# verdict = "ask"
-# post_to = "approvers"
-# deadline = "1d"
-
-# [[rule]]
-# name = "harmless"
-# tool = "set_topic"
-# verdict = "allow"
-"""
+def run(arguments: argparse.Namespace) -> int:
+    """Look at everything, or write the first policy; returns the exit code."""
+    if arguments.init:
+        return ask_and_write(arguments.approver)
+    if arguments.approver:
+        raise UsageError("--approver goes with doctor --init")
+    return doctor(examine(os.environ, DOTENV, SystemClock()), say)
 
 
 def examine(
@@ -96,19 +85,3 @@ def doctor(checks: Iterator[Check], say: Callable[[str], None]) -> int:
         say(str(check))
     say(f"{counts['ok']} ok, {counts['warn']} to look at, {counts['fail']} wrong")
     return 1 if counts["fail"] else 0
-
-
-def write_policy(path: Path, approvers: Sequence[str]) -> Policy:
-    """Write a first policy that names `approvers` (U…, @group or channel) to `path`, and return it.
-
-    Raises PolicyError for approvers that are none, FileExistsError rather than overwrite, other
-    OSErrors as they come.
-    """
-    quoted = ", ".join(
-        '"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in approvers
-    )
-    text = FIRST_POLICY.replace("{approvers}", quoted)
-    policy = parse(text, str(path))
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
-    return policy

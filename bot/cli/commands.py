@@ -1,0 +1,76 @@
+"""The commands of the command line, in one table, and the parser made of it.
+
+A command is a module with `add_arguments` and `run`; it is imported only when it is the one that
+was typed, so that none waits for what another needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from bot import __version__
+
+
+class Command(Protocol):
+    """What the module of a command holds."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
+        """Add the options that come behind the command's name."""
+        ...
+
+    def run(self, arguments: argparse.Namespace, /) -> int:
+        """Do what the command is for; returns the exit code."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command in the table."""
+
+    module: str
+    help: str
+    serves: bool = False  # it goes on until Ctrl-C or SIGTERM, which is how it is meant to end
+
+    def load(self) -> Command:
+        """Import the command's module."""
+        return cast(Command, importlib.import_module(self.module))
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "run": Entry(
+        "bot.cli.run", "the bot, with settings from the environment and .env", serves=True
+    ),
+    "demo": Entry(
+        "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True
+    ),
+    "sandbox": Entry(
+        "bot.cli.sandbox",
+        "the local Slack alone, for any app that honours SLACK_API_URL",
+        serves=True,
+    ),
+    "doctor": Entry("bot.cli.doctor.doctor", "look at everything a start depends on"),
+    "explain": Entry(
+        "bot.cli.explain", "what would become of a call: which rule, who decides, when"
+    ),
+    "policy": Entry(
+        "bot.cli.replay", "replay: which recorded calls a policy would have decided otherwise"
+    ),
+}
+
+
+def build_parser(loaded: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """Build the parser of the whole command line, with the options of the commands in `loaded`."""
+    parser = argparse.ArgumentParser(
+        "countersign", description="The agent proposes, your team countersigns."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    parsers = parser.add_subparsers(dest="command", required=True)
+    for name, entry in COMMANDS.items():
+        options = parsers.add_parser(name, help=entry.help)
+        if name in loaded:
+            loaded[name].add_arguments(options)
+    return parser

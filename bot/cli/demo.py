@@ -1,0 +1,34 @@
+"""`countersign demo`: the local Slack, a local planner and the bot, in one process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from bot.cli.console import complain, say
+from bot.cli.extras import complain_of_missing
+
+FOLDER = Path("var/demo")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the port."""
+    parser.add_argument(
+        "--port", type=int, help="where the page is served (default: 8765 or the next free one)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demo until Ctrl-C."""
+    try:
+        # here, since aiohttp may be missing: it comes with the extra only
+        from bot.sandbox import demo
+        from bot.sandbox.ports import PortTakenError
+    except ModuleNotFoundError as error:
+        return complain_of_missing("demo", error)
+    try:
+        demo.run(FOLDER, arguments.port, os.environ, say)
+    except PortTakenError as error:
+        return complain(error)
+    return 0

@@ -1,0 +1,53 @@
+"""The entry of the command line: find the command, run it, turn what went wrong into a sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from bot.cli.commands import COMMANDS, build_parser
+from bot.cli.console import UsageError, complain
+
+INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command in `argv` (sys.argv without the name, when None); returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = next((each for each in words if each in COMMANDS), "")
+    serves = bool(name) and COMMANDS[name].serves
+    # COUNTERSIGN_TOOLS may name modules that lie in the working directory
+    sys.path.append(os.getcwd())
+    if serves:
+        signal.signal(signal.SIGTERM, _end)
+    try:
+        return _run(name, words)
+    except KeyboardInterrupt:  # wherever it finds a command that serves, it ends it well
+        return 0 if serves else INTERRUPTED
+    except Exception as error:
+        # only now: it knows the errors of every part, and imports them
+        from bot.cli.complaints import complaint
+
+        text = complaint(error)
+        if text is None:
+            raise
+        return complain(text)
+
+
+def _run(name: str, words: list[str]) -> int:
+    """Run the command of that name as `words` say, or end with the usage."""
+    loaded = {name: COMMANDS[name].load()} if name else {}
+    parser = build_parser(loaded)
+    arguments = parser.parse_args(words)
+    try:
+        return loaded[name].run(arguments)
+    except UsageError as error:
+        parser.error(str(error))
+
+
+def _end(_signal: int, _frame: object) -> NoReturn:
+    """End on SIGTERM as on Ctrl-C."""
+    raise KeyboardInterrupt

@@ -1,0 +1,42 @@
+"""`countersign run`: the bot itself, until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+
+from bot.cli.console import DOTENV
+from bot.clock import SystemClock
+from bot.settings import prepare_environment
+from bot.startup import StartupError, read
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Add nothing: all there is to say is in the settings."""
+
+
+def run(_arguments: argparse.Namespace) -> int:
+    """Start the bot and wait for its end; raises what keeps it from starting."""
+    settings, policy = read(os.environ, DOTENV)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    for warning in settings.warnings:
+        logging.getLogger("countersign").warning(warning)
+    prepare_environment(os.environ, settings)
+    # only now: Bolt and what else it imports see the prepared environment
+    from bot.app import build
+
+    try:
+        app = build(settings, SystemClock(), policy)
+    except (ImportError, TypeError, ValueError) as error:
+        raise StartupError(
+            [f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS"], ()
+        ) from error
+    try:
+        app.start()
+        app.wait()
+    finally:
+        app.stop()
+    return 0
