@@ -18,7 +18,8 @@ from bot.agent.planner import Plan, Proposed, Reply, Sink
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import SystemClock
-from bot.core import Core, Identity
+from bot.core import Core
+from bot.identity import Identity
 from bot.policy.authority import Authority, Group, Person
 from bot.policy.evaluate import parse
 from bot.runs.executor import CallExecutor

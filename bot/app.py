@@ -29,7 +29,8 @@ from bot.agent.planner import Planner
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import Clock
-from bot.core import Core, Identity
+from bot.core import Core
+from bot.identity import Identity
 from bot.logs import mask_logs
 from bot.policy.authority import Authority
 from bot.policy.evaluate import Policy

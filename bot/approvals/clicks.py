@@ -11,20 +11,24 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.approvals import grants
-from bot.approvals.card_view import effect_of
-from bot.approvals.gating import next_moment, still_needed, weigher
+from bot.approvals.cards.card_view import effect_of
+from bot.approvals.cards.placement import find_place
+from bot.approvals.cards.routing import Asked, put_cards, route
 from bot.approvals.permissions import Edit, Judge, pending_on, words_for
 from bot.approvals.plans import Plans
-from bot.approvals.requests import Requests, record_refusal, tell
-from bot.approvals.routing import Asked, put_cards, route
-from bot.core import Core, as_editable, body, dump_gate, fingerprint, load_gate, readable_arguments
+from bot.approvals.replies import record_refusal, tell
+from bot.approvals.requests import Requests
+from bot.approvals.terms import grants
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.gating import next_moment, still_needed, weigher
+from bot.approvals.terms.refusals import RefusedError
+from bot.core import Core, body
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, read_submission
 from bot.messages.modals import REASONS, read_approval, read_feedback, read_rejection
 from bot.policy.authority import No, Yes
-from bot.policy.gates import Ask
-from bot.runs.proposals import RefusedError, find_place
+from bot.policy.gates import Ask, dump_gate, load_gate
+from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Applied, Gone, Open, Outcome

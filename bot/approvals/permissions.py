@@ -12,15 +12,16 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from bot.approvals.gating import gate_of, standing, waited
-from bot.core import Core, dump_arguments, load_arguments, load_gate
+from bot.approvals.terms.gating import gate_of, standing, waited
+from bot.core import Core
 from bot.messages import sentences
 from bot.messages.forms.form import Parsed
 from bot.messages.text import mention
 from bot.policy.authority import LookupFailedError, No, Verdict, Yes
-from bot.policy.gates import Allow, Ask, Deny, stricter
-from bot.runs.proposals import preview
+from bot.policy.gates import Allow, Ask, Deny, load_gate, stricter
 from bot.tools import Preview
+from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.preview import preview
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Decided, Open, Outcome, TooLate, Voted

@@ -4,9 +4,9 @@ back as a whole.
 
 from __future__ import annotations
 
-from bot.approvals.card_view import effect_of
+from bot.approvals.cards.card_view import effect_of
 from bot.approvals.permissions import Judge
-from bot.approvals.requests import record_refusal, tell
+from bot.approvals.replies import record_refusal, tell
 from bot.core import Core
 from bot.messages import sentences
 from bot.policy.authority import No

@@ -13,15 +13,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from bot.approvals.card_view import effect_of
-from bot.approvals.gating import next_moment, standing, waited
-from bot.approvals.routing import Asked, card_row
-from bot.core import Core, load_gate
+from bot.approvals.cards.card_view import effect_of
+from bot.approvals.cards.placement import Place, group_ids, place_for
+from bot.approvals.cards.routing import Asked, card_row
+from bot.approvals.terms.gating import next_moment, standing, waited
+from bot.core import Core
 from bot.messages import sentences
 from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import LookupFailedError
-from bot.policy.gates import Approvers, Ask
-from bot.runs.proposals import Place, group_ids, place_for
+from bot.policy.gates import Approvers, Ask, load_gate
 from storage import audit, calls, outbox, runs
 from storage.models import Call, Message, Run
 

@@ -4,16 +4,15 @@ how it ended.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
-
 from bot.approvals.permissions import Judge
-from bot.core import Core, load_gate
+from bot.approvals.replies import record_refusal, tell
+from bot.core import Core
 from bot.messages import sentences
 from bot.policy.authority import No, Yes
-from bot.policy.gates import Ask
+from bot.policy.gates import Ask, load_gate
 from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.decisions import Applied
-from storage.models import Call, Delivery
+from storage.models import Delivery
 from storage.states import CallStatus, RunStatus
 
 
@@ -109,29 +108,3 @@ class Requests:
         with self._core.store.write() as tx:
             tell(tx, delivery, text)
             inbox.settle(tx, delivery, "refused")
-
-
-def record_refusal(tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
-    """Write down that somebody tried who may not."""
-    audit.record(
-        tx,
-        "decision.refused",
-        at=delivery.received_at,
-        actor=delivery.user,
-        run_id=call.run_id,
-        call_id=call.id,
-        data={"verb": verb, "why": verdict.why},
-    )
-
-
-def tell(tx: Connection, delivery: Delivery, text: str) -> None:
-    """Words for the person who clicked, and for nobody else."""
-    if text:
-        outbox.private(
-            tx,
-            f"private:{delivery.seq}",
-            channel=delivery.channel or delivery.user,
-            thread_ts=delivery.thread_ts,
-            person=delivery.user,
-            text=text,
-        )

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from bot.approvals.facts import needed
+from bot.approvals.terms.facts import needed
 from bot.cli.console import DOTENV, complain, say
 from bot.cli.plain_words import PlainWords
 from bot.cli.readonly import BAD_INPUT, ReadOnlyCore, read_only_core

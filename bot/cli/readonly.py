@@ -19,8 +19,9 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
 from bot.clock import Clock
-from bot.core import Core, Identity
+from bot.core import Core
 from bot.explain.typed_call import MistypedError
+from bot.identity import Identity
 from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
 from bot.policy.evaluate import PolicyError
 from bot.settings import Settings, SettingsError

@@ -13,17 +13,18 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from bot.approvals import grants, limits
-from bot.approvals.facts import facts_of, needed, with_sums
-from bot.core import Core, dump_arguments
+from bot.approvals.cards.placement import place_for
+from bot.approvals.terms import grants, limits
+from bot.approvals.terms.facts import facts_of, needed, with_sums
+from bot.core import Core
 from bot.durations import in_words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
-from bot.runs.proposals import place_for
 from bot.tools import Tool
+from bot.tools.arguments import dump_arguments
 from storage.models import Run
 
 MOST_NAMES = 20  # people named in one line

@@ -17,17 +17,18 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
-from bot.approvals.facts import facts_of, needed, total
-from bot.approvals.gating import standing
-from bot.core import Core, load_arguments, load_gate
+from bot.approvals.terms.facts import facts_of, needed, total
+from bot.approvals.terms.gating import standing
+from bot.approvals.terms.refusals import RefusedError, parse
+from bot.core import Core
 from bot.explain.explain import Words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
-from bot.policy.gates import Allow, Ask, Deny
-from bot.runs.proposals import RefusedError, parse
+from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Tool
+from bot.tools.arguments import load_arguments
 from storage import calls, history, runs
 from storage.models import Call, Run
 from storage.states import CallStatus

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.core import dump_arguments, load_arguments
 from bot.tools import Registry, Tool
+from bot.tools.arguments import dump_arguments, load_arguments
 from storage.digest import OddValueError, parse_object
 
 

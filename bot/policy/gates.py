@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import rfc8785
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 Reasons = Literal["never", "approve", "reject", "always"]
@@ -260,3 +261,16 @@ def _more_words(one: Reasons, other: Reasons) -> Reasons:
     if one == other or other == "never":
         return one
     return other if one == "never" else "always"
+
+
+GATE: TypeAdapter[Gate] = TypeAdapter(Gate)
+
+
+def load_gate(text: str) -> Gate:
+    """The gate stored with a call."""
+    return GATE.validate_json(text)
+
+
+def dump_gate(gate: Gate) -> str:
+    """A gate as canonical JSON."""
+    return rfc8785.dumps(gate.model_dump(mode="json")).decode()

@@ -16,15 +16,17 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals import grants
-from bot.approvals.facts import facts_of
-from bot.approvals.gating import ballots_of, gate_within, standing
-from bot.core import Core, dump_arguments, fingerprint, load_arguments, load_gate
+from bot.approvals.terms import grants
+from bot.approvals.terms.facts import facts_of
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.gating import ballots_of, gate_within, standing
+from bot.core import Core
 from bot.policy.authority import LookupFailedError
-from bot.policy.gates import Ask, Deny, tally
+from bot.policy.gates import Ask, Deny, load_gate, tally
 from bot.runs import reapproval
 from bot.runs.results import put_table
 from bot.tools import Effect, Tool, ToolContext
+from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
 from storage import audit, calls, decisions, moves, runs
 from storage.models import Call, Run

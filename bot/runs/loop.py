@@ -18,7 +18,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
-from bot.approvals.card_view import effect_of
+from bot.approvals.cards.card_view import effect_of
 from bot.approvals.clicks import Deciding
 from bot.approvals.reminders import Nudging
 from bot.clock import SystemClock

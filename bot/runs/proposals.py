@@ -6,40 +6,31 @@ Looks people up (live), so it runs outside any transaction; the worker stores wh
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from bot.agent.planner import Proposed
-from bot.approvals import duplicates, grants, limits
-from bot.approvals.gating import gate_of, next_moment
-from bot.core import Core, dump_arguments, dump_gate, fingerprint, load_arguments
-from bot.policy.authority import LookupFailedError
-from bot.policy.gates import Allow, Ask, Deny
-from bot.tools import REASON_FIELD, Preview, Tool
+from bot.approvals.cards.placement import Place, find_place
+from bot.approvals.terms import duplicates, grants, limits
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.gating import gate_of, next_moment
+from bot.approvals.terms.refusals import RefusedError, parse
+from bot.core import Core
+from bot.policy.gates import Allow, Ask, Deny, dump_gate
+from bot.tools import Tool
+from bot.tools.arguments import dump_arguments
+from bot.tools.preview import preview
 from storage import calls
-from storage.digest import OddValueError, key_id, parse_object
+from storage.digest import key_id
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus
 
 log = logging.getLogger("countersign.proposals")
-# direct messages one card is copied to at most; more approvers than that need a channel
-MOST_MESSAGES = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a card goes: the request's thread, a channel, or the approvers' direct messages."""
-
-    kind: str  # thread | channel | people
-    targets: tuple[str, ...]  # channel id, or user ids
-    # handle and id of the user groups among the approvers, to name them
-    groups: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -52,14 +43,6 @@ class Prepared:
     place: Place | None = None
     birth: dict[str, Any] = field(default_factory=dict)  # for the audit
     tell_requester: str = ""  # why it was refused, where a person should know
-
-
-class RefusedError(Exception):
-    """The call is refused before anyone is asked; `output` is for the model, `note` for people."""
-
-    def __init__(self, output: str, note: str = "", *, tell: bool = False) -> None:
-        super().__init__(output)
-        self.output, self.note, self.tell = output, note or output, tell
 
 
 def prepare(
@@ -178,91 +161,6 @@ def _ask(
     call.preview, call.expects = seen.text, seen.expects
 
 
-def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
-    """The model's argument text as validated arguments and the reason it gives.
-
-    Raises RefusedError.
-    """
-    try:
-        found = parse_object(text)
-        reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.takes_reason else ""
-        args = load_arguments(tool, json.dumps(found))
-        dump_arguments(args)
-    except OddValueError as error:
-        raise RefusedError(
-            f"INVALID ARGUMENTS: {error}.", "its arguments were not valid"
-        ) from error
-    except ValidationError as error:
-        lines = [
-            f"- {'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
-            for e in error.errors()[:20]
-        ]
-        message = "INVALID ARGUMENTS, nobody was asked:\n" + "\n".join(lines)
-        raise RefusedError(message, "its arguments were not valid") from error
-    return args, reason
-
-
 def _limits(core: Core, run: Run, pending: int) -> None:
     if reached := limits.on_asking(core, run, pending):
         raise RefusedError(reached.output, reached.note, tell=True)
-
-
-def find_place(core: Core, run: Run, gate: Ask) -> Place:
-    """Where the first approvers will see the card; raises RefusedError when it cannot be approved.
-
-    That is when too few people could, or when Slack cannot be asked.
-    """
-    asker, channel = run.requester, run.channel
-    try:
-        eligible = core.authority.eligible(gate, requester=asker, channel=channel)
-        enough = bool(eligible) and gate.people == 1
-        missing = 0 if enough else core.authority.shortage(gate, requester=asker, channel=channel)
-        if missing > 0:
-            note = "none of its approvers can be reached"
-            if gate.people > 1:
-                note = f"it needs {gate.people} people to approve it, and {missing} too few can be reached"
-            raise RefusedError(f"REFUSED: this needs an approval, and {note}.", note, tell=True)
-        return replace(place_for(core, run, gate, eligible), groups=group_ids(core, gate))
-    except LookupFailedError as error:
-        log.warning("run %s: look-up of approvers failed: %s", run.id, error)
-        raise RefusedError(
-            "REFUSED: Slack could not be asked who may approve this. Trying again later may work.",
-            "Slack could not be asked who may approve this",
-            tell=True,
-        ) from error
-
-
-def group_ids(core: Core, gate: Ask) -> tuple[tuple[str, str], ...]:
-    """Handle and id of every user group the gate names; raises LookupFailedError."""
-    everybody = gate.approvers_of(0, timedelta(seconds=gate.deadline)) | gate.approvers
-    found = [(handle, core.directory.group(handle)) for handle in everybody.groups]
-    return tuple((handle, group.id) for handle, group in found if group)
-
-
-def place_for(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
-    """Where these people will see the card; raises LookupFailedError."""
-    people = Place("people", tuple(eligible[:MOST_MESSAGES]))
-    if gate.post_to == "approvers":
-        return people
-    if gate.post_to == "thread":
-        if core.directory.members(run.channel) & set(eligible):
-            return Place("thread", (run.channel,))
-        return people
-    channel = core.directory.channel(gate.post_to)
-    if channel and core.directory.members(channel) & set(eligible):
-        return Place("channel", (channel,))
-    return people
-
-
-def preview(tool: Tool[Any], args: BaseModel) -> Preview:
-    """The tool's own preview, or a line that says why there is none."""
-    make: Callable[[Any], str | Preview] | None = tool.preview
-    if make is None:
-        return Preview("")
-    try:
-        made = make(args)
-        seen = made if isinstance(made, Preview) else Preview(str(made))
-        return Preview(str(seen.text)[:2000], str(seen.expects)[:2000])
-    except Exception as error:
-        log.warning("preview of %s failed: %s", tool.name, error)
-        return Preview(f"(no preview: {str(error)[:200] or type(error).__name__})")

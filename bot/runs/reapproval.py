@@ -14,13 +14,14 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from bot.approvals.gating import gate_of, next_moment
-from bot.approvals.routing import withdraw
-from bot.core import Core, dump_gate, fingerprint, load_gate
-from bot.policy.gates import Ask, Deny
+from bot.approvals.cards.routing import withdraw
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.gating import gate_of, next_moment
+from bot.core import Core
+from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.gates import stricter as both
-from bot.runs.proposals import preview
 from bot.tools import Preview, Tool
+from bot.tools.preview import preview
 from bot.tools.runner import Refused
 from storage import calls, decisions
 from storage.models import Call, Run

@@ -17,15 +17,18 @@ from sqlalchemy import Connection
 
 from bot.agent import prompt
 from bot.agent.planner import Plan, Planner, PlannerError, Reply
-from bot.approvals import limits
-from bot.approvals.routing import Asked, put_cards, unasked_card
-from bot.core import Core, load_gate
+from bot.approvals.cards.placement import find_place
+from bot.approvals.cards.routing import Asked, put_cards, unasked_card
+from bot.approvals.terms import limits
+from bot.approvals.terms.refusals import RefusedError
+from bot.core import Core
 from bot.messages import answers, sentences
 from bot.policy.evaluate import Ask
+from bot.policy.gates import load_gate
 from bot.runs import transcript
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Answer, Presence, Thread
-from bot.runs.proposals import RefusedError, find_place, prepare
+from bot.runs.proposals import prepare
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run

@@ -19,7 +19,7 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.approvals import grants
+from bot.approvals.terms import grants
 from bot.core import Core
 from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call

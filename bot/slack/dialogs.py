@@ -11,15 +11,16 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.approvals.card_view import call_view, effect_of
+from bot.approvals.cards.card_view import call_view, effect_of
 from bot.approvals.permissions import Judge, pending_on, words_for
-from bot.core import Core, as_editable, load_gate, readable_arguments
+from bot.core import Core
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
 from bot.messages.modals import read_rejection, reject_modal, review_modal, send_back_modal
 from bot.policy.authority import No, Yes
-from bot.policy.gates import Ask
+from bot.policy.gates import Ask, load_gate
 from bot.slack.directory import with_names
+from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Open

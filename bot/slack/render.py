@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.approvals.card_view import card_view
+from bot.approvals.cards.card_view import card_view
 from bot.core import Core
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
-from bot.approvals.facts import facts_of, with_sums
+from bot.approvals.terms.facts import facts_of, with_sums
 from bot.core import Core
 from bot.policy.evaluate import Ask, parse
 from bot.policy.facts import Facts, Spent

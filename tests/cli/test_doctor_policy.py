@@ -14,8 +14,8 @@ from bot.cli.doctor.checks import Check
 from bot.cli.doctor.policy import check_rules, usual_requesters
 from bot.cli.doctor.slack import check_slack
 from bot.clock import SystemClock
-from bot.core import dump_gate
 from bot.policy.evaluate import parse
+from bot.policy.gates import dump_gate
 from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from storage import moves

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from bot.clock import Clock
-from bot.core import Core, Identity
+from bot.core import Core
+from bot.identity import Identity
 from bot.policy.authority import Authority, Group, LookupFailedError, Person
 from bot.policy.evaluate import parse
 from bot.settings import Settings

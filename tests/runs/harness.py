@@ -20,8 +20,8 @@ from sqlmodel import col
 from bot.agent.planner import Plan, PlannerError, Proposed, Reply
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
-from bot.core import load_gate
 from bot.policy.evaluate import Allow
+from bot.policy.gates import load_gate
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import Intake
 from bot.runs.loop import Loop

@@ -10,9 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 from sqlmodel import col
 
-from bot.approvals.gating import weigher
-from bot.core import dump_gate
-from bot.policy.gates import Allow, Approvers, Ask, Stage
+from bot.approvals.terms.gating import weigher
+from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values
 from storage.states import CallStatus, RunStatus

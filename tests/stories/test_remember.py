@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals import grants
+from bot.approvals.terms import grants
 from bot.policy.evaluate import parse
 from bot.sandbox.openai.server import Turn
 from storage.models import Grant

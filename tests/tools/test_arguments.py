@@ -28,8 +28,8 @@ from pydantic import (
     computed_field,
 )
 
-from bot.core import dump_arguments, load_arguments
 from bot.tools import Effect, Tool, ToolContext
+from bot.tools.arguments import dump_arguments, load_arguments
 from storage.digest import OddValueError
 
 
@@ -155,7 +155,7 @@ def test_equal_arguments_have_one_text() -> None:
 
 SETS = """
 from tests.tools.test_arguments import TOOL
-from bot.core import dump_arguments, load_arguments
+from bot.tools.arguments import dump_arguments, load_arguments
 print(dump_arguments(load_arguments(TOOL, '{"tags": ["a", "b", "c", "d", "e", "f"]}')))
 """
 

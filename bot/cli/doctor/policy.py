@@ -19,10 +19,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bot.cli.doctor.checks import Check
 from bot.clock import Clock
-from bot.core import load_gate
 from bot.policy.evaluate import Policy
 from bot.policy.facts import Facts
-from bot.policy.gates import Ask
+from bot.policy.gates import Ask, load_gate
 from bot.policy.rules import Rule, condition
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory

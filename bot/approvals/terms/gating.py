@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from bot.approvals.facts import facts_of, with_sums
-from bot.core import Core, load_gate
+from bot.approvals.terms.facts import facts_of, with_sums
+from bot.core import Core
 from bot.policy.facts import Facts
-from bot.policy.gates import Allow, Ask, Ballot, Deny, Standing, tally
+from bot.policy.gates import Allow, Ask, Ballot, Deny, Standing, load_gate, tally
 from bot.tools import Tool
 from storage import calls
 from storage.decisions import Weigh

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from bot.approvals.cards.placement import Place
 from bot.messages import sentences
 from bot.policy.gates import Ask, Gate
-from bot.runs.proposals import Place
 from storage import outbox
 from storage.models import Call, Message, Run
 

@@ -13,13 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from bot.approvals.gating import standing, waited
-from bot.core import Core, as_editable, load_arguments, load_gate, readable_arguments
+from bot.approvals.terms.gating import standing, waited
+from bot.core import Core
 from bot.messages import sentences
 from bot.messages.forms.form import values
 from bot.messages.views import CallView, CardView, Progress, Value
-from bot.policy.gates import Ask
+from bot.policy.gates import Ask, load_gate
 from bot.tools import Tool
+from bot.tools.arguments import as_editable, load_arguments, readable_arguments
 from storage import calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Message, Revision, Run, Vote

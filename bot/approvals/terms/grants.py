@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.core import Core, load_gate
+from bot.core import Core
 from bot.messages import sentences
 from bot.messages.text import mention, when
-from bot.policy.gates import Ask, Offer
+from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Tool
 from storage import calls, grants
 from storage.digest import canonical

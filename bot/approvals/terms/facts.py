@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from bot.core import Core, opened
+from bot.core import Core
 from bot.policy.authority import LookupFailedError
 from bot.policy.facts import Facts, Spent
 from bot.policy.rules import Needs
 from bot.tools import Tool
+from bot.tools.arguments import opened
 from storage import spending
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run

@@ -1,0 +1,74 @@
+"""Where a card goes, so that its approvers see it. Looks people and channels up."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from bot.approvals.terms.refusals import RefusedError
+from bot.core import Core
+from bot.policy.authority import LookupFailedError
+from bot.policy.gates import Ask
+from storage.models import Run
+
+log = logging.getLogger("countersign.placement")
+# direct messages one card is copied to at most; more approvers than that need a channel
+MOST_MESSAGES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a card goes: the request's thread, a channel, or the approvers' direct messages."""
+
+    kind: str  # thread | channel | people
+    targets: tuple[str, ...]  # channel id, or user ids
+    # handle and id of the user groups among the approvers, to name them
+    groups: tuple[tuple[str, str], ...] = ()
+
+
+def find_place(core: Core, run: Run, gate: Ask) -> Place:
+    """Where the first approvers will see the card; raises RefusedError when it cannot be approved.
+
+    That is when too few people could, or when Slack cannot be asked.
+    """
+    asker, channel = run.requester, run.channel
+    try:
+        eligible = core.authority.eligible(gate, requester=asker, channel=channel)
+        enough = bool(eligible) and gate.people == 1
+        missing = 0 if enough else core.authority.shortage(gate, requester=asker, channel=channel)
+        if missing > 0:
+            note = "none of its approvers can be reached"
+            if gate.people > 1:
+                note = f"it needs {gate.people} people to approve it, and {missing} too few can be reached"
+            raise RefusedError(f"REFUSED: this needs an approval, and {note}.", note, tell=True)
+        return replace(place_for(core, run, gate, eligible), groups=group_ids(core, gate))
+    except LookupFailedError as error:
+        log.warning("run %s: look-up of approvers failed: %s", run.id, error)
+        raise RefusedError(
+            "REFUSED: Slack could not be asked who may approve this. Trying again later may work.",
+            "Slack could not be asked who may approve this",
+            tell=True,
+        ) from error
+
+
+def group_ids(core: Core, gate: Ask) -> tuple[tuple[str, str], ...]:
+    """Handle and id of every user group the gate names; raises LookupFailedError."""
+    everybody = gate.approvers_of(0, timedelta(seconds=gate.deadline)) | gate.approvers
+    found = [(handle, core.directory.group(handle)) for handle in everybody.groups]
+    return tuple((handle, group.id) for handle, group in found if group)
+
+
+def place_for(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
+    """Where these people will see the card; raises LookupFailedError."""
+    people = Place("people", tuple(eligible[:MOST_MESSAGES]))
+    if gate.post_to == "approvers":
+        return people
+    if gate.post_to == "thread":
+        if core.directory.members(run.channel) & set(eligible):
+            return Place("thread", (run.channel,))
+        return people
+    channel = core.directory.channel(gate.post_to)
+    if channel and core.directory.members(channel) & set(eligible):
+        return Place("channel", (channel,))
+    return people

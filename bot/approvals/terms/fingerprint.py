@@ -1,0 +1,29 @@
+"""The digest of a call: what is shown is what runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.core import Core
+from bot.tools import Tool
+from storage.digest import digest
+from storage.models import Run
+
+
+def fingerprint(
+    core: Core, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
+) -> str:
+    """The digest of exactly what would run, for whom, under which gate, and what its preview
+    promised.
+    """
+    return digest(
+        core.key,
+        tool=tool.name,
+        schema=tool.schema_digest(),
+        arguments=arguments,
+        requester=run.requester,
+        team=run.team,
+        gate=gate,
+        revision=revision,
+        expects=expects,
+    )

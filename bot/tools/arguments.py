@@ -1,0 +1,76 @@
+"""A tool's arguments as canonical JSON, as its model, and as people read and edit them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic_core import to_jsonable_python
+
+from bot.policy.gates import Ask, Gate
+from bot.tools import Tool
+from storage.digest import canonical
+
+
+def dump_arguments(args: BaseModel) -> str:
+    """Validated arguments as canonical JSON: what is stored, shown, digested and run.
+
+    Raises OddValueError.
+    """
+    return canonical(
+        to_jsonable_python(opened(args.model_dump(mode="python", exclude_computed_fields=True)))
+    )
+
+
+def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
+    """Stored arguments as the tool's model.
+
+    Raises pydantic.ValidationError when they no longer fit it.
+    """
+    args: BaseModel = tool.arguments.model_validate_json(
+        text, extra="forbid", by_alias=True, by_name=True
+    )
+    return args
+
+
+def readable_arguments(tool: Tool[Any], text: str) -> dict[str, Any]:
+    """Stored arguments as JSON values in the form the tool's own types give them: an amount reads
+    40.00, not 40.
+    """
+    args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
+    values: dict[str, Any] = to_jsonable_python(opened(args, exact=False))
+    return values
+
+
+def opened(value: Any, *, exact: bool = True) -> Any:
+    """A dumped value with secret types opened (Pydantic writes them as stars), sets in order.
+
+    `exact`: equal decimals in one form.
+    """
+    if isinstance(value, SecretStr | SecretBytes):
+        return value.get_secret_value()
+    if isinstance(value, Decimal) and exact:  # 40.0 and 40.00 are one amount, and one text
+        return json.loads(canonical(value))
+    if isinstance(value, dict):
+        return {key: opened(each, exact=exact) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [opened(each, exact=exact) for each in value]
+    # a set has no order of its own, and the digest needs one
+    if isinstance(value, set | frozenset):
+        members = (opened(each, exact=exact) for each in value)
+        return sorted(members, key=lambda each: canonical(to_jsonable_python(each)))
+    return value
+
+
+def as_editable(tool: Tool[Any], gate: Gate) -> Tool[Any]:
+    """The tool, with no more fields to edit than the gate leaves.
+
+    None where its gate lets nobody edit.
+    """
+    if not isinstance(gate, Ask) or gate.editable is None:
+        return tool
+    kept = frozenset(gate.editable)
+    return replace(tool, editable=kept if tool.editable is None else kept & tool.editable)
