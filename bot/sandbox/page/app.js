@@ -1,49 +1,26 @@
-// The page: keeps a copy of what one person sees, draws it at every change, and hands keys and clicks to its parts.
+// The page: puts its parts together, draws them at every change, and hands keys to them.
 
 import { announceNews } from "./announce.js";
-import { call, listen, toast } from "./api.js";
+import { toast } from "./api.js";
 import { drawConversation, startConversation } from "./conversation.js";
+import { closePanel, closeSidebar } from "./drawers.js";
 import { drawGuide } from "./guide.js";
 import { syncModal } from "./modal.js";
-import { plainNote } from "./notes.js";
-import { closePanel, drawPanel, panelKeys, startPanels } from "./panel.js";
-import { address, arriveByPermalink, homeAddress, phone, readRoute, roomy, route, setAddress } from "./route.js";
-import { closeSidebar, drawSidebar, markRead, startSidebar } from "./sidebar.js";
-import { closeThread, drawThread, followAnswer, openThread } from "./thread.js";
+import { go } from "./navigation.js";
+import { isOnScreen, plainNote, rootOf } from "./notes.js";
+import { drawPanel, panelKeys, startPanels } from "./panel.js";
+import { arriveByPermalink, readRoute, route } from "./route.js";
+import { draw, drawWith } from "./screen.js";
+import { alive, become, begin, connect, tellOpened } from "./session.js";
+import { drawSidebar, markRead, startSidebar } from "./sidebar.js";
+import { closeThread, drawThread, followAnswer } from "./thread.js";
 import { drawTopbar, openPeople, startTopbar } from "./topbar.js";
-import { appOf, botDm, channelTitle, findMessage, isReply, otherSide, people, takePeople, takeState, world } from "./world.js";
+import { botDm, channelTitle, world } from "./world.js";
 
 const $ = (id) => document.querySelector(`[data-testid=${id}]`);
 const noticed = new Map(); // person -> notifications already shown
-const asking = { running: false, again: false };
-let opened = null; // the visit that was told to the server last
-let stopListening = () => {};
 
-/** Ask for the state and draw it; while an answer is on its way, once more afterwards. */
-export async function refresh() {
-  if (asking.running) {
-    asking.again = true;
-    return;
-  }
-  asking.running = true;
-  do {
-    asking.again = false;
-    const me = world.me;
-    try {
-      const state = await call(`/sandbox/state?as=${encodeURIComponent(me)}`);
-      if (me === world.me) {
-        takeState(state);
-        draw();
-      } else asking.again = true;
-    } catch {
-      alive(false);
-    }
-  } while (asking.again);
-  asking.running = false;
-}
-
-/** Draw everything from what is known. */
-export function draw() {
+function drawAll() {
   readRoute();
   if (!known(route.channel)) return go(firstChannel().id, null, true);
   tellOpened();
@@ -69,52 +46,6 @@ function firstChannel() {
   return all.find((c) => c.name === "support") ?? all.find((c) => !c.is_im) ?? botDm();
 }
 
-/** Go to a channel, and to a thread in it. */
-export function go(channel, thread = null, replace = false) {
-  closeSidebar();
-  if (phone() || (thread && !roomy())) closePanel(false);
-  setAddress(address(channel, thread), replace);
-  draw();
-}
-
-/** Go to the Home tab of the app whose DM that is. */
-export function goHome(channel) {
-  closeSidebar();
-  setAddress(homeAddress(channel));
-  draw();
-}
-
-/** Tell the server which conversation is on screen, once for each visit. */
-function tellOpened() {
-  const visit = `${world.me}/${route.channel}/${route.home}`;
-  if (opened === visit) return;
-  opened = visit;
-  const app = appOf(otherSide(world.channels.get(route.channel) ?? botDm()));
-  const told = route.home ? call("/sandbox/home/open", { as: world.me, app: app?.id }) : call("/sandbox/open", { as: world.me, channel: route.channel });
-  told.then(refresh, () => {});
-}
-
-/** Act as someone else, from here on in this tab; `at` is the address to be at then. */
-export function become(id, at = null) {
-  world.me = id;
-  sessionStorage.setItem("countersign-me", id);
-  const query = new URLSearchParams(location.search);
-  query.set("as", world.people.get(id)?.short ?? id);
-  const mine = !route.channel?.startsWith("D"); // a direct message belongs to whom we were
-  setAddress(`?${query}${at ?? (mine ? location.hash : "#/")}`, true);
-  Object.assign(world, { messages: {}, prompts: {}, home: {}, channels: new Map(), joinable: [], statuses: [], views: [], notifications: [] });
-  syncModal();
-  connect();
-}
-
-function connect() {
-  stopListening();
-  opened = null;
-  stopListening = listen(world.me, refresh, alive);
-}
-
-const alive = (yes) => ($("offline").hidden = yes);
-
 /** New notifications become toasts, except for what is on screen already. */
 function notice() {
   const key = (n) => `${n.channel}/${n.ts}/${n.text}`;
@@ -124,19 +55,6 @@ function notice() {
   for (const note of world.notifications.filter((one) => !seen.has(key(one)))) {
     if (!isOnScreen(note)) toast(`${channelTitle(note.channel)}: ${plainNote(note.text)}`, "info", () => go(note.channel, rootOf(note)));
   }
-}
-
-/** The thread a notification's message stands in, or null. */
-export function rootOf(note) {
-  const message = findMessage(note.channel, note.ts);
-  if (note.thread_ts && note.thread_ts !== note.ts) return note.thread_ts;
-  return message && isReply(message) ? message.thread_ts : null;
-}
-
-/** Whether a notification's message is in the channel or thread on screen. */
-export function isOnScreen(note) {
-  const root = rootOf(note);
-  return note.channel === route.channel && !route.home && (!root || root === route.thread);
 }
 
 function keys(event) {
@@ -152,15 +70,12 @@ function keys(event) {
 }
 
 async function start() {
-  takePeople(await call("/sandbox/people"));
-  const asked = new URLSearchParams(location.search).get("as") ?? sessionStorage.getItem("countersign-me") ?? "ben";
-  const present = people().filter((p) => !p.deleted);
-  world.me = (present.find((p) => p.id === asked || p.short === asked) ?? present[0]).id;
-  sessionStorage.setItem("countersign-me", world.me);
+  drawWith(drawAll);
+  await begin();
   arriveByPermalink();
   startTopbar(become);
   startSidebar();
-  startConversation(openThread);
+  startConversation();
   startPanels();
   window.addEventListener("popstate", draw);
   window.addEventListener("hashchange", draw);

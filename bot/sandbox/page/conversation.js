@@ -1,6 +1,5 @@
 // The middle of the page: a channel or direct message with its head, bookmarks, messages and composer, or an app's Home.
 
-import { go, goHome, refresh } from "./app.js";
 import { call, send } from "./api.js";
 import { composer } from "./composer.js";
 import { clockTime, dayName } from "./dates.js";
@@ -10,17 +9,19 @@ import { firstSteps, nextHint } from "./guide.js";
 import { drawHome } from "./home.js";
 import { openMenu } from "./menu.js";
 import { drawMessages, messageKeys } from "./messages.js";
+import { go, goHome } from "./navigation.js";
 import { plainNote } from "./notes.js";
 import { inspect } from "./panel.js";
 import { address, route, setAddress } from "./route.js";
+import { refresh } from "./session.js";
+import { statusLine } from "./status.js";
 import { stickToEnd } from "./stick.js";
-import { awaitAnswer } from "./thread.js";
-import { appOf, authorOf, botDm, channelName, findMessage, isBotDm, isDirect, isReply, messagesOf, otherSide, statusOf, statusText, topLevel, userName, world } from "./world.js";
+import { awaitAnswer, openThread } from "./thread.js";
+import { appOf, authorOf, botDm, channelName, findMessage, isBotDm, isDirect, isReply, messagesOf, otherSide, statusOf, topLevel, userName, world } from "./world.js";
 
 const $ = (id) => document.querySelector(`[data-testid=${id}]`);
 let drawn = null; // the conversation shown last: decides when to jump to the end
 let visit = { view: null, fresh: null }; // the first unread message as this visit began
-let openThread = () => {};
 let stick = null; // keeps the list at its end
 
 const mainComposer = composer("composer", (where, answer) => {
@@ -29,9 +30,8 @@ const mainComposer = composer("composer", (where, answer) => {
   refresh();
 });
 
-/** Wire it up; `open(channel, ts)` opens a thread. */
-export function startConversation(open) {
-  openThread = open;
+/** Wire the keys within the list of messages. */
+export function startConversation() {
   $("messages").addEventListener("keydown", messageKeys);
   stick = stickToEnd(document.getElementById("messages"), $("messages"));
 }
@@ -212,16 +212,4 @@ async function ask(channel, text) {
   if (route.channel !== channel) setAddress(address(channel));
   drawn = null;
   refresh();
-}
-
-/** "Countersign is thinking…" with, in a thread, the button that stops it. */
-export function statusLine(channel, thread, status) {
-  const halt = async () => {
-    stop.setAttribute("aria-busy", "true");
-    await send("/sandbox/stop", { as: world.me, channel, thread_ts: thread });
-    stop.removeAttribute("aria-busy");
-  };
-  const stop = h("button", { type: "button", class: "button small", "data-testid": "stop", onclick: halt }, icon(ICONS.stop, 16), "Stop");
-  const dots = h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i"));
-  return h("div", { class: "status", "data-testid": "status", role: "status" }, dots, h("span", {}, statusText(status)), thread ? stop : null);
 }

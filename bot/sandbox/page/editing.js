@@ -1,10 +1,10 @@
 // Editing and deleting one's own messages.
 
-import { draw } from "./app.js";
 import { send } from "./api.js";
 import { confirmDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { asTyped } from "./notes.js";
+import { draw } from "./screen.js";
 import { world } from "./world.js";
 
 let edited = null; // {key, text} of the message that is being edited

@@ -1,9 +1,11 @@
 // Leading a first-time visitor, where the server has a guide (the demo): what to ask for, and as whom to act next.
 
-import { become, draw, go } from "./app.js";
 import { h, icon, ICONS } from "./dom.js";
 import { openMenu } from "./menu.js";
+import { go } from "./navigation.js";
 import { address, route } from "./route.js";
+import { draw } from "./screen.js";
+import { become } from "./session.js";
 import { authorOf, isBot, isBotDm, isDirect, messagesOf, userName, world } from "./world.js";
 
 const FIRST = "countersign-hint";

@@ -1,11 +1,11 @@
 // The inspector: the JSON of a message or view, the deliveries of the apps with their acknowledgement times, and calls.
 
 import { call, toast } from "./api.js";
-import { draw } from "./app.js";
 import { formatDate } from "./dates.js";
 import { h, icon, ICONS, reconcile } from "./dom.js";
 import { jsonView } from "./json.js";
 import { plainNote } from "./notes.js";
+import { draw } from "./screen.js";
 import { findMessage, world } from "./world.js";
 
 const TABS = [["json", "JSON"], ["deliveries", "Deliveries"], ["calls", "API calls"]];

@@ -1,8 +1,9 @@
-// Notifications as a phone would show them: one line of plain text, names instead of ids.
+// Notifications: as a phone shows them, in one line of plain text with names instead of ids, and where they lead.
 
 import { clockTime, formatDate } from "./dates.js";
 import { withEmoji } from "./emoji.js";
-import { channelName, groupName, isBot, person, userName } from "./world.js";
+import { route } from "./route.js";
+import { channelName, findMessage, groupName, isBot, isReply, person, userName } from "./world.js";
 
 const written = (text, read) => String(text ?? "").replace(/<([^<>]+)>/g, (_, inner) => read(inner)).replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
@@ -25,4 +26,17 @@ function control(inner) {
   }
   if (target.startsWith("!")) return label ?? `@${target.slice(1)}`;
   return label ?? target;
+}
+
+/** The thread a notification's message stands in, or null. */
+export function rootOf(note) {
+  const message = findMessage(note.channel, note.ts);
+  if (note.thread_ts && note.thread_ts !== note.ts) return note.thread_ts;
+  return message && isReply(message) ? message.thread_ts : null;
+}
+
+/** Whether a notification's message is in the channel or thread on screen. */
+export function isOnScreen(note) {
+  const root = rootOf(note);
+  return note.channel === route.channel && !route.home && (!root || root === route.thread);
 }

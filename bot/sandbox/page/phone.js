@@ -1,10 +1,10 @@
 // The notifications of whom we act as, as their phone would show them: the app's sign, where, and the fallback text.
 
-import { go, isOnScreen, rootOf } from "./app.js";
 import { avatar } from "./avatar.js";
 import { clockTime, dayName, relative } from "./dates.js";
 import { h, reconcile } from "./dom.js";
-import { plainNote } from "./notes.js";
+import { go } from "./navigation.js";
+import { isOnScreen, plainNote, rootOf } from "./notes.js";
 import { authorOf, channelName, findMessage, isDirect, now, userName, world } from "./world.js";
 
 const SEEN_KEY = "countersign-notes";

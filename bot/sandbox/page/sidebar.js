@@ -1,8 +1,9 @@
 // The left column: channels, direct messages, apps, and what is unread in them. On a phone it opens over the page.
 
-import { go } from "./app.js";
-import { h, icon, ICONS, reconcile } from "./dom.js";
 import { avatar } from "./avatar.js";
+import { h, icon, ICONS, reconcile } from "./dom.js";
+import { closeSidebar } from "./drawers.js";
+import { go } from "./navigation.js";
 import { route } from "./route.js";
 import { botDm, channelName, isBotDm, isDirect, messagesOf, otherSide, userName, world } from "./world.js";
 
@@ -23,13 +24,6 @@ export function startSidebar() {
     if (!$("sidebar").contains(event.target)) closeSidebar();
   });
   $("sidebar").addEventListener("keydown", arrows);
-}
-
-/** Close the column where it lies over the page. */
-export function closeSidebar(refocus = false) {
-  document.body.classList.remove("menu-open");
-  $("menu-button").setAttribute("aria-expanded", "false");
-  if (refocus) $("menu-button").focus();
 }
 
 function arrows(event) {

@@ -1,12 +1,13 @@
 // The pane of one thread, beside its channel where there is room, else in its place.
 
-import { go, refresh } from "./app.js";
 import { composer } from "./composer.js";
-import { statusLine } from "./conversation.js";
 import { h, icon, ICONS, reconcile } from "./dom.js";
 import { nextHint } from "./guide.js";
 import { drawMessages, messageKeys } from "./messages.js";
+import { go } from "./navigation.js";
 import { address, route, setAddress, wide } from "./route.js";
+import { refresh } from "./session.js";
+import { statusLine } from "./status.js";
 import { stickToEnd } from "./stick.js";
 import { authorOf, channelTitle, isBot, isDirect, statusOf, threadOf, world } from "./world.js";
 
