@@ -27,7 +27,7 @@ EVIL = (
 )
 SCROLLS = "return document.documentElement.scrollWidth > innerWidth"
 DRAW_UNKNOWN = """const done = arguments[arguments.length - 1];
-import("/page/blocks.js").then(({blocks}) => {
+import("/page/blocks/blocks.js").then(({blocks}) => {
   const place = {surface: "message", key: "x", state: {}, ui: new Map()};
   const lever = {type: "actions", elements: [{type: "lever", action_id: "a"}]};
   const list = [{type: "hologram"}, lever, {type: "constructor"}];

@@ -29,7 +29,7 @@ if (!box) {
   document.querySelector("main").prepend(box);
 }
 const seen = fetch(`/sandbox/state?as=${me}`).then((answer) => answer.json());
-Promise.all([import("/page/home.js"), seen]).then(([{drawHome}, state]) => {
+Promise.all([import("/page/surfaces/home.js"), seen]).then(([{drawHome}, state]) => {
   drawHome(box, Object.values(state.home)[0]);
   done(true);
 });"""

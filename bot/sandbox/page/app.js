@@ -1,21 +1,21 @@
 // The page: puts its parts together, draws them at every change, and hands keys to them.
 
-import { announceNews } from "./announce.js";
-import { toast } from "./api.js";
-import { drawConversation, startConversation } from "./conversation.js";
-import { closePanel, closeSidebar } from "./drawers.js";
-import { drawGuide } from "./guide.js";
-import { syncModal } from "./modal.js";
-import { go } from "./navigation.js";
-import { isOnScreen, plainNote, rootOf } from "./notes.js";
-import { drawPanel, panelKeys, startPanels } from "./panel.js";
-import { arriveByPermalink, readRoute, route } from "./route.js";
-import { draw, drawWith } from "./screen.js";
-import { alive, become, begin, connect, tellOpened } from "./session.js";
-import { drawSidebar, markRead, startSidebar } from "./sidebar.js";
-import { closeThread, drawThread, followAnswer } from "./thread.js";
-import { drawTopbar, openPeople, startTopbar } from "./topbar.js";
-import { botDm, channelTitle, world } from "./world.js";
+import { announceNews } from "./conversation/announce.js";
+import { drawConversation, startConversation } from "./conversation/conversation.js";
+import { drawGuide } from "./conversation/guide.js";
+import { closeThread, drawThread, followAnswer } from "./conversation/thread.js";
+import { toast } from "./core/api.js";
+import { arriveByPermalink, readRoute, route } from "./core/route.js";
+import { draw, drawWith } from "./core/screen.js";
+import { botDm, channelTitle, world } from "./core/world.js";
+import { closePanel, closeSidebar } from "./shell/drawers.js";
+import { go } from "./shell/navigation.js";
+import { drawPanel, panelKeys, startPanels } from "./shell/panel.js";
+import { alive, become, begin, connect, tellOpened } from "./shell/session.js";
+import { drawSidebar, markRead, startSidebar } from "./shell/sidebar.js";
+import { drawTopbar, openPeople, startTopbar } from "./shell/topbar.js";
+import { syncModal } from "./surfaces/modal.js";
+import { isOnScreen, plainNote, rootOf } from "./text/notes.js";
 
 const $ = (id) => document.querySelector(`[data-testid=${id}]`);
 const noticed = new Map(); // person -> notifications already shown

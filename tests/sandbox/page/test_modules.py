@@ -33,3 +33,22 @@ def test_modules_import_each_other_in_no_circle() -> None:
         TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(path.name for path in error.args[1]))
+
+
+def test_folders_import_each_other_in_no_circle() -> None:
+    """What holds for the modules holds for their folders."""
+    folders: dict[Path, set[Path]] = {}
+    for module, needed in imports().items():
+        others = {path.parent for path in needed} - {module.parent}
+        folders.setdefault(module.parent, set()).update(others)
+    try:
+        TopologicalSorter(folders).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(path.name for path in error.args[1]))
+
+
+def test_no_folder_holds_more_than_twelve_files() -> None:
+    """A folder of the page is read at one glance."""
+    folders = [PAGE, *(path for path in PAGE.rglob("*") if path.is_dir())]
+    held = {path.name: sum(each.is_file() for each in path.iterdir()) for path in folders}
+    assert not {name: count for name, count in held.items() if count > 12}
