@@ -1,0 +1,151 @@
+"""slack_sdk's Web API client on connections that stay open.
+
+Only how a request travels is ours; arguments, answers, errors and retries are slack_sdk's. Nothing
+is sent twice here: a connection that Slack has closed is noticed before it is used, and one that
+breaks afterwards raises what urllib would have raised.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import logging
+import selectors
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, getproxies, proxy_bypass
+
+from slack_sdk import WebClient
+
+log = logging.getLogger("countersign.web_api")
+IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
+KEPT = 16  # connections that are kept for later; more may be in use at once
+
+
+class SlackClient(WebClient):
+    """A WebClient for any number of threads that keeps its connections to `base_url` open.
+
+    Through a proxy, and to any other address, each call has a connection of its own.
+    """
+
+    def __init__(self, token: str | None = None, **options: Any) -> None:
+        """`options` are those of WebClient."""
+        # slack_sdk looks at this logger's own level: left unset, it puts each request and each
+        # answer into a text that nobody reads.
+        log.setLevel(log.getEffectiveLevel())
+        super().__init__(token, **{"logger": log, **options})
+        self._origin = urlsplit(self.base_url)[:2]
+        scheme, host = self._origin
+        self._is_direct = not self.proxy and (
+            scheme not in getproxies() or bool(proxy_bypass(host))
+        )
+        self._connections = _Connections(self._connection)
+
+    def close(self) -> None:
+        """Close the connections; a call that comes later opens one of its own."""
+        self._connections.close()
+
+    def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
+        """Send one request and read its answer.
+
+        As slack_sdk's own: HTTPError for what is not 2xx, URLError and other OSErrors and
+        HTTPExceptions for what went wrong on the way.
+        """
+        if not self._is_direct or (req.type, req.host) != self._origin:
+            return super()._perform_urllib_http_request_internal(url, req)
+        response, read = self._exchange(req)
+        headers = response.headers
+        if not 200 <= response.status < 300:
+            raise HTTPError(url, response.status, response.reason, headers, io.BytesIO(read))
+        body: bytes | str = read
+        if headers.get_content_type() != "application/gzip":  # as files of analytics are
+            body = read.decode(headers.get_content_charset() or "utf-8")
+        return {"status": response.status, "headers": headers, "body": body}
+
+    def _exchange(self, req: Request) -> tuple[HTTPResponse, bytes]:
+        connection = self._connections.take()
+        try:
+            try:
+                connection.request(req.get_method(), req.selector, req.data, req.headers)
+            except OSError as error:
+                raise URLError(error) from error
+            response = connection.getresponse()
+            body = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._connections.give_back(connection)
+        return response, body
+
+    def _connection(self) -> HTTPConnection:
+        scheme, host = self._origin
+        if scheme == "https":
+            context = self.ssl or _usual_context()
+            return HTTPSConnection(host, timeout=self.timeout, context=context)
+        return HTTPConnection(host, timeout=self.timeout)
+
+
+@functools.cache
+def _usual_context() -> ssl.SSLContext:
+    """The context that urllib makes for each of its connections, made once."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class _Connections:
+    """Open connections that no call is using, the latest used first; any thread."""
+
+    def __init__(self, make: Callable[[], HTTPConnection]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._idle: deque[tuple[HTTPConnection, float]] = deque()  # with when it was last used
+        self._closed = False
+
+    def take(self) -> HTTPConnection:
+        """A connection that is open and silent, or a new one that opens with its first request."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                connection, used = self._idle.pop()
+            if time.monotonic() - used < IDLE and _is_silent(connection):
+                return connection
+            connection.close()
+        return self._make()
+
+    def give_back(self, connection: HTTPConnection) -> None:
+        """Keep a connection whose answer has been read, unless its server has had enough."""
+        if connection.sock is None:
+            return
+        now, dropped = time.monotonic(), []
+        with self._lock:
+            self._idle.append((connection, now))
+            while self._idle and (
+                self._closed or len(self._idle) > KEPT or now - self._idle[0][1] >= IDLE
+            ):
+                dropped.append(self._idle.popleft()[0])
+        for each in dropped:
+            each.close()
+
+    def close(self) -> None:
+        """Close all, and keep none from now on."""
+        with self._lock:
+            self._closed = True
+            dropped, self._idle = self._idle, deque()
+        for connection, _ in dropped:
+            connection.close()
+
+
+def _is_silent(connection: HTTPConnection) -> bool:
+    """Whether its server has said nothing since the last answer, the end of the stream included."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return not selector.select(0)
