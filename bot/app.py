@@ -40,6 +40,7 @@ from bot.runs.loop import Loop
 from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.signing_key import key_for
+from bot.slack.client import SlackClient
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory, look_ahead
 from bot.slack.listeners import Listeners
@@ -66,6 +67,7 @@ class App:
     outbox: Outbox
     listeners: Listeners
     presence: SlackPresence
+    slack: tuple[SlackClient, ...]
     model: openai.OpenAI
     tool_pool: ThreadPoolExecutor
     portal: Portal
@@ -111,6 +113,8 @@ class App:
         self.presence.close()
         self.tool_pool.shutdown(wait=False, cancel_futures=True)
         self.portal.close()
+        for client in self.slack:
+            client.close()
         self.core.store.close()
 
     def is_quiet(self) -> bool:
@@ -167,8 +171,8 @@ def build(
     """
     mask_logs()
     token = settings.slack_bot_token.get_secret_value()
-    posting = WebClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
-    reading = WebClient(
+    posting = SlackClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
+    reading = SlackClient(
         token,
         base_url=settings.slack_api_url,
         timeout=5,
@@ -205,7 +209,9 @@ def build(
     return _assemble(core, directory, posting, reading)
 
 
-def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading: WebClient) -> App:
+def _assemble(
+    core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
+) -> App:
     settings, portal = core.settings, Portal()
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [])
@@ -240,7 +246,7 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         lambda arrived: look_ahead(directory, core.policy, core.identity.user, arrived),
     )
     bolt = BoltApp(
-        # the token comes from authorize
+        # the token comes from authorize; Bolt only takes its settings from it, and never calls
         client=WebClient(base_url=settings.slack_api_url, retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(
             enterprise_id=None,
@@ -260,6 +266,7 @@ def _assemble(core: Core, directory: SlackDirectory, posting: WebClient, reading
         outbox=Outbox(core, posting),
         listeners=listeners,
         presence=presence,
+        slack=(posting, reading),
         model=model,
         tool_pool=tool_pool,
         portal=portal,
