@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 from sqlalchemy import Connection, insert
 
-from bot.agent.planner import Plan, Proposed, Reply, Sink
+from bot.agent.turn import Plan, Proposed, Reply, Sink
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import SystemClock

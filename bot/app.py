@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-import openai
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from slack_bolt import App as BoltApp
 from slack_bolt.authorization import AuthorizeResult
@@ -25,7 +24,8 @@ from slack_sdk.http_retry.builtin_handlers import (
     ServerErrorRetryHandler,
 )
 
-from bot.agent.planner import Planner
+from bot.agent.late_planner import LatePlanner
+from bot.agent.turn import ModelTurns
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.clock import Clock
@@ -68,7 +68,7 @@ class App:
     listeners: Listeners
     presence: SlackPresence
     slack: tuple[SlackClient, ...]
-    model: openai.OpenAI
+    planner: LatePlanner
     tool_pool: ThreadPoolExecutor
     portal: Portal
     handler: SocketMode | None = None
@@ -92,6 +92,8 @@ class App:
             self.handler = SocketMode(self.bolt, token)
             self.core.calm = self.handler.wait_calm
             self.handler.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
+        # after the connection: the model's library is imported while people begin to write
+        threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)
 
     def wait(self) -> None:
@@ -105,7 +107,7 @@ class App:
             self.handler.close()
         self.core.stopping.set()
         self.loop.stop(GRACE)
-        self.model.close()
+        self.planner.close()
         self.outbox.stop()
         for thread in self._threads:
             thread.join(timeout=10)
@@ -209,25 +211,35 @@ def build(
     return _assemble(core, directory, posting, reading)
 
 
+def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
+    """Make the planner that the settings name."""
+    # here: the library takes a third of the start, and only a turn needs it
+    import openai
+
+    from bot.agent.planner import Planner
+
+    client = openai.OpenAI(
+        api_key=settings.openai_api_key.get_secret_value(),
+        base_url=settings.openai_base_url,
+        timeout=settings.model_timeout,
+    )
+    return Planner(
+        client,
+        model=settings.openai_model,
+        reasoning_effort=settings.reasoning_effort,
+        retries=settings.model_retries,
+        backoff=settings.model_backoff,
+        stopping=stopping,
+    )
+
+
 def _assemble(
     core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
 ) -> App:
     settings, portal = core.settings, Portal()
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [])
-    model = openai.OpenAI(
-        api_key=settings.openai_api_key.get_secret_value(),
-        base_url=settings.openai_base_url,
-        timeout=settings.model_timeout,
-    )
-    planner = Planner(
-        model,
-        model=settings.openai_model,
-        reasoning_effort=settings.reasoning_effort,
-        retries=settings.model_retries,
-        backoff=settings.model_backoff,
-        stopping=core.stopping,
-    )
+    planner = LatePlanner(lambda: make_planner(settings, core.stopping))
     worker = Worker(
         core,
         planner,
@@ -267,7 +279,7 @@ def _assemble(
         listeners=listeners,
         presence=presence,
         slack=(posting, reading),
-        model=model,
+        planner=planner,
         tool_pool=tool_pool,
         portal=portal,
     )

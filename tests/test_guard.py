@@ -191,7 +191,7 @@ FINE: list[tuple[Check, str, str]] = [
     (
         imports_everything,
         "bot/runs/worker.py",
-        "from bot.agent.planner import Plan\nfrom bot.slack import sentences",
+        "from bot.agent.turn import Plan\nfrom bot.slack import sentences",
     ),
     (unexplained, "bot/a.py", "x = 1  # noqa: S101  # nobody sees it"),
     (sleeps, "tests/a.py", "await asyncio.sleep(0)"),

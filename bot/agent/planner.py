@@ -13,61 +13,18 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import openai
 import tenacity
 
+from bot.agent.turn import Plan, PlannerError, Proposed, Reply, Sink
+
 log = logging.getLogger("countersign.planner")
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """One function call as the model wrote it; its arguments are unparsed and untrusted."""
-
-    provider_id: str
-    name: str
-    arguments: str
-    index: int  # its place in `items`
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The model answered; the request is done."""
-
-    text: str
-    items: list[dict[str, Any]]
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The model proposes calls, perhaps after some words."""
-
-    text: str
-    calls: list[Proposed]
-    items: list[dict[str, Any]]
-    tokens: int
-
-
-class PlannerError(Exception):
-    """The model could not be had; the text is a sentence for people."""
 
 
 class CutStreamError(Exception):
     """The stream ended before the response was complete."""
-
-
-class Sink(Protocol):
-    """Where the words go while they come."""
-
-    def write(self, text: str) -> None:
-        """More text; may raise to stop the turn."""
-        ...
-
-    def restart(self) -> None:
-        """What was written so far is void; the turn is tried again."""
-        ...
 
 
 TRANSIENT = (
@@ -109,6 +66,10 @@ class Planner:
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
+
+    def close(self) -> None:
+        """Close the client's connections; a turn under way fails."""
+        self._client.close()
 
     def turn(
         self,

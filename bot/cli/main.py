@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from bot.cli.commands import COMMANDS, build_parser
 from bot.cli.console import UsageError, complain
+from bot.cli.loading import uncollected
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C cut short
 
@@ -39,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, words: list[str]) -> int:
     """Run the command of that name as `words` say, or end with the usage."""
-    loaded = {name: COMMANDS[name].load()} if name else {}
+    with uncollected():
+        loaded = {name: COMMANDS[name].load()} if name else {}
     parser = build_parser(loaded)
     arguments = parser.parse_args(words)
     try:

@@ -7,6 +7,7 @@ import logging
 import os
 
 from bot.cli.console import DOTENV
+from bot.cli.loading import uncollected
 from bot.clock import SystemClock
 from bot.settings import prepare_environment
 from bot.startup import StartupError, read
@@ -25,8 +26,9 @@ def run(_arguments: argparse.Namespace) -> int:
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
     prepare_environment(os.environ, settings)
-    # only now: Bolt and what else it imports see the prepared environment
-    from bot.app import build
+    with uncollected():
+        # only now: Bolt and what else it imports see the prepared environment
+        from bot.app import build
 
     try:
         app = build(settings, SystemClock(), policy)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.agent.planner import Proposed
+from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.terms import duplicates, grants, limits
 from bot.approvals.terms.fingerprint import fingerprint

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from bot.agent.planner import Plan, Proposed
+from bot.agent.turn import Plan, Proposed
 from bot.messages import sentences
 from bot.runs.proposals import Prepared
 from storage import outbox

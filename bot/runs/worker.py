@@ -16,7 +16,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from bot.agent import prompt
-from bot.agent.planner import Plan, Planner, PlannerError, Reply
+from bot.agent.turn import ModelTurns, Plan, PlannerError, Reply
 from bot.approvals.cards.placement import find_place
 from bot.approvals.cards.routing import Asked, put_cards, unasked_card
 from bot.approvals.terms import limits
@@ -45,7 +45,7 @@ class Worker:
     def __init__(
         self,
         core: Core,
-        planner: Planner,
+        planner: ModelTurns,
         executor: CallExecutor,
         thread: Thread,
         answer: Callable[[Run], Answer],

@@ -13,7 +13,8 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import BaseModel
 
-from bot.agent.planner import CutStreamError, Plan, Planner, PlannerError, Reply
+from bot.agent.planner import CutStreamError, Planner
+from bot.agent.turn import Plan, PlannerError, Reply
 from bot.sandbox.openai.wire import Turn, blank_response, events, final_response, output_items
 
 REQUEST: dict[str, Any] = {

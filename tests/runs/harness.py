@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlmodel import col
 
-from bot.agent.planner import Plan, PlannerError, Proposed, Reply
+from bot.agent.turn import Plan, PlannerError, Proposed, Reply
 from bot.approvals.clicks import Deciding
 from bot.approvals.permissions import Judge
 from bot.policy.evaluate import Allow

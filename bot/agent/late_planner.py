@@ -1,0 +1,63 @@
+"""A planner that is made when it is first needed, together with the library it takes.
+
+That library takes as long to import as a third of a start, and nothing but a turn needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bot.agent.turn import ModelTurns, Plan, PlannerError, Reply, Sink
+
+log = logging.getLogger("countersign.planner")
+
+
+class LatePlanner:
+    """Takes turns with the planner that `make` returns; thread-safe."""
+
+    def __init__(self, make: Callable[[], ModelTurns]) -> None:
+        """`make` is called once, by whichever thread needs it first."""
+        self._make = make
+        self._made: ModelTurns | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Make the planner now, so that the first turn need not wait; what fails is logged."""
+        try:
+            self._planner()
+        except PlannerError as error:
+            log.warning("no model: %s", error)
+
+    def turn(
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
+    ) -> Reply | Plan:
+        """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
+        return self._planner().turn(transcript, tools, instructions, sink)
+
+    def close(self) -> None:
+        """Close the planner where there is one; a turn under way fails, and none begins."""
+        with self._lock:
+            self._closed = True
+            if self._made is not None:
+                self._made.close()
+
+    def _planner(self) -> ModelTurns:
+        """Return the planner, made by now."""
+        with self._lock:
+            if self._closed:
+                raise PlannerError("Countersign is stopping.")
+            if self._made is None:
+                try:
+                    self._made = self._make()
+                except Exception as error:  # a proxy without its package, say
+                    text = f"The model's client cannot be made: {error}."
+                    raise PlannerError(text) from error
+            return self._made
