@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bot.messages.actions import Action, Block, Rating, RunTarget, block_id, encode
 from bot.messages.cards.parts import (
     Json,
     actions,
@@ -40,15 +41,16 @@ def answer_blocks(text: str, run_id: str, last: bool) -> list[Json]:
 
 def feedback(run_id: str) -> Json:
     """Thumbs up and down for a run."""
+    good, bad = (encode(Rating(run_id, good=each)) for each in (True, False))
     return {
         "type": "context_actions",
-        "block_id": f"f:{run_id}",
+        "block_id": block_id(Block.FEEDBACK, run_id),
         "elements": [
             {
                 "type": "feedback_buttons",
-                "action_id": "feedback",
-                "positive_button": {"text": plain_text("Good answer"), "value": f"good:{run_id}"},
-                "negative_button": {"text": plain_text("Bad answer"), "value": f"bad:{run_id}"},
+                "action_id": Action.FEEDBACK,
+                "positive_button": {"text": plain_text("Good answer"), "value": good},
+                "negative_button": {"text": plain_text("Bad answer"), "value": bad},
             }
         ],
     }
@@ -143,7 +145,8 @@ def prose_blocks(text: str) -> list[Json]:
 
 def retry_blocks(text: str, run_id: str) -> list[Json]:
     """Why a run cannot go on (from `sentences.gave_up`), with the button that continues it."""
-    return [*notice_blocks(text), actions(f"t:{run_id}", [button("retry", "Retry", run_id)])]
+    retry = button(Action.RETRY, "Retry", RunTarget(run_id))
+    return [*notice_blocks(text), actions(block_id(Block.RETRY, run_id), [retry])]
 
 
 def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:

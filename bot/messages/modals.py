@@ -10,6 +10,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from bot.messages.actions import (
+    CallTarget,
+    CardTarget,
+    Dialog,
+    Entry,
+    Field,
+    Submission,
+    encode_dialog,
+)
 from bot.messages.cards.parts import (
     Json,
     context,
@@ -75,10 +84,10 @@ def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
 def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
     view: Json = {
         "type": "modal",
-        "callback_id": "review_call",
+        "callback_id": Dialog.REVIEW,
         "title": plain_text("Review"),
         "close": plain_text("Back" if may_approve else "Close"),
-        "private_metadata": json.dumps({"call": call.id, "revision": call.revision}),
+        "private_metadata": encode_dialog(Submission(Dialog.REVIEW, call.target)),
         "blocks": blocks,
     }
     if may_approve:
@@ -120,14 +129,14 @@ def _choices(call: CallView) -> list[Json]:
     """A note, and what is to be remembered."""
     note = {
         "type": "plain_text_input",
-        "action_id": "text",
+        "action_id": Entry.TEXT,
         "multiline": True,
         "max_length": MAX_WORDS,
     }
     blocks: list[Json] = [
         {
             "type": "input",
-            "block_id": "note",
+            "block_id": Field.NOTE,
             "label": plain_text("Note"),
             "element": note,
             "optional": not call.needs_words,
@@ -139,13 +148,13 @@ def _choices(call: CallView) -> list[Json]:
             {"text": plain_text(plain(text, 75)), "value": str(number)}
             for number, text in enumerate(call.offers)
         ]
-        choose: Json = {"type": "static_select", "action_id": "offer", "options": options}
+        choose: Json = {"type": "static_select", "action_id": Entry.OFFER, "options": options}
         choose["placeholder"] = plain_text("Only this once")
         label = plain_text("Remember this approval for")
         blocks.append(
             {
                 "type": "input",
-                "block_id": "remember",
+                "block_id": Field.REMEMBER,
                 "label": label,
                 "element": choose,
                 "optional": True,
@@ -156,15 +165,19 @@ def _choices(call: CallView) -> list[Json]:
 
 def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
     """The note, and the number of the offer that is to be remembered, of a submitted Review dialog."""
-    note = str(_state(state_values, "note", "text").get("value") or "").strip()[:MAX_WORDS]
+    note = str(_entered(state_values, Field.NOTE, Entry.TEXT).get("value") or "").strip()[
+        :MAX_WORDS
+    ]
     chosen = str(
-        (_state(state_values, "remember", "offer").get("selected_option") or {}).get("value", "")
+        (_entered(state_values, Field.REMEMBER, Entry.OFFER).get("selected_option") or {}).get(
+            "value", ""
+        )
     )
     return note, int(chosen) if chosen.isdigit() and len(chosen) < 3 else None
 
 
-def send_back_modal(target: str, *, title: str) -> Json:
-    """The dialog that asks what the new plan should do otherwise; `target` is "call:revision"."""
+def send_back_modal(target: CallTarget, *, title: str) -> Json:
+    """The dialog that asks what the new plan should do otherwise; `target` is one of its calls."""
     what = shown(title, "This plan")
     top = (
         header("what", what)
@@ -173,28 +186,30 @@ def send_back_modal(target: str, *, title: str) -> Json:
     )
     words_of = {
         "type": "plain_text_input",
-        "action_id": "text",
+        "action_id": Entry.TEXT,
         "multiline": True,
         "max_length": MAX_WORDS,
     }
     label = plain_text("What should the new plan do otherwise?")
     return {
         "type": "modal",
-        "callback_id": "send_back",
+        "callback_id": Dialog.SEND_BACK,
         "title": plain_text("Send the plan back"),
         "submit": plain_text("Send back"),
         "close": plain_text("Back"),
-        "private_metadata": json.dumps({"target": target}),
+        "private_metadata": encode_dialog(Submission(Dialog.SEND_BACK, target)),
         "blocks": [
             top,
-            {"type": "input", "block_id": "words", "label": label, "element": words_of},
+            {"type": "input", "block_id": Field.WORDS, "label": label, "element": words_of},
         ],
     }
 
 
 def read_feedback(state_values: Mapping[str, Any]) -> str:
     """The words of a submitted Send-back dialog; "" for none."""
-    return str(_state(state_values, "words", "text").get("value") or "").strip()[:MAX_WORDS]
+    return str(_entered(state_values, Field.WORDS, Entry.TEXT).get("value") or "").strip()[
+        :MAX_WORDS
+    ]
 
 
 def _long(label: str, text: str) -> list[Json]:
@@ -239,9 +254,10 @@ def _packed(block_id: str, elements: list[Json]) -> list[Json]:
     return [*blocks, rich(f"{block_id}:{len(blocks)}", current)] if current else blocks
 
 
-def reject_modal(target: str, *, count: int, title: str, needs_words: bool = False) -> Json:
-    """The dialog that asks why; `target` is a button's value after "call:" or "plan:", `title` what
-    is rejected.
+def reject_modal(
+    target: CallTarget | CardTarget, *, count: int, title: str, needs_words: bool = False
+) -> Json:
+    """The dialog that asks why; `title` is what would be rejected.
 
     `needs_words`: choosing a reason is not enough.
     """
@@ -252,27 +268,32 @@ def reject_modal(target: str, *, count: int, title: str, needs_words: bool = Fal
         else section("what", plain_text(plain(what, 1_000)))
     )
     options = [{"text": plain_text(label), "value": key} for key, label in REASONS.items()]
-    preset = {"type": "radio_buttons", "action_id": "preset", "options": options}
+    preset = {"type": "radio_buttons", "action_id": Entry.PRESET, "options": options}
     free = {
         "type": "plain_text_input",
-        "action_id": "text",
+        "action_id": Entry.TEXT,
         "multiline": True,
         "max_length": MAX_WORDS,
         "placeholder": plain_text("For the person who asked, and for the agent"),
     }
     return {
         "type": "modal",
-        "callback_id": "reject",
+        "callback_id": Dialog.REJECT,
         "title": plain_text("Reject" if count == 1 else f"Reject all {count}"),
         "submit": plain_text("Reject"),
         "close": plain_text("Back"),
-        "private_metadata": json.dumps({"target": target}),
+        "private_metadata": encode_dialog(Submission(Dialog.REJECT, target)),
         "blocks": [
             top,
-            {"type": "input", "block_id": "reason", "label": plain_text("Why?"), "element": preset},
             {
                 "type": "input",
-                "block_id": "words",
+                "block_id": Field.REASON,
+                "label": plain_text("Why?"),
+                "element": preset,
+            },
+            {
+                "type": "input",
+                "block_id": Field.WORDS,
                 "optional": not needs_words,
                 "label": plain_text("In your words"),
                 "element": free,
@@ -286,19 +307,21 @@ def read_rejection(state_values: Mapping[str, Any]) -> str | dict[str, str]:
 
     "Not needed", "Not needed: paid twice", or for Other the person's own words alone.
     """
-    preset = _state(state_values, "reason", "preset").get("selected_option") or {}
-    text = str(_state(state_values, "words", "text").get("value") or "").strip()
+    preset = _entered(state_values, Field.REASON, Entry.PRESET).get("selected_option") or {}
+    text = str(_entered(state_values, Field.WORDS, Entry.TEXT).get("value") or "").strip()
     key = str(preset.get("value", ""))
     if key not in REASONS:
-        return {"reason": "Please choose one."}
+        return {Field.REASON: "Please choose one."}
     if len(text) > MAX_WORDS:
-        return {"words": f"At most {MAX_WORDS} characters, please; these are {len(text)}."}
+        return {Field.WORDS: f"At most {MAX_WORDS} characters, please; these are {len(text)}."}
     if key == "other":
-        return text or {"words": "Please say why, in a few words."}
+        return text or {Field.WORDS: "Please say why, in a few words."}
     return f"{REASONS[key]}: {text}" if text else REASONS[key]
 
 
-def _state(state_values: Mapping[str, Any], block_id: str, action_id: str) -> Mapping[str, Any]:
+def _entered(
+    state_values: Mapping[str, Any], block_id: Field, action_id: Entry
+) -> Mapping[str, Any]:
     block = state_values.get(block_id)
     element = block.get(action_id) if isinstance(block, Mapping) else None
     return element if isinstance(element, Mapping) else {}

@@ -1,10 +1,11 @@
-"""What a card shows, as plain data: made from rows by the outbox, drawn by `cards`. Pure."""
+"""What a card shows, as plain data: made from rows for the outbox, drawn by `cards`. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.messages.actions import CallTarget, CardTarget
 from storage.states import CallStatus
 
 
@@ -55,6 +56,11 @@ class CallView:
     # what an approver may have remembered, in words, in the gate's order
     offers: tuple[str, ...] = ()
 
+    @property
+    def target(self) -> CallTarget:
+        """What the buttons for this call are about."""
+        return CallTarget(self.id, self.revision)
+
 
 @dataclass(frozen=True, slots=True)
 class CardView:
@@ -73,3 +79,8 @@ class CardView:
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
     parts: int = 1
+
+    @property
+    def target(self) -> CardTarget:
+        """What the buttons for all of the card are about."""
+        return CardTarget(self.plan_id, self.plan_revision, self.card)

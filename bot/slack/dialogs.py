@@ -5,16 +5,31 @@ Decides nothing: a good submission is stored for the loop.
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
 from slack_sdk import WebClient
+from sqlalchemy import Connection
 
 from bot.approvals.cards.card_view import call_view, effect_of
 from bot.approvals.permissions import Judge, pending_on, words_for
 from bot.core import Core
 from bot.messages import sentences
+from bot.messages.actions import (
+    Action,
+    CallTarget,
+    CardTarget,
+    Click,
+    Dialog,
+    Field,
+    Malformed,
+    Submission,
+    decode_action,
+    decode_dialog,
+    encode,
+    in_thread,
+)
+from bot.messages.cards.parts import Json
 from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
 from bot.messages.modals import read_rejection, reject_modal, review_modal, send_back_modal
 from bot.policy.authority import No, Yes
@@ -42,125 +57,123 @@ class Dialogs:
         """Open the dialog a button asks for, or say privately why not."""
         action, person = body["actions"][0], body["user"]["id"]
         try:
-            name, value = action["action_id"], str(action.get("value") or "")
-            if name == "more":
-                name, _, value = str(action["selected_option"]["value"]).partition(":")
-            view, why = self._view(name, value, body)
-            if view is not None:
-                client.views_open(trigger_id=body["trigger_id"], view=view)
+            made = self._dialog(decode_action(action), person)
+            if not isinstance(made, str):
+                client.views_open(trigger_id=body["trigger_id"], view=made)
                 return
         except Exception as error:  # noqa: BLE001 - the person is told, and may click again
             log.warning("dialog %s for %s: %s", action["action_id"], person, error)
-            why = sentences.trigger_expired()
+            made = sentences.trigger_expired()
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
         with self._core.store.write() as tx:
             key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
             thread = message.get("thread_ts") or message.get("ts") or ""
-            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=why)
+            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=made)
         self._core.post()
 
-    def _view(
-        self, name: str, value: str, body: dict[str, Any]
-    ) -> tuple[dict[str, Any] | None, str]:
-        target, _, number = value.partition(":")
-        if name == "reject_all":
-            return self._reject_all(value)
+    def _dialog(self, click: Click | Malformed, person: str) -> Json | str:
+        """The dialog that the click asks for, or a sentence why there is none."""
+        match click:
+            case Click(Action.REJECT_ALL, CardTarget() as target):
+                return self._reject_all(target)
+            case Click(action, CallTarget() as target):
+                return self._about_call(action, target, person)
+            case _:
+                return sentences.stale_card()
+
+    def _about_call(self, action: Action, target: CallTarget, person: str) -> Json | str:
         now = self._core.clock.now()
         with self._core.store.read() as tx:
-            found = decisions.look(tx, target, int(number) if number.isdigit() else -1, now)
-            shown = calls.shown(tx, target) if isinstance(found, Open) else None
+            found = decisions.look(tx, target.call, target.revision, now)
+            shown = calls.shown(tx, target.call) if isinstance(found, Open) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
             if shown is None or run is None:
-                return None, self._judge.lost(found, body["user"]["id"])
-            if name == "review":
-                drawn = call_view(self._core, tx, target)
-                assert drawn is not None
-                view = review_modal(drawn)
-            elif name == "reject":
-                title = effect_of(self._core, tx, shown.call)
-                view = reject_modal(
-                    f"call:{value}",
-                    count=1,
-                    title=title,
-                    needs_words=words_for(shown.call, "reject"),
-                )
-            elif name == "send_back":
-                pending = [
-                    c
-                    for c in calls.of_plan(tx, shown.call.plan_id)
-                    if c.status is CallStatus.PENDING
-                ]
-                view = send_back_modal(
-                    value, title="\n".join(effect_of(self._core, tx, call) for call in pending)
-                )
-            else:
-                gate = load_gate(shown.call.gate)
-                tool = self._core.tools.get(shown.call.tool)
-                if tool is None:
-                    return None, sentences.stale_card()
-                both = isinstance(gate, Ask) and gate.editor_counts
-                arguments = readable_arguments(tool, shown.revision.arguments)
-                tool = as_editable(tool, gate)
-                view = edit_modal(
-                    tool,
-                    arguments,
-                    call_id=target,
-                    revision=shown.call.revision,
-                    save_and_approve=both,
-                )
-        return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
+                return self._judge.lost(found, person)
+            match action:
+                case Action.REVIEW:
+                    drawn = call_view(self._core, tx, target.call)
+                    assert drawn is not None
+                    view = review_modal(drawn)
+                case Action.REJECT:
+                    title, needs = (
+                        effect_of(self._core, tx, shown.call),
+                        words_for(shown.call, "reject"),
+                    )
+                    view = reject_modal(target, count=1, title=title, needs_words=needs)
+                case Action.SEND_BACK:
+                    view = send_back_modal(target, title=self._waiting_effects(tx, shown.call))
+                case _:
+                    if self._core.tools.get(shown.call.tool) is None:
+                        return sentences.stale_card()
+                    view = self._edit_form(target, shown)
+        return in_thread(view, run.channel, run.thread_ts)
 
-    def _reject_all(self, value: str) -> tuple[dict[str, Any] | None, str]:
+    def _waiting_effects(self, tx: Connection, call: Call) -> str:
+        """What the calls of this call's plan would do that still wait, a line for each."""
+        plan = calls.of_plan(tx, call.plan_id)
+        waiting = [each for each in plan if each.status is CallStatus.PENDING]
+        return "\n".join(effect_of(self._core, tx, each) for each in waiting)
+
+    def _edit_form(self, target: CallTarget, shown: Shown) -> Json:
+        tool, gate = self._core.tools.tools[shown.call.tool], load_gate(shown.call.gate)
+        return edit_modal(
+            as_editable(tool, gate),
+            readable_arguments(tool, shown.revision.arguments),
+            target=target,
+            save_and_approve=isinstance(gate, Ask) and gate.editor_counts,
+        )
+
+    def _reject_all(self, target: CardTarget) -> Json | str:
         with self._core.store.read() as tx:
-            pending = pending_on(tx, value)
+            pending = pending_on(tx, encode(target))
             run = runs.get(tx, pending[0].run_id) if pending else None
             if run is None:
-                return None, sentences.stale_card()
+                return sentences.stale_card()
             title = "\n".join(effect_of(self._core, tx, call) for call in pending)
         needs = any(words_for(call, "reject") for call in pending)
-        view = reject_modal(f"plan:{value}", count=len(pending), title=title, needs_words=needs)
-        return _with(view, thread=f"{run.channel}:{run.thread_ts}"), ""
+        view = reject_modal(target, count=len(pending), title=title, needs_words=needs)
+        return in_thread(view, run.channel, run.thread_ts)
 
     def check(self, body: dict[str, Any]) -> dict[str, str]:
-        """The errors of a submission by block id; empty when it may be stored. Looks people up."""
-        view, person = body["view"], body["user"]["id"]
-        about, state = json.loads(view["private_metadata"]), view["state"]["values"]
-        if view["callback_id"] == "reject":
-            reason = read_rejection(state)
-            if isinstance(reason, dict):
-                return reason
-            kind, _, rest = about["target"].partition(":")
-            target, _, number = rest.partition(":")
-            return (
-                {}
-                if kind == "plan"
-                else self._open_for("reject", target, int(number), person, "reason")
-            )
-        if view["callback_id"] == "send_back":
-            target, _, number = about["target"].partition(":")
-            return self._open_for("send_back", target, int(number), person, "words")
-        if view["callback_id"] == "review_call":
-            return self._open_for("approve", about["call"], about["revision"], person, "note")
-        if view["callback_id"] != "edit_call":
-            return {}  # nothing to enter, so nothing to say it at: the loop decides and tells
-        return self._check_edit(view, about, state, person)
+        """Return the errors of a submission by block id; none when it may be stored.
 
-    def _check_edit(
-        self, view: dict[str, Any], about: dict[str, Any], state: dict[str, Any], person: str
-    ) -> dict[str, str]:
+        Looks people up. Where there is nothing to enter there is no place for an error: such a
+        submission is stored, and the loop tells the person what was wrong with it.
+        """
+        view, person = body["view"], body["user"]["id"]
+        state = view["state"]["values"]
+        match decode_dialog(view):
+            case Submission(Dialog.REJECT, target):
+                reason = read_rejection(state)
+                if isinstance(reason, dict):
+                    return reason
+                if isinstance(target, CardTarget):
+                    return {}
+                return self._refusal("reject", target, person, Field.REASON)
+            case Submission(Dialog.SEND_BACK, CallTarget() as target):
+                return self._refusal("send_back", target, person, Field.WORDS)
+            case Submission(Dialog.REVIEW, CallTarget() as target):
+                return self._refusal("approve", target, person, Field.NOTE)
+            case Submission(Dialog.EDIT, CallTarget() as target):
+                return self._check_edit(view, target, person)
+            case _:
+                return {}
+
+    def _check_edit(self, view: Json, target: CallTarget, person: str) -> dict[str, str]:
         first = next(
             (block["block_id"] for block in view["blocks"] if block["type"] == "input"), ""
         )
-        if errors := self._open_for("edit", about["call"], about["revision"], person, first):
+        if errors := self._refusal("edit", target, person, first):
             return errors
         with self._core.store.read() as tx:
-            shown = calls.shown(tx, about["call"])
+            shown = calls.shown(tx, target.call)
             run = runs.get(tx, shown.call.run_id) if shown else None
         if shown is None or run is None or not first:
             return {}
         tool = as_editable(self._core.tools.tools[shown.call.tool], load_gate(shown.call.gate))
-        parsed = read_submission(tool, readable_arguments(tool, shown.revision.arguments), state)
+        arguments = readable_arguments(tool, shown.revision.arguments)
+        parsed = read_submission(tool, arguments, view["state"]["values"])
         if isinstance(parsed, FieldErrors):
             return parsed.errors
         if parsed.changed and isinstance(edit := self._judge.edit_of(run, shown, parsed), str):
@@ -178,19 +191,19 @@ class Dialogs:
         )
         if isinstance(verdict, Yes):
             return {}
-        return {"then": self._plainly(self._judge.refusal(verdict, shown.call, "approve"))}
+        return {
+            Field.APPROVE_TOO: self._plainly(self._judge.refusal(verdict, shown.call, "approve"))
+        }
 
     def _plainly(self, text: str) -> str:
         """An error at a field is plain text: mentions and dates would show as codes."""
         return sentences.plainly(with_names(self._core.directory, text))[:150]
 
-    def _open_for(
-        self, verb: str, call_id: str, revision: int, person: str, block: str
-    ) -> dict[str, str]:
+    def _refusal(self, verb: str, target: CallTarget, person: str, block: str) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
         now = self._core.clock.now()
         with self._core.store.read() as tx:
-            found = decisions.look(tx, call_id, revision, now)
+            found = decisions.look(tx, target.call, target.revision, now)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         if not isinstance(found, Open) or run is None:
             return {block: self._plainly(self._judge.lost(found, person))}
@@ -201,11 +214,3 @@ class Dialogs:
             if isinstance(verdict, No)
             else {}
         )
-
-
-def _with(view: dict[str, Any], **more: str) -> dict[str, Any]:
-    """Add to a view's private metadata where its request stands."""
-    return {
-        **view,
-        "private_metadata": json.dumps({**json.loads(view["private_metadata"]), **more}),
-    }

@@ -20,6 +20,15 @@ from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
 from bot.core import Core
+from bot.messages.actions import (
+    MENU,
+    OPENS_DIALOG,
+    Action,
+    Click,
+    decode_action,
+    thread_of,
+    value_of,
+)
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from storage import inbox
@@ -44,9 +53,8 @@ EVENTS: frozenset[str] = frozenset(
         "user_change",
     }
 )
-# actions that only open a dialog; what they lead to is stored
-DIALOGS = ("edit", "reject", "reject_all", "review")
-CHOICES = ("review", "send_back")  # of a card's menu, those that open a dialog
+# the buttons that only open a dialog; what they lead to is stored
+DIALOGS = (Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.REVIEW)
 # seconds a submitted dialog may spend on look-ups before it is answered with an error
 LOOK_UP = 1.5
 T = TypeVar("T")
@@ -62,7 +70,7 @@ class Listeners:
         self._dialogs = dialogs
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
         app.middleware(self._store)
-        for name in (*DIALOGS, "more"):  # of a menu's choices, those come here that were not stored
+        for name in (*DIALOGS, MENU):  # of a menu's choices, those come here that were not stored
             app.action(name)(self._open)
         app.view(re.compile(".*"))(self._submit)
         self._commands = Commands(core, app)
@@ -154,10 +162,8 @@ def read(body: dict[str, Any], team: str) -> Delivery | None:
 
 def opens_dialog(action: dict[str, Any]) -> bool:
     """Whether this click only opens a dialog."""
-    chosen = str((action.get("selected_option") or {}).get("value", "")).partition(":")[0]
-    return action.get("action_id") in DIALOGS or (
-        action.get("action_id") == "more" and chosen in CHOICES
-    )
+    found = decode_action(action)
+    return (found.action if isinstance(found, Click) else found.name) in OPENS_DIALOG
 
 
 def _event(body: dict[str, Any]) -> Delivery:
@@ -205,15 +211,9 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
     )
 
 
-def value_of(action: dict[str, Any]) -> str:
-    """A button's value, or that of what was chosen."""
-    return str(action.get("value") or (action.get("selected_option") or {}).get("value") or "")
-
-
 def _submission(body: dict[str, Any]) -> Delivery:
     view = body["view"]
-    about = json.loads(view.get("private_metadata") or "{}")
-    channel, _, thread_ts = str(about.get("thread", "")).partition(":")
+    channel, thread_ts = thread_of(view)
     same = [view["id"], view.get("hash"), body["user"]["id"], view["state"]]
     return Delivery(
         key="submission:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
+from bot.messages.actions import CallTarget
 from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission
 from bot.sandbox.blockkit.blocks import check_view
 from bot.sandbox.blockkit.inputs import merge, problems, states
@@ -95,7 +96,7 @@ def dumped(model: BaseModel) -> dict[str, Any]:
 
 def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -> dict[str, Any]:
     """The modal, after the sandbox and Slack's own library found nothing wrong with it."""
-    view = edit_modal(tool, arguments, call_id="call-1", revision=3, save_and_approve=approve)
+    view = edit_modal(tool, arguments, target=CallTarget("call-1", 3), save_and_approve=approve)
     assert check_view(view) == []
     View(**view).validate_json()
     return view

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.messages.actions import CallTarget, CardTarget
 from bot.messages.modals import REASONS, chunks, read_rejection, reject_modal, review_modal
 from bot.messages.text import slack_length
 from bot.messages.views import Value
@@ -97,14 +98,16 @@ def test_chunks_join_to_the_text(text: str, limit: int) -> None:
 
 def test_reject_names_its_target() -> None:
     """The dialog carries what it rejects and shows it as plain text."""
-    modal = reject_modal("call:call-1:1", count=1, title="Refund <!here> " + "x" * 5_000)
+    modal = reject_modal(CallTarget("call-1", 1), count=1, title="Refund <!here> " + "x" * 5_000)
     accept_view(modal)
     assert modal["callback_id"] == "reject"
     assert json.loads(modal["private_metadata"]) == {"target": "call:call-1:1"}
     assert modal["blocks"][0]["text"]["type"] == "plain_text"
     assert "more characters)" in read(modal["blocks"])
-    assert reject_modal("plan:p:2", count=3, title="x")["title"]["text"] == "Reject all 3"
-    accept_view(reject_modal("plan:p:2", count=3, title="\u202e"))
+    assert (
+        reject_modal(CardTarget("p", 2, 7), count=3, title="x")["title"]["text"] == "Reject all 3"
+    )
+    accept_view(reject_modal(CardTarget("p", 2, 7), count=3, title="\u202e"))
 
 
 def state(key: str | None, words: str | None) -> dict[str, Any]:
@@ -143,11 +146,12 @@ def test_an_odd_rejection_is_no_reason(values: dict[str, Any]) -> None:
     errors = read_rejection(values)
     assert isinstance(errors, dict)
     assert set(errors) <= {
-        block["block_id"] for block in reject_modal("call:x:1", count=1, title="x")["blocks"]
+        block["block_id"]
+        for block in reject_modal(CallTarget("x", 1), count=1, title="x")["blocks"]
     }
 
 
 def test_the_dialog_offers_the_reasons_that_are_read() -> None:
     """Every option of the dialog is one that `read_rejection` knows."""
-    modal = reject_modal("call:x:1", count=1, title="x")
+    modal = reject_modal(CallTarget("x", 1), count=1, title="x")
     assert [option["value"] for option in modal["blocks"][1]["element"]["options"]] == list(REASONS)

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from bot.messages.actions import CallTarget
 from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission, values
 from tests.messages.fields_support import (
     Address,
@@ -329,6 +330,6 @@ def test_a_missing_key_stays_missing_until_given() -> None:
 def test_nothing_to_edit_is_no_error() -> None:
     """A modal without inputs still opens and changes nothing."""
     tool = tool_for(Address, editable=frozenset())
-    view = edit_modal(tool, {"city": "Bonn"}, call_id="c", revision=1, save_and_approve=False)
+    view = edit_modal(tool, {"city": "Bonn"}, target=CallTarget("c", 1), save_and_approve=False)
     assert not any(b["type"] == "input" for b in view["blocks"])
     assert not isinstance(read_submission(tool, {"city": "Bonn"}, {}), FieldErrors)

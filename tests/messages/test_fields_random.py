@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
+from bot.messages.actions import CallTarget
 from bot.messages.forms.form import Parsed, diff, edit_modal, read_submission, values
 from bot.sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of
@@ -135,7 +136,7 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
     tool = tool_for(model)
     arguments = {**instance.model_dump(mode="json"), "marked": "before"}
     state = states(
-        edit_modal(tool, arguments, call_id="c", revision=1, save_and_approve=True)["blocks"]
+        edit_modal(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)["blocks"]
     )
     state["f:marked"]["v"]["value"] = text
     parsed = read_submission(tool, arguments, state)
@@ -151,7 +152,7 @@ def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) 
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
     state = states(
-        edit_modal(tool, arguments, call_id="c", revision=1, save_and_approve=True)["blocks"]
+        edit_modal(tool, arguments, target=CallTarget("c", 1), save_and_approve=True)["blocks"]
     )
     for block_id in data.draw(st.lists(st.sampled_from(sorted(state)), max_size=4)):
         for key in state[block_id]["v"].keys() - {"type"}:

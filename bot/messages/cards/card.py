@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.messages.actions import Action, Block, CallTarget, CardTarget, Click, RunTarget, block_id
 from bot.messages.cards.decided import decided_blocks, outcome_sentence
 from bot.messages.cards.parts import (
     Json,
@@ -97,11 +98,14 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
     blocks: list[Json] = []
     if view.parts > 1:
         blocks.append(
-            context(f"part:{view.plan_id}", [plain_text(f"Part {view.part} of {view.parts}")])
+            context(
+                block_id(Block.PART, view.plan_id),
+                [plain_text(f"Part {view.part} of {view.parts}")],
+            )
         )
     for index, call in enumerate(view.calls):
         if index:
-            blocks.append(divider(f"d:{_key(call)}"))
+            blocks.append(divider(block_id(Block.DIVIDER, call.target)))
         if is_waiting(call, now):
             blocks += _waiting_blocks(view, call, fills[call.id], alone)
         else:
@@ -111,37 +115,37 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
     return blocks + _footer(view, now, fills, alone)
 
 
-def _key(call: CallView) -> str:
-    return f"{call.id}:{call.revision}"
-
-
 def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool) -> list[Json]:
-    key = _key(call)
-    blocks = [header(f"h:{key}", headline(call))]
+    about = call.target
+    blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
     if call.does == "destructive":
-        blocks.append(section(f"w:{key}", mrkdwn("⚠️ *This cannot be undone.*")))
+        blocks.append(section(block_id(Block.WARNING, about), mrkdwn("⚠️ *This cannot be undone.*")))
     if call.note and not call.edited_by:
         blocks.append(
-            context(f"n:{key}", [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))])
+            context(
+                block_id(Block.NOTE, about),
+                [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))],
+            )
         )
-    blocks += _rich_blocks(f"v:{key}", filled.body)
+    blocks += _rich_blocks(about, filled.body)
     if filled.missing:
-        blocks.append(context(f"m:{key}", [plain_text(f"🔎 {filled.missing}")]))
+        blocks.append(context(block_id(Block.MISSING, about), [plain_text(f"🔎 {filled.missing}")]))
     small = _who(view) if alone else []
     if call.edited_by:
         small.append(f"Edited by {mention(call.edited_by)}")
     if call.deadline:
         small.append(f"⏳ Decide by {when(call.deadline)}")
-    about = plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}")
-    blocks.append(context(f"c:{key}", [*([mrkdwn("  ·  ".join(small))] if small else []), about]))
+    facts = [mrkdwn("  ·  ".join(small))] if small else []
+    facts.append(plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}"))
+    blocks.append(context(block_id(Block.SMALL_PRINT, about), facts))
     if filled.reason:
-        blocks.append(rich(f"q:{key}", filled.reason))
+        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
     if call.progress:
-        blocks.append(context(f"s:{key}", [mrkdwn(_so_far(call.progress))]))
+        blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
     row = _buttons(call, filled)
     if alone:
         row.append(_cancel(view))
-    return [*blocks, actions(f"a:{key}", [*row, _more(call, filled)])]
+    return [*blocks, actions(block_id(Block.CALL_BUTTONS, about), [*row, _more(call, filled)])]
 
 
 def _so_far(progress: Progress) -> str:
@@ -162,50 +166,51 @@ def _so_far(progress: Progress) -> str:
     return "🗳️ " + "  ·  ".join(parts)
 
 
-def _rich_blocks(block_id: str, elements: Sequence[Json]) -> list[Json]:
+def _rich_blocks(about: CallTarget, elements: Sequence[Json]) -> list[Json]:
     """The elements in as few rich_text blocks as their limit allows."""
     blocks: list[Json] = []
     current: list[Json] = []
     for element in elements:
         if current and weight(current) + weight(element) > RICH_LIMIT:
-            blocks.append(rich(f"{block_id}:{len(blocks)}", current))
+            blocks.append(rich(block_id(Block.VALUES, about, len(blocks)), current))
             current = []
         current.append(element)
     if current:
-        blocks.append(rich(f"{block_id}:{len(blocks)}", current))
+        blocks.append(rich(block_id(Block.VALUES, about, len(blocks)), current))
     return blocks
 
 
 def _buttons(call: CallView, filled: Filled) -> list[Json]:
-    value = _key(call)
+    about = call.target
     if filled.complete and not call.needs_words:
         ask = None
         if call.does == "destructive":
             text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
             ask = confirm("Approve this?", text, "Approve")
-        row = [button("approve", "Approve", value, style="primary", confirm=ask)]
+        row = [button(Action.APPROVE, "Approve", about, style="primary", confirm=ask)]
     else:
-        row = [button("review", "Review and approve…", value, style="primary")]
+        row = [button(Action.REVIEW, "Review and approve…", about, style="primary")]
     if call.editable:
-        row.append(button("edit", "Edit", value))
-    return [*row, button("reject", "Reject", value, style="danger")]
+        row.append(button(Action.EDIT, "Edit", about))
+    return [*row, button(Action.REJECT, "Reject", about, style="danger")]
 
 
 def _more(call: CallView, filled: Filled) -> Json:
     """What is needed less often; where Review is a button already, it is not said twice."""
-    value, choices = _key(call), []
+    about, choices = call.target, []
     if filled.complete and not call.needs_words:
         remember = " or remember it" if call.offers else ""
-        choices.append((f"Approve with a note{remember}…", f"review:{value}"))
+        label = f"Approve with a note{remember}…"
+        choices.append((label, Click(Action.REVIEW, about)))
     choices += [
-        ("Send the plan back…", f"send_back:{value}"),
-        ("Withdraw (who asked)", f"withdraw:{value}"),
+        ("Send the plan back…", Click(Action.SEND_BACK, about)),
+        ("Withdraw (who asked)", Click(Action.WITHDRAW, about)),
     ]
-    return menu("more", choices)
+    return menu(choices)
 
 
 def _cancel(view: CardView) -> Json:
-    return button("cancel_run", "Cancel request", view.run_id)
+    return button(Action.CANCEL_RUN, "Cancel request", RunTarget(view.run_id))
 
 
 def _who(view: CardView) -> list[str]:
@@ -237,23 +242,26 @@ def _asked(view: CardView) -> str:
 
 def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool) -> list[Json]:
     waiting = [call for call in view.calls if is_waiting(call, now)]
-    key = f"{view.plan_id}:{view.plan_revision}:{view.card}"
+    about = view.target
     if not waiting:
-        return [context(f"u:{key}", [mrkdwn(_asked(view))])]
+        return [context(block_id(Block.FOOT, about), [mrkdwn(_asked(view))])]
     if alone:
         return []
-    blocks = [divider(f"e:{key}"), context(f"u:{key}", [mrkdwn("  ·  ".join(_who(view)))])]
+    blocks = [
+        divider(block_id(Block.FOOT_DIVIDER, about)),
+        context(block_id(Block.FOOT, about), [mrkdwn("  ·  ".join(_who(view)))]),
+    ]
     row: list[Json] = []
     if len(waiting) > 1:
         # a click counts for the calls of its own message only
         which = "all" if view.parts == 1 else "these"
         if all(fills[call.id].complete and not call.needs_words for call in waiting):
-            row.append(_approve_all(waiting, key, which))
-        row.append(button("reject_all", f"Reject {which}", key, style="danger"))
-    return [*blocks, actions(f"p:{key}", [*row, _cancel(view)])]
+            row.append(_approve_all(waiting, about, which))
+        row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
+    return [*blocks, actions(block_id(Block.FOOT_BUTTONS, about), [*row, _cancel(view)])]
 
 
-def _approve_all(waiting: Sequence[CallView], key: str, which: str) -> Json:
+def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:
     final = [call for call in waiting if call.does == "destructive"]
     ask = None
     if final:
@@ -264,7 +272,11 @@ def _approve_all(waiting: Sequence[CallView], key: str, which: str) -> Json:
             f"Approve {which}",
         )
     return button(
-        "approve_all", f"Approve {which} ({len(waiting)})", key, style="primary", confirm=ask
+        Action.APPROVE_ALL,
+        f"Approve {which} ({len(waiting)})",
+        about,
+        style="primary",
+        confirm=ask,
     )
 
 

@@ -5,6 +5,7 @@ Pure; part of `cards`.
 
 from __future__ import annotations
 
+from bot.messages.actions import Action, Block, block_id
 from bot.messages.cards.parts import (
     Json,
     actions,
@@ -69,7 +70,6 @@ def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
     `others_wait`: whether other calls of the same message still wait, which an approved call has to
     say.
     """
-    key = f"{call.id}:{call.revision}"
     elements = [line(words(plain(effect_of(call), EFFECT_LIMIT), bold=True))]
     text = _said(call)
     inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text
@@ -80,9 +80,12 @@ def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
         elements.append(quote(text))
     if call.values:
         elements.append(line(*compact(call.values)))
-    blocks = [rich(f"o:{key}", elements), context(f"c:{key}", _small(call))]
+    blocks = [
+        rich(block_id(Block.OUTCOME, call.target), elements),
+        context(block_id(Block.SMALL_PRINT, call.target), _small(call)),
+    ]
     if call.status is S.UNKNOWN:
-        blocks.append(actions(f"r:{key}", _resolutions(call)))
+        blocks.append(actions(block_id(Block.RESOLUTIONS, call.target), _resolutions(call)))
     return blocks
 
 
@@ -159,16 +162,15 @@ def _small(call: CallView) -> list[Json]:
 
 
 def _resolutions(call: CallView) -> list[Json]:
-    value = f"{call.id}:{call.revision}"
     again = confirm(
         "Run it again?",
         f"{plain(effect_of(call), 150)}\n\nIf the first attempt did finish after all, this happens a second time.",
         "Run it again",
     )
     return [
-        button("resolve_done", "It happened", value),
-        button("resolve_not_done", "It did not happen", value),
-        button("run_again", "Run it again", value, style="danger", confirm=again),
+        button(Action.RESOLVE_DONE, "It happened", call.target),
+        button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
+        button(Action.RUN_AGAIN, "Run it again", call.target, style="danger", confirm=again),
     ]
 
 

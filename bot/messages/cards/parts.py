@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from bot.messages.actions import MENU, Action, Click, Target, encode
 from bot.messages.text import DATE_FORMAT, PERSON, in_utc, slack_length
 
 Json = dict[str, Any]
@@ -57,14 +58,14 @@ def rich(block_id: str, elements: Sequence[Json]) -> Json:
 
 
 def button(
-    action_id: str, label: str, value: str, *, style: str = "", confirm: Json | None = None
+    action: Action, label: str, target: Target, *, style: str = "", confirm: Json | None = None
 ) -> Json:
-    """A button; `style` is "", "primary" or "danger"."""
+    """A button that does `action` to `target`; `style` is "", "primary" or "danger"."""
     element: Json = {
         "type": "button",
-        "action_id": action_id,
+        "action_id": action,
         "text": plain_text(label),
-        "value": value,
+        "value": encode(target),
     }
     if style:
         element["style"] = style
@@ -73,10 +74,10 @@ def button(
     return element
 
 
-def menu(action_id: str, choices: Sequence[tuple[str, str]]) -> Json:
-    """An overflow menu of at most five (label, value)."""
-    options = [{"text": plain_text(label), "value": value} for label, value in choices]
-    return {"type": "overflow", "action_id": action_id, "options": options}
+def menu(choices: Sequence[tuple[str, Click]]) -> Json:
+    """An overflow menu of at most five choices, each with its label."""
+    options = [{"text": plain_text(label), "value": encode(click)} for label, click in choices]
+    return {"type": "overflow", "action_id": MENU, "options": options}
 
 
 def confirm(title: str, text: str, yes: str, no: str = "Go back") -> Json:

@@ -9,8 +9,8 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
+from bot.messages.actions import Action, Entry, Field
 from bot.messages.forms.inputs import (
-    ACTION,
     EMPTY_LIST,
     EMPTY_TEXT,
     LONGEST,
@@ -83,12 +83,12 @@ def then_block() -> dict[str, Any]:
 
     A modal has one submit button, so it is a box to tick, empty at first.
     """
-    option = {"text": text_object("Approve it as well", 75), "value": "approve"}
-    element = {"type": "checkboxes", "action_id": ACTION, "options": [option]}
+    option = {"text": text_object("Approve it as well", 75), "value": Action.APPROVE}
+    element = {"type": "checkboxes", "action_id": Entry.VALUE, "options": [option]}
     label = text_object("After saving", 200)
     return {
         "type": "input",
-        "block_id": "then",
+        "block_id": Field.APPROVE_TOO,
         "label": label,
         "optional": True,
         "element": element,
@@ -107,7 +107,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _element(made: Input) -> dict[str, Any]:
-    element: dict[str, Any] = {"type": made.widget, "action_id": ACTION}
+    element: dict[str, Any] = {"type": made.widget, "action_id": Entry.VALUE}
     if made.widget in ("radio_buttons", "static_select"):
         options = [{"text": text_object(text, 75), "value": code} for code, text, _ in made.options]
         element["options"] = options

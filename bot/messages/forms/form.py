@@ -18,19 +18,26 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot.messages.actions import (
+    Action,
+    CallTarget,
+    Dialog,
+    Entry,
+    Field,
+    Submission,
+    encode_dialog,
+)
 from bot.messages.forms.blocks import input_block, section, shown_blocks, text_object, then_block
 from bot.messages.forms.errors import located, shortened
-from bot.messages.forms.inputs import ACTION, Input, make
+from bot.messages.forms.inputs import Input, make
 from bot.messages.forms.reading import RefusedError, read
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.forms.values import diff, same, values
 from bot.messages.text import plain, slack_length
 from bot.tools import Tool
 
-__all__ = ["CALLBACK", "FieldErrors", "Parsed", "diff", "edit_modal", "read_submission", "values"]
+__all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "read_submission", "values"]
 
-CALLBACK = "edit_call"
-THEN = "then"  # block id of the choice to approve what is saved
 _MOST_BLOCKS = 100 - 3  # the introduction, the choice to approve and the list of what found no room
 _MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 
@@ -64,8 +71,7 @@ def edit_modal(
     tool: Tool[Any],
     arguments: Mapping[str, Any],
     *,
-    call_id: str,
-    revision: int,
+    target: CallTarget,
     save_and_approve: bool,
 ) -> dict[str, Any]:
     """The view for views.open: an input for every argument that can be edited, text for the others.
@@ -89,8 +95,8 @@ def edit_modal(
         blocks.append(then_block())
     return {
         "type": "modal",
-        "callback_id": CALLBACK,
-        "private_metadata": json.dumps({"call": call_id, "revision": revision}),
+        "callback_id": Dialog.EDIT,
+        "private_metadata": encode_dialog(Submission(Dialog.EDIT, target)),
         "title": text_object(_title(tool.title), 24),
         "submit": text_object("Save", 24),
         "close": text_object("Cancel", 24),
@@ -113,7 +119,7 @@ def read_submission(
     errors: dict[str, str] = {}
     for block_id, made in inputs.items():
         try:
-            entered[block_id] = read(made, (state_values.get(block_id) or {}).get(ACTION))
+            entered[block_id] = read(made, (state_values.get(block_id) or {}).get(Entry.VALUE))
         except RefusedError as refused:
             errors[block_id] = shortened([str(refused)])
     data = copy.deepcopy(dict(arguments))
@@ -209,8 +215,10 @@ def _given(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ticked(state_values: Mapping[str, Mapping[str, Any]]) -> bool:
-    chosen = ((state_values.get(THEN) or {}).get(ACTION) or {}).get("selected_options") or []
-    return any(option.get("value") == "approve" for option in chosen)
+    chosen = ((state_values.get(Field.APPROVE_TOO) or {}).get(Entry.VALUE) or {}).get(
+        "selected_options"
+    ) or []
+    return any(option.get("value") == Action.APPROVE for option in chosen)
 
 
 def _title(title: str) -> str:

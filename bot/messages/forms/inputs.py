@@ -19,7 +19,6 @@ from bot.messages.forms.values import readable, same
 from bot.messages.text import plain, slack_length
 
 LONGEST = 3000  # characters Slack takes in an input
-ACTION = "v"  # the action id of every input
 TEXT_INPUT = "plain_text_input"
 EMPTY_TEXT = '""'
 EMPTY_LIST = "[]"

@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
+from bot.messages.actions import ARGUMENT
 from bot.tools import Tool
 
 
@@ -78,7 +79,7 @@ class Slot:
     @property
     def block_id(self) -> str:
         """The id of its input: "f:amount", "f:address.city"."""
-        return "f:" + ".".join(self.names)
+        return ARGUMENT + ".".join(self.names)
 
 
 _FORMATS = {

@@ -1,0 +1,299 @@
+"""The ids and values of buttons, menus and dialogs: what Slack is given, and gives back on a click.
+
+Pure, and the only file that spells these ids or takes such a value apart. What is on the wire stays
+as it is, since cards that were posted long ago are still clicked. A value is a claim, not a right:
+what it names is looked up, and who clicked is checked elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Action(StrEnum):
+    """What a click asks for: the action id of a button, or a choice of the card's menu."""
+
+    APPROVE = "approve"  # one call, as it is shown
+    REVIEW = "review"  # open the dialog that shows all of one call; also a choice
+    EDIT = "edit"  # open the form with one call's arguments
+    REJECT = "reject"  # open the dialog that asks why, for one call
+    APPROVE_ALL = "approve_all"  # every call that waits on one card
+    REJECT_ALL = "reject_all"  # open the dialog that asks why, for the whole card
+    SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
+    WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
+    CANCEL_RUN = "cancel_run"  # the requester stops the whole request
+    RETRY = "retry"  # go on with a request that failed
+    RESOLVE_DONE = "resolve_done"  # of a call whose end is unknown: it happened
+    RESOLVE_NOT_DONE = "resolve_not_done"  # it did not happen
+    RUN_AGAIN = "run_again"  # run it again
+    FEEDBACK = "feedback"  # thumbs up or down for an answer
+
+
+MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
+
+
+class Dialog(StrEnum):
+    """The callback id of a dialog."""
+
+    REVIEW = "review_call"
+    EDIT = "edit_call"
+    REJECT = "reject"
+    SEND_BACK = "send_back"
+
+
+class Block(StrEnum):
+    """What the id of a message's block begins with."""
+
+    PART = "part"  # "Part 1 of 2"
+    DIVIDER = "d"
+    HEADLINE = "h"
+    WARNING = "w"
+    NOTE = "n"
+    VALUES = "v"
+    MISSING = "m"
+    SMALL_PRINT = "c"
+    AGENT_WORDS = "q"
+    PROGRESS = "s"
+    CALL_BUTTONS = "a"
+    FOOT_DIVIDER = "e"
+    FOOT = "u"
+    FOOT_BUTTONS = "p"
+    OUTCOME = "o"
+    RESOLUTIONS = "r"
+    RETRY = "t"
+    FEEDBACK = "f"
+
+
+class Field(StrEnum):
+    """The block id of an input in a dialog; the edit form adds one for each argument."""
+
+    NOTE = "note"
+    REMEMBER = "remember"
+    WORDS = "words"
+    REASON = "reason"
+    APPROVE_TOO = "then"
+
+
+ARGUMENT = "f:"  # what the block id of an argument's input begins with
+
+
+class Entry(StrEnum):
+    """The action id of the element inside a dialog's input."""
+
+    TEXT = "text"
+    OFFER = "offer"
+    PRESET = "preset"
+    VALUE = "v"
+
+
+@dataclass(frozen=True, slots=True)
+class CallTarget:
+    """One call, at the revision that was shown."""
+
+    call: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class CardTarget:
+    """All that waits on one card, if its plan is still at the revision that was shown."""
+
+    plan: str
+    revision: int
+    card: int  # the message's number in the outbox
+
+
+@dataclass(frozen=True, slots=True)
+class RunTarget:
+    """A whole request."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """Somebody's opinion of the answer to a request."""
+
+    run: str
+    good: bool
+
+
+Target = CallTarget | CardTarget | RunTarget | Rating
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """An action and what it is about."""
+
+    action: Action
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A dialog and what it is about."""
+
+    dialog: Dialog
+    target: CallTarget | CardTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """An id or a value that the bot never gave out."""
+
+    why: str  # for the log
+    name: Action | Dialog | None = None  # what it claims to be; None for none of ours
+
+
+OPENS_DIALOG = frozenset(
+    {Action.REVIEW, Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.SEND_BACK}
+)
+_ABOUT: Mapping[Action, type[Target]] = {
+    Action.APPROVE: CallTarget,
+    Action.REVIEW: CallTarget,
+    Action.EDIT: CallTarget,
+    Action.REJECT: CallTarget,
+    Action.APPROVE_ALL: CardTarget,
+    Action.REJECT_ALL: CardTarget,
+    Action.SEND_BACK: CallTarget,
+    Action.WITHDRAW: CallTarget,
+    Action.CANCEL_RUN: RunTarget,
+    Action.RETRY: RunTarget,
+    Action.RESOLVE_DONE: CallTarget,
+    Action.RESOLVE_NOT_DONE: CallTarget,
+    Action.RUN_AGAIN: CallTarget,
+    Action.FEEDBACK: Rating,
+}
+_CHOICES = frozenset({Action.REVIEW, Action.SEND_BACK, Action.WITHDRAW})
+_BUTTONS = frozenset(Action) - {Action.SEND_BACK, Action.WITHDRAW}
+_GOOD, _BAD = "good", "bad"
+_CALL, _PLAN = "call", "plan"  # what a rejection is about
+_ID = "([A-Za-z0-9_-]{1,64})"
+_REVISION = "(0|[1-9][0-9]{0,8})"
+_CARD = "(0|[1-9][0-9]{0,17})"
+_FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
+    CallTarget: (f"{_ID}:{_REVISION}", lambda call, at: CallTarget(call, int(at))),
+    CardTarget: (
+        f"{_ID}:{_REVISION}:{_CARD}",
+        lambda plan, at, card: CardTarget(plan, int(at), int(card)),
+    ),
+    RunTarget: (_ID, RunTarget),
+    Rating: (f"({_GOOD}|{_BAD}):{_ID}", lambda word, run: Rating(run, good=word == _GOOD)),
+}
+
+
+def encode(about: Target | Click) -> str:
+    """Return the value of a button about this target, or of a menu's choice (a Click)."""
+    match about:
+        case Click(action, target):
+            return f"{action}:{encode(target)}"
+        case CallTarget(call, revision):
+            return f"{call}:{revision}"
+        case CardTarget(plan, revision, card):
+            return f"{plan}:{revision}:{card}"
+        case RunTarget(run):
+            return run
+        case Rating(run, good):
+            return f"{_GOOD if good else _BAD}:{run}"
+
+
+def decode(action_id: str, value: str) -> Click | Malformed:
+    """Return what a clicked button or chosen option means."""
+    name, rest, allowed = action_id, value, _BUTTONS
+    if action_id == MENU:
+        name, _, rest = value.partition(":")
+        allowed = _CHOICES
+    if name not in allowed:
+        return Malformed(f"unknown action {name[:80]!r}")
+    action = Action(name)
+    target = _target(_ABOUT[action], rest)
+    if target is None:
+        return Malformed(f"{action} with the odd value {rest[:80]!r}", action)
+    return Click(action, target)
+
+
+def decode_action(action: Mapping[str, Any]) -> Click | Malformed:
+    """Return what one element of a payload's `actions` means."""
+    return decode(str(action.get("action_id") or ""), value_of(action))
+
+
+def value_of(action: Mapping[str, Any]) -> str:
+    """Return the value of the clicked button, or of the option that was chosen."""
+    chosen = action.get("selected_option")
+    option = chosen if isinstance(chosen, Mapping) else {}
+    return str(action.get("value") or option.get("value") or "")
+
+
+def _target(kind: type[Target], value: str) -> Target | None:
+    form, make = _FORMS[kind]
+    found = re.fullmatch(form, value)
+    return make(*found.groups()) if found else None
+
+
+def encode_dialog(about: Submission) -> str:
+    """Return the private metadata of a dialog."""
+    match about:
+        case Submission(Dialog.REVIEW | Dialog.EDIT, CallTarget(call, revision)):
+            return json.dumps({"call": call, "revision": revision})
+        case Submission(Dialog.REJECT, CallTarget() as target):
+            return json.dumps({"target": f"{_CALL}:{encode(target)}"})
+        case Submission(Dialog.REJECT, CardTarget() as target):
+            return json.dumps({"target": f"{_PLAN}:{encode(target)}"})
+        case Submission(Dialog.SEND_BACK, CallTarget() as target):
+            return json.dumps({"target": encode(target)})
+    raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
+
+
+def decode_dialog(view: Mapping[str, Any]) -> Submission | Malformed:
+    """Return which dialog a submitted view is, and what it is about."""
+    name = str(view.get("callback_id") or "")
+    if name not in frozenset(Dialog):
+        return Malformed(f"unknown dialog {name[:80]!r}")
+    dialog, about = Dialog(name), _metadata(view)
+    value = about.get("target")
+    target: Target | None = None
+    match dialog:
+        case Dialog.REVIEW | Dialog.EDIT:
+            revision = about.get("revision")
+            if isinstance(revision, int) and not isinstance(revision, bool):
+                target = _target(CallTarget, f"{about.get('call')}:{revision}")
+        case Dialog.SEND_BACK if isinstance(value, str):
+            target = _target(CallTarget, value)
+        case Dialog.REJECT if isinstance(value, str):
+            kind, _, rest = value.partition(":")
+            kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}
+            target = _target(kinds[kind], rest) if kind in kinds else None
+    if isinstance(target, CallTarget | CardTarget):
+        return Submission(dialog, target)
+    return Malformed(f"dialog {dialog} with odd metadata", dialog)
+
+
+def in_thread(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
+    """Return the dialog with the thread of its request noted in its metadata."""
+    noted = {**_metadata(view), "thread": f"{channel}:{thread_ts}"}
+    return {**view, "private_metadata": json.dumps(noted)}
+
+
+def thread_of(view: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the channel and thread that `in_thread` noted; empty strings where it did not."""
+    channel, _, thread_ts = str(_metadata(view).get("thread") or "").partition(":")
+    return channel, thread_ts
+
+
+def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        found = json.loads(view.get("private_metadata") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def block_id(block: Block, about: Target | str, *numbers: int) -> str:
+    """Return the id of a message's block: its kind, what it is about, and its number of several."""
+    target = about if isinstance(about, str) else encode(about)
+    return ":".join([block, target, *map(str, numbers)])

@@ -1,0 +1,228 @@
+"""Button values, menu choices and dialogs' metadata: what is written is read again, and nothing
+else is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.messages.actions import (
+    MENU,
+    Action,
+    Block,
+    CallTarget,
+    CardTarget,
+    Click,
+    Dialog,
+    Malformed,
+    Rating,
+    RunTarget,
+    Submission,
+    Target,
+    block_id,
+    decode,
+    decode_action,
+    decode_dialog,
+    encode,
+    encode_dialog,
+    in_thread,
+    thread_of,
+)
+from storage.models import new_id
+
+IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+CALLS = st.builds(CallTarget, IDS, st.integers(0, 10**9 - 1))
+CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10**18 - 1))
+RUNS = st.builds(RunTarget, IDS)
+RATINGS = st.builds(Rating, IDS, st.booleans())
+WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
+CHOICES = {Action.REVIEW, Action.SEND_BACK, Action.WITHDRAW}
+
+
+def targets(action: Action) -> st.SearchStrategy[Any]:
+    """What the action can be about."""
+    if action in WHOLE_CARD:
+        return CARDS
+    if action in {Action.CANCEL_RUN, Action.RETRY}:
+        return RUNS
+    return RATINGS if action is Action.FEEDBACK else CALLS
+
+
+CLICKS = st.sampled_from(Action).flatmap(
+    lambda each: st.builds(Click, st.just(each), targets(each))
+)
+SUBMISSIONS = st.sampled_from(Dialog).flatmap(
+    lambda each: st.builds(
+        Submission, st.just(each), CALLS | CARDS if each is Dialog.REJECT else CALLS
+    )
+)
+
+
+@given(CLICKS)
+def test_a_click_is_read_as_it_was_written(click: Click) -> None:
+    """A button's value, and a menu's choice, name the same action and target when they return."""
+    if click.action in CHOICES:
+        assert decode(MENU, encode(click)) == click
+    if click.action not in {Action.SEND_BACK, Action.WITHDRAW}:
+        assert decode(click.action, encode(click.target)) == click
+
+
+@given(
+    st.sampled_from([*Action, MENU, "yes_to_all", ""]), st.text(alphabet="a1:-_ ²٣\n", max_size=9)
+)
+def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None:
+    """A05: whatever comes, it is malformed or exactly what the bot would have written itself."""
+    match decode(action_id, value):
+        case Click(action, target) as click:
+            assert encode(click if action_id == MENU else target) == value
+            assert action_id in (MENU, action)
+        case Malformed(why):
+            assert why
+
+
+@pytest.mark.parametrize(
+    ("action_id", "value", "target"),
+    [
+        ("approve", "c-1:3", CallTarget("c-1", 3)),
+        ("run_again", "c-1:3", CallTarget("c-1", 3)),
+        ("approve_all", "p_1:2:7", CardTarget("p_1", 2, 7)),
+        ("cancel_run", "r-1", RunTarget("r-1")),
+        ("feedback", "bad:r-1", Rating("r-1", good=False)),
+    ],
+)
+def test_values_on_cards_posted_long_ago_are_understood(
+    action_id: str, value: str, target: Target
+) -> None:
+    """The form on the wire does not change, since old cards are still clicked."""
+    assert decode(action_id, value) == Click(Action(action_id), target)
+    assert encode(target) == value
+
+
+ODD = [
+    *(("approve", each) for each in ("", ":", "c", "c:", ":1", "c:-1", "c:1e0", "c:01", "c:1:1")),
+    *(
+        ("approve", each)
+        for each in ("c:²", "c:٣", "c:1\n", "c :1", "c:1000000000", "c" * 65 + ":1")
+    ),
+    *(
+        ("approve_all", each)
+        for each in ("p:1", "p:1:", "p:1:-1", "p:1:x", f"p:1:{10**18}", "p:1:1:1")
+    ),
+    *(("cancel_run", each) for each in ("", "r:1", "r 1")),
+    *(("feedback", each) for each in ("", "good", "good:", "fine:r", "good:r:1")),
+    *((MENU, each) for each in ("review", "review:", "review:c", "send_back:c:01", "withdraw::1")),
+]
+
+
+@pytest.mark.parametrize(("action_id", "value"), ODD)
+def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str) -> None:
+    """A05: a value the bot did not write is malformed, whatever it resembles."""
+    found = decode(action_id, value)
+    assert isinstance(found, Malformed)
+    assert found.name == (value.partition(":")[0] if action_id == MENU else action_id)
+
+
+@pytest.mark.parametrize(
+    ("action_id", "value"),
+    [
+        ("yes_to_all", "c:1"),
+        ("", "c:1"),
+        ("send_back", "c:1"),
+        ("withdraw", "c:1"),
+        (MENU, "approve:c:1"),
+        (MENU, "more:c:1"),
+        (MENU, ""),
+    ],
+)
+def test_an_unknown_action_is_none_of_ours(action_id: str, value: str) -> None:
+    """A05: neither a foreign id, nor a choice as a button, nor a button as a choice is acted on."""
+    found = decode(action_id, value)
+    assert isinstance(found, Malformed)
+    assert found.name is None
+
+
+def test_button_and_menu_give_their_value_in_different_places() -> None:
+    """A payload's element is read wherever Slack puts the value, and an odd one is malformed."""
+    assert decode_action({"action_id": "edit", "value": "c:1"}) == Click(
+        Action.EDIT, CallTarget("c", 1)
+    )
+    chosen = {"action_id": MENU, "selected_option": {"value": "review:c:1"}}
+    assert decode_action(chosen) == Click(Action.REVIEW, CallTarget("c", 1))
+    for odd in (
+        {},
+        {"action_id": MENU, "selected_option": None},
+        {"action_id": 7, "value": ["c:1"]},
+    ):
+        assert isinstance(decode_action(odd), Malformed)
+
+
+@given(SUBMISSIONS, st.booleans())
+def test_a_dialog_is_read_as_it_was_written(about: Submission, placed: bool) -> None:
+    """What a dialog is about, and the thread of its request, come back with its submission."""
+    view: dict[str, Any] = {
+        "callback_id": about.dialog,
+        "private_metadata": encode_dialog(about),
+    }
+    if placed:
+        view = in_thread(view, "C0SUPPORT", "100.1")
+    assert decode_dialog(view) == about
+    assert thread_of(view) == (("C0SUPPORT", "100.1") if placed else ("", ""))
+
+
+@pytest.mark.parametrize(
+    ("dialog", "metadata"),
+    [
+        *(("edit_call", each) for each in ("", "[]", "{", "{}", '{"call": "c"}', "[" * 9999)),
+        ("review_call", '{"call": "c", "revision": "1"}'),
+        ("review_call", '{"call": "c", "revision": true}'),
+        ("review_call", '{"call": "c", "revision": 1.0}'),
+        ("review_call", '{"call": "c", "revision": -1}'),
+        ("review_call", '{"call": ["c"], "revision": 1}'),
+        *(
+            ("reject", json.dumps({"target": each}))
+            for each in ("c:1", "plan:p:1", "call:c", 1, None)
+        ),
+        *(("send_back", json.dumps({"target": each})) for each in ("c", "call:c:1", "c:01")),
+    ],
+)
+def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
+    """A05: a dialog whose metadata the bot did not write is about nothing."""
+    view = {"callback_id": dialog, "private_metadata": metadata}
+    found = decode_dialog(view)
+    assert isinstance(found, Malformed)
+    assert found.name == dialog
+    assert thread_of(view) == ("", "")
+
+
+def test_a_foreign_dialog_is_none_of_ours() -> None:
+    """A dialog with another callback id is malformed, also when its metadata fits."""
+    found = decode_dialog({"callback_id": "mine", "private_metadata": '{"target": "c:1"}'})
+    assert isinstance(found, Malformed)
+    assert found.name is None
+
+
+def test_a_dialog_is_about_what_it_can_be() -> None:
+    """Only a rejection is about a whole card; another such dialog is a mistake in the program."""
+    with pytest.raises(ValueError, match="no edit_call dialog is about a CardTarget"):
+        encode_dialog(Submission(Dialog.EDIT, CardTarget("p", 1, 1)))
+
+
+def test_stored_ids_fit_into_values() -> None:
+    """Every id that storage makes can stand in a value."""
+    for _ in range(100):
+        made = RunTarget(new_id())
+        assert decode(Action.RETRY, encode(made)) == Click(Action.RETRY, made)
+
+
+def test_block_ids_tell_kind_and_target() -> None:
+    """A block's id changes with what it shows, so that Slack keeps no state of an older one."""
+    call = CallTarget("c", 2)
+    assert block_id(Block.HEADLINE, call) == "h:c:2"
+    assert block_id(Block.VALUES, call, 1) == "v:c:2:1"
+    assert block_id(Block.PART, "p") == "part:p"
+    assert len(set(Block.__members__.values())) == len(Block.__members__)
