@@ -39,7 +39,7 @@ def main() -> None:
     """Until the input ends."""
     settings, policy = read(os.environ)
     app = build(settings, SystemClock(), policy, [note_asked])
-    commits = Commits(app.core.store.engine)
+    commits = Commits(app.core.store)
     try:
         app.start()
         app.settle(60)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, event
-
-from storage.sqlite import SOFT, WRITE
+from storage.store import Store
+from storage.transaction import Trace, Transaction
 
 OUTBOX = "outbox"  # how the names of the threads that tell Slack begin
 
@@ -23,34 +22,28 @@ class Span(NamedTuple):
     thread: str
 
 
-class Commits:
-    """Watches one engine from now on."""
+class Commits(Trace):
+    """Watches one store from now on."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, store: Store) -> None:
         self.spans: list[Span] = []
-        self._engine = engine
+        self._store = store
         self._local = threading.local()
-        self._commit = engine.dialect.do_commit
-        event.listen(engine, "commit", self._about_to)
-        engine.dialect.do_commit = self._timed  # type: ignore[method-assign,assignment]  # where all commits pass
+        store.trace = self
 
     def close(self) -> None:
         """Watch no longer."""
-        event.remove(self._engine, "commit", self._about_to)
-        self._engine.dialect.do_commit = self._commit  # type: ignore[method-assign]  # as it was
+        self._store.trace = None
 
-    def _about_to(self, connection: Connection) -> None:
-        options = connection.get_execution_options()
-        self._local.durable = not options.get(SOFT, False) if options.get(WRITE, False) else None
+    def committing(self, tx: Transaction) -> None:
+        """Note when it began."""
+        self._local.began = time.monotonic()
 
-    def _timed(self, connection: Any) -> None:
-        began = time.monotonic()
-        self._commit(connection)
-        durable = self._local.__dict__.pop("durable", None)
-        if durable is not None:
-            self.spans.append(
-                Span(began, time.monotonic(), durable, threading.current_thread().name)
-            )
+    def committed(self, tx: Transaction) -> None:
+        """Keep it, if it was a writer's."""
+        if tx.writes:
+            thread = threading.current_thread().name
+            self.spans.append(Span(self._local.began, time.monotonic(), tx.durable, thread))
 
 
 def within(spans: Iterable[Span], began: float, ended: float) -> float:

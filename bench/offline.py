@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
-from sqlalchemy import Connection, insert
+from sqlalchemy import insert
 
 from bot.agent.turn import Plan, Proposed, Reply, Sink
 from bot.approvals.clicks import Deciding
@@ -32,6 +32,7 @@ from storage.models import Call, Delivery, Item, Message, Run, values
 from storage.models import Plan as PlanRow
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
+from storage.transaction import Transaction
 
 TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
 POLICY = (
@@ -129,7 +130,7 @@ class Quiet:
     def restart(self) -> None:
         """Nothing to withdraw."""
 
-    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
             run, body = self._run, outbox.dump({"text": text, "last": last})

@@ -51,11 +51,7 @@ def _value(value: Any) -> int:
 def stored(bench: Bench) -> int:
     """The bytes of all rows of all tables."""
     with bench.store.read() as tx:
-        names = (
-            tx.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")
-            .scalars()
-            .all()
-        )
+        names = tx.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars()
         return sum(
             record(tuple(row))
             for name in names

@@ -53,12 +53,12 @@ def story(bench: Bench, thread: str, *, fresh: bool = False) -> tuple[Bench, Sto
     With the life of the process it ended in.
     """
     run = bench.ask(thread)
-    watched = [Commits(bench.store.engine)]
+    watched = [Commits(bench.store)]
     began, processor = time.perf_counter(), time.process_time()
     bench.worker(Stub()).advance(run.id)
     if fresh:
         bench = bench.again()
-        watched.append(Commits(bench.store.engine))
+        watched.append(Commits(bench.store))
     bench.deciding().take(bench.store_click(bench.click(pending(bench, run))))
     bench.worker(Stub()).advance(run.id)
     wall, processor = time.perf_counter() - began, time.process_time() - processor

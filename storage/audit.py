@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 from sqlmodel import col
 
 from storage.masking import masked_data
 from storage.models import Audit
-from storage.store import insert_into, rows
+from storage.transaction import Transaction, insert_into, rows
 
 FIRST = "0" * 64
 _LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
@@ -29,7 +29,7 @@ def _hash(
 
 
 def record(
-    tx: Connection,
+    tx: Transaction,
     event: str,
     *,
     at: datetime,
@@ -57,7 +57,7 @@ def record(
     tx.execute(insert_into(Audit), row)
 
 
-def verify(tx: Connection) -> int | None:
+def verify(tx: Transaction) -> int | None:
     """The `seq` of the first row that breaks the chain, or None when all of it holds."""
     previous = FIRST
     for row in rows(tx, Audit, select(Audit).order_by(col(Audit.seq))):

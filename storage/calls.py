@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, func, or_, select, update
+from sqlalchemy import BindParameter, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage.models import Call, Plan, Revision, Run, Vote, values
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, insert_into, readable, rows
+from storage.transaction import Transaction, first, insert_into, readable, rows
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
@@ -136,64 +136,64 @@ class Shown:
         return loaded
 
 
-def get(tx: Connection, call_id: str) -> Call | None:
+def get(tx: Transaction, call_id: str) -> Call | None:
     """The call, or None."""
     return first(tx, Call, _GET, id_=call_id)
 
 
-def plan(tx: Connection, plan_id: str) -> Plan | None:
+def plan(tx: Transaction, plan_id: str) -> Plan | None:
     """The plan, or None."""
     return first(tx, Plan, _GET_PLAN, id_=plan_id)
 
 
-def of_plan(tx: Connection, plan_id: str) -> list[Call]:
+def of_plan(tx: Transaction, plan_id: str) -> list[Call]:
     """A plan's calls in the model's order."""
     return rows(tx, Call, _OF_PLAN, id_=plan_id)
 
 
-def open_plan(tx: Connection, run_id: str) -> Plan | None:
+def open_plan(tx: Transaction, run_id: str) -> Plan | None:
     """The run's plan whose outputs the model has not been told, if there is one."""
     return first(tx, Plan, _OPEN_PLAN, id_=run_id)
 
 
-def revision(tx: Connection, call_id: str, number: int) -> Revision | None:
+def revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
     """One revision of a call, or None."""
     return first(tx, Revision, _REVISION, id_=call_id, number_=number)
 
 
-def shown(tx: Connection, call_id: str) -> Shown | None:
+def shown(tx: Transaction, call_id: str) -> Shown | None:
     """The call with its current revision; None when either is missing."""
     call = get(tx, call_id)
     current = call and revision(tx, call_id, call.revision)
     return Shown(call, current) if call and current else None
 
 
-def editors(tx: Connection, call_id: str) -> frozenset[str]:
+def editors(tx: Transaction, call_id: str) -> frozenset[str]:
     """Everybody who edited this call."""
     return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - {"agent"}
 
 
-def votes(tx: Connection, call_id: str, number: int) -> list[Vote]:
+def votes(tx: Transaction, call_id: str, number: int) -> list[Vote]:
     """The votes on one revision, oldest first."""
     return rows(tx, Vote, _VOTES, id_=call_id, number_=number)
 
 
-def add_vote(tx: Connection, row: Vote) -> None:
+def add_vote(tx: Transaction, row: Vote) -> None:
     """Append a vote."""
     tx.execute(insert_into(Vote), values(row))
 
 
-def add_revision(tx: Connection, row: Revision) -> None:
+def add_revision(tx: Transaction, row: Revision) -> None:
     """Append a revision."""
     tx.execute(insert_into(Revision), values(row))
 
 
-def add_plan(tx: Connection, row: Plan) -> None:
+def add_plan(tx: Transaction, row: Plan) -> None:
     """Insert a plan."""
     tx.execute(insert_into(Plan), values(row))
 
 
-def mark_answered(tx: Connection, plan_id: str) -> None:
+def mark_answered(tx: Transaction, plan_id: str) -> None:
     """The outputs of all of the plan's calls are in the transcript."""
     tx.execute(_ANSWERED, {"id_": plan_id})
 
@@ -212,7 +212,7 @@ def settled(call: Call) -> bool:
     )
 
 
-def due(tx: Connection, horizon: datetime) -> list[str]:
+def due(tx: Transaction, horizon: datetime) -> list[str]:
     """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first.
 
     A broken row is as good as any.
@@ -220,22 +220,26 @@ def due(tx: Connection, horizon: datetime) -> list[str]:
     return list(tx.scalars(_DUE, {"horizon": horizon}))
 
 
-def next_deadline(tx: Connection) -> datetime | None:
+def next_deadline(tx: Transaction) -> datetime | None:
     """The nearest deadline of a call that waits for people."""
-    return tx.scalar(_NEXT_DEADLINE)
+    found: datetime | None = tx.scalar(_NEXT_DEADLINE)
+    return found
 
 
-def to_tell(tx: Connection, now: datetime) -> list[Call]:
+def to_tell(tx: Transaction, now: datetime) -> list[Call]:
     """Pending calls of which people have to be told something now, the longest due first."""
     return readable(tx, Call, col(Call.id), _TO_TELL, now_=now)
 
 
-def next_telling(tx: Connection) -> datetime | None:
+def next_telling(tx: Transaction) -> datetime | None:
     """When people have next to be told something about a pending call."""
-    return tx.scalar(_NEXT_TELLING)
+    found: datetime | None = tx.scalar(_NEXT_TELLING)
+    return found
 
 
-def told(tx: Connection, call: Call, *, stage: int, moments: int, next_at: datetime | None) -> bool:
+def told(
+    tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
+) -> bool:
     """People have been told; False when the call has moved or changed meanwhile."""
     where = (
         col(Call.id) == call.id,
@@ -246,22 +250,23 @@ def told(tx: Connection, call: Call, *, stage: int, moments: int, next_at: datet
     return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
 
 
-def pending_of(tx: Connection, team: str, requester: str) -> int:
+def pending_of(tx: Transaction, team: str, requester: str) -> int:
     """How many calls of this requester wait for people."""
     return tx.scalar(_PENDING_OF, {"team_": team, "requester_": requester}) or 0
 
 
 def last_asked(
-    tx: Connection, team: str, requester: str, number: int, since: datetime
+    tx: Transaction, team: str, requester: str, number: int, since: datetime
 ) -> datetime | None:
     """When people were asked about the last but `number` of this requester's calls; None if not
     after `since`.
     """
     values_ = {"team_": team, "requester_": requester, "since_": since, "earlier_": number}
-    return tx.scalar(_ASKED_SINCE, values_)
+    found: datetime | None = tx.scalar(_ASKED_SINCE, values_)
+    return found
 
 
-def same_before(tx: Connection, run_id: str, tool: str, arguments: str) -> list[Call]:
+def same_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> list[Call]:
     """The run's calls of this tool with these canonical arguments, in the order they were proposed.
 
     None refused.
@@ -269,30 +274,30 @@ def same_before(tx: Connection, run_id: str, tool: str, arguments: str) -> list[
     return rows(tx, Call, _SAME_BEFORE, id_=run_id, tool_=tool, arguments_=arguments)
 
 
-def after(tx: Connection, call: Call) -> list[Call]:
+def after(tx: Transaction, call: Call) -> list[Call]:
     """The calls of the same run that were proposed after this one, in order."""
     found = rows(tx, Call, _IN_ORDER, id_=call.run_id)
     return found[[each.id for each in found].index(call.id) + 1 :]
 
 
-def open_by_key(tx: Connection) -> dict[str, int]:
+def open_by_key(tx: Transaction) -> dict[str, int]:
     """How many pending and approved calls there are under each key id."""
     return {str(row[0]): int(row[1]) for row in tx.execute(_OPEN_BY_KEY)}
 
 
-def open_under(tx: Connection, key: str) -> list[Call]:
+def open_under(tx: Transaction, key: str) -> list[Call]:
     """The pending and approved calls under this key id."""
     return rows(tx, Call, _OPEN_UNDER, id_=key)
 
 
-def rejected_before(tx: Connection, run_id: str, tool: str, arguments: str) -> bool:
+def rejected_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> bool:
     """Whether a person rejected this very call (same tool, same canonical arguments) in this run."""
     return bool(
         tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments})
     )
 
 
-def provider_ids(tx: Connection, team: str, channel: str, thread_ts: str) -> frozenset[str]:
+def provider_ids(tx: Transaction, team: str, channel: str, thread_ts: str) -> frozenset[str]:
     """The provider's call ids that the thread's transcript holds already."""
     return frozenset(
         tx.scalars(_PROVIDER_IDS, {"team_": team, "channel_": channel, "thread_ts_": thread_ts})

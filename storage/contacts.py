@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
 from storage.models import Contact, values
+from storage.transaction import Transaction
 
 
-def met(tx: Connection, team: str, person: str, *, at: datetime) -> bool:
+def met(tx: Transaction, team: str, person: str, *, at: datetime) -> bool:
     """Remember that this person was greeted; True when it is the first time."""
     dialect = postgresql if tx.dialect.name == "postgresql" else sqlite
     row = Contact(team=team, person=person, greeted_at=at)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 from sqlmodel import col
 
 from storage import audit, calls, moves, runs
@@ -32,6 +32,7 @@ from storage.outcomes import (
     look,
 )
 from storage.states import CallStatus, RunStatus
+from storage.transaction import Transaction
 
 __all__ = [
     "Applied",
@@ -51,7 +52,7 @@ C = CallStatus
 
 
 def vote(
-    tx: Connection,
+    tx: Transaction,
     call_id: str,
     revision: int,
     verb: str,
@@ -94,7 +95,7 @@ def vote(
 
 
 def _moved_by_votes(
-    tx: Connection, call: Call, standing: Standing, votes: list[Vote], at: datetime
+    tx: Transaction, call: Call, standing: Standing, votes: list[Vote], at: datetime
 ) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
@@ -147,7 +148,7 @@ def rejected_output(votes: Sequence[Vote]) -> str:
 
 
 def edit(
-    tx: Connection,
+    tx: Transaction,
     call_id: str,
     revision: int,
     person: str,
@@ -199,13 +200,13 @@ def edit(
     return Applied(calls.get(tx, call_id) or call)
 
 
-def _renumber(tx: Connection, call: Call, number: int, **columns: object) -> None:
+def _renumber(tx: Transaction, call: Call, number: int, **columns: object) -> None:
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
     tx.execute(update(Call).where(*where).values(revision=number, **columns))
 
 
 def ask_again(
-    tx: Connection,
+    tx: Transaction,
     call: Call,
     *,
     at: datetime,
@@ -249,7 +250,7 @@ def ask_again(
     return True
 
 
-def expire(tx: Connection, call: Call, *, at: datetime) -> bool:
+def expire(tx: Transaction, call: Call, *, at: datetime) -> bool:
     """The deadline falls: a pending call is denied.
 
     An unknown one is given up, and the model is told so.
@@ -275,7 +276,7 @@ def expire(tx: Connection, call: Call, *, at: datetime) -> bool:
 
 
 def _end_undecided(
-    tx: Connection, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str
+    tx: Transaction, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str
 ) -> int:
     plan = calls.open_plan(tx, run.id)
     ended = 0
@@ -288,7 +289,7 @@ def _end_undecided(
     return ended
 
 
-def cancel(tx: Connection, run: Run, *, at: datetime, actor: str) -> bool:
+def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str) -> bool:
     """End a run: what was not started never will be; what runs is let finish and recorded.
 
     False when it had ended.
@@ -312,7 +313,7 @@ def cancel(tx: Connection, run: Run, *, at: datetime, actor: str) -> bool:
     return True
 
 
-def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
+def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Put what became of a cancelled run's calls into the transcript, once none of them runs any
     more.
     """
@@ -326,7 +327,7 @@ def close_cancelled(tx: Connection, run: Run, *, at: datetime) -> None:
     runs.close_plan(tx, run, plan, at=at)
 
 
-def leave_behind(tx: Connection, run: Run, *, at: datetime) -> None:
+def leave_behind(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
     never will be.
     """
@@ -336,7 +337,7 @@ def leave_behind(tx: Connection, run: Run, *, at: datetime) -> None:
     close_cancelled(tx, run, at=at)
 
 
-def _lose_running(tx: Connection, run: Run, *, at: datetime) -> None:
+def _lose_running(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Calls whose worker is no more: nobody will write down how they ended."""
     plan = calls.open_plan(tx, run.id)
     for call in calls.of_plan(tx, plan.id) if plan else ():
@@ -345,7 +346,7 @@ def _lose_running(tx: Connection, run: Run, *, at: datetime) -> None:
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
-def remake(tx: Connection, run: Run, *, at: datetime) -> int:
+def remake(tx: Transaction, run: Run, *, at: datetime) -> int:
     """The requester asked for something else: what was not started is superseded.
 
     Returns how many calls were.
@@ -358,7 +359,7 @@ def remake(tx: Connection, run: Run, *, at: datetime) -> int:
     return ended
 
 
-def withdraw(tx: Connection, call: Call, person: str, *, at: datetime) -> None:
+def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime) -> None:
     """The requester takes a pending call back.
 
     Raises when it has moved since it was read in this transaction.
@@ -371,7 +372,7 @@ def withdraw(tx: Connection, call: Call, person: str, *, at: datetime) -> None:
     runs.free(tx, call.run_id, at=at, actor=person)
 
 
-def send_back(tx: Connection, run: Run, person: str, feedback: str, *, at: datetime) -> int:
+def send_back(tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime) -> int:
     """What was not started of the run's plan is superseded, with the feedback for the model.
 
     Returns how many calls.
@@ -387,7 +388,7 @@ def send_back(tx: Connection, run: Run, person: str, feedback: str, *, at: datet
 
 
 def resolve(
-    tx: Connection, call_id: str, revision: int, person: str, verb: str, *, at: datetime
+    tx: Transaction, call_id: str, revision: int, person: str, verb: str, *, at: datetime
 ) -> Outcome:
     """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again
     (`again`).
@@ -427,7 +428,7 @@ def resolve(
     return Applied(calls.get(tx, call_id) or call)
 
 
-def plan_calls(tx: Connection, plan: Plan, only: Sequence[str]) -> list[Call]:
+def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
     """The pending calls of a plan among the ids `only` (those on the card that was clicked), in
     order.
     """

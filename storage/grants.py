@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import or_, select, update
 from sqlmodel import col
 
 from storage import audit
 from storage.models import Grant, Run, values
-from storage.store import first, insert_into, rows
+from storage.transaction import Transaction, first, insert_into, rows
 
 
-def give(tx: Connection, grant: Grant, *, run_id: str) -> None:
+def give(tx: Transaction, grant: Grant, *, run_id: str) -> None:
     """Remember an approval, with its audit row."""
     tx.execute(insert_into(Grant), values(grant))
     data = {
@@ -37,7 +37,7 @@ def give(tx: Connection, grant: Grant, *, run_id: str) -> None:
 
 
 def usable(
-    tx: Connection, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
+    tx: Transaction, run: Run, tool: str, schema_digest: str, arguments: str, at: datetime
 ) -> list[Grant]:
     """The grants on which this requester's call may run now, the one that ends soonest first.
 
@@ -75,12 +75,12 @@ def _same(one: object, other: object) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def get(tx: Connection, grant_id: str) -> Grant | None:
+def get(tx: Transaction, grant_id: str) -> Grant | None:
     """The grant, or None."""
     return first(tx, Grant, select(Grant).where(col(Grant.id) == grant_id))
 
 
-def take(tx: Connection, grant_id: str, at: datetime) -> bool:
+def take(tx: Transaction, grant_id: str, at: datetime) -> bool:
     """Use a grant once; False when it is used up, over or revoked."""
     where = (
         col(Grant.id) == grant_id,
@@ -91,7 +91,7 @@ def take(tx: Connection, grant_id: str, at: datetime) -> bool:
     return tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount == 1
 
 
-def revoke(tx: Connection, grant_id: str, person: str, at: datetime) -> bool:
+def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     """End a grant; False when somebody has already."""
     where = (col(Grant.id) == grant_id, col(Grant.revoked_at).is_(None))
     if (
@@ -103,7 +103,7 @@ def revoke(tx: Connection, grant_id: str, person: str, at: datetime) -> bool:
     return True
 
 
-def open_for(tx: Connection, team: str, person: str, at: datetime) -> list[Grant]:
+def open_for(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
     """What can still be used that this person asked for or gave, the one that ends soonest first."""
     statement = (
         select(Grant)

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Item, Revision, Run
 from storage.spending import OPEN, Counted
 from storage.states import CallStatus
-from storage.store import rows
+from storage.transaction import Transaction, rows
 
 C = CallStatus
 _SINCE = (
@@ -74,12 +74,12 @@ class Once:
     arguments: tuple[tuple[datetime, str], ...]
 
 
-def since(tx: Connection, moment: datetime) -> list[Call]:
+def since(tx: Transaction, moment: datetime) -> list[Call]:
     """The calls proposed since then, in order."""
     return rows(tx, Call, _SINCE, since_=moment)
 
 
-def asked(tx: Connection, moment: datetime) -> list[tuple[str, str, int]]:
+def asked(tx: Transaction, moment: datetime) -> list[tuple[str, str, int]]:
     """Gates (JSON) of the calls proposed since then, with who asked and how often."""
     return [
         (gate, requester, count)
@@ -87,14 +87,15 @@ def asked(tx: Connection, moment: datetime) -> list[tuple[str, str, int]]:
     ]
 
 
-def arguments(tx: Connection, call: Call) -> str | None:
+def arguments(tx: Transaction, call: Call) -> str | None:
     """The call's arguments as they stand (canonical JSON); None where it was refused before it had
     any.
     """
-    return tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
+    found: str | None = tx.scalar(_ARGUMENTS, {"call_": call.id, "number_": call.revision})
+    return found
 
 
-def proposed(tx: Connection, call: Call) -> str | None:
+def proposed(tx: Transaction, call: Call) -> str | None:
     """The arguments in the model's own words, from the transcript; None where they are not there."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
         item = json.loads(text)
@@ -103,10 +104,11 @@ def proposed(tx: Connection, call: Call) -> str | None:
     return None
 
 
-def of_one(tx: Connection, team: str, requester: str, tool: str) -> list[Once]:
+def of_one(tx: Transaction, team: str, requester: str, tool: str) -> list[Once]:
     """All that this person's requests ever asked of this tool, but for what was refused, in order."""
     found: dict[str, Once] = {}
-    for row in tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool}):
+    found_rows = tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool})
+    for row in found_rows.named():
         had = found[row.id].arguments if row.id in found else ()
         found[row.id] = Once(
             row.id,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlmodel import col
 
 from storage.models import Delivery, values
-from storage.store import insert_once, readable, rows
+from storage.transaction import Transaction, insert_once, readable, rows
 
 CLICKS = ("action", "submission")
 _NEW = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
@@ -50,42 +50,43 @@ _NEWEST_TAKEN = (
 )
 
 
-def store(tx: Connection, delivery: Delivery) -> bool:
+def store(tx: Transaction, delivery: Delivery) -> bool:
     """Store a delivery; False when its key is there already (a redelivery)."""
     return tx.execute(insert_once(Delivery, tx.dialect.name), values(delivery)).rowcount == 1
 
 
-def new(tx: Connection) -> list[Delivery]:
+def new(tx: Transaction) -> list[Delivery]:
     """What has not been taken in, in the order it was stored."""
     return readable(tx, Delivery, col(Delivery.seq), _NEW)
 
 
-def is_new(tx: Connection, delivery: Delivery) -> bool:
+def is_new(tx: Transaction, delivery: Delivery) -> bool:
     """Whether nobody has taken it in since it was read."""
-    return tx.scalar(_STATUS, {"seq_": delivery.seq}) == "new"
+    return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == "new")
 
 
-def held(tx: Connection, run_id: str) -> list[Delivery]:
+def held(tx: Transaction, run_id: str) -> list[Delivery]:
     """Messages that wait for the run's next model turn, in order."""
     return rows(tx, Delivery, _HELD, run_id_=run_id)
 
 
-def oldest_click(tx: Connection) -> datetime | None:
+def oldest_click(tx: Transaction) -> datetime | None:
     """When the oldest click that is still undecided was stored: no deadline after it may fall yet."""
-    return tx.scalar(_OLDEST_CLICK)
+    found: datetime | None = tx.scalar(_OLDEST_CLICK)
+    return found
 
 
-def settle(tx: Connection, delivery: Delivery, note: str) -> None:
+def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It is dealt with; `note` says how, for the operator."""
     tx.execute(_SETTLE, {"seq_": delivery.seq, "note_": note})
 
 
-def hold(tx: Connection, delivery: Delivery, run_id: str) -> None:
+def hold(tx: Transaction, delivery: Delivery, run_id: str) -> None:
     """It waits for the run's next model turn."""
     tx.execute(_HOLD, {"seq_": delivery.seq, "run_id_": run_id})
 
 
-def stumble(tx: Connection, delivery: Delivery, error: str, *, limit: int) -> bool:
+def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
     """Count a failed try; after `limit` of them it is broken and left alone.
 
     True when it is broken now.
@@ -101,7 +102,7 @@ def stumble(tx: Connection, delivery: Delivery, error: str, *, limit: int) -> bo
     return broken
 
 
-def newest_taken(tx: Connection, team: str, channel: str, thread_ts: str) -> str:
+def newest_taken(tx: Transaction, team: str, channel: str, thread_ts: str) -> str:
     """The Slack ts of the newest message of a thread that is in its transcript, or ""."""
     key: str | None = tx.scalar(
         _NEWEST_TAKEN, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
@@ -109,6 +110,6 @@ def newest_taken(tx: Connection, team: str, channel: str, thread_ts: str) -> str
     return key.rsplit(":", 1)[1] if key else ""
 
 
-def has(tx: Connection, key: str) -> bool:
+def has(tx: Transaction, key: str) -> bool:
     """Whether a delivery of that key was stored."""
     return tx.scalar(_BY_KEY, {"key_": key}) is not None

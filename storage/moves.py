@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, update
+from sqlalchemy import Update, bindparam, update
 from sqlmodel import col
 
 from storage import audit, outbox
@@ -28,7 +28,7 @@ from storage.states import (
     RunStatus,
     check,
 )
-from storage.store import insert_into
+from storage.transaction import Transaction, insert_into
 
 _TOUCH = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
@@ -50,7 +50,7 @@ class FencedError(Exception):
 
 
 def call(
-    tx: Connection,
+    tx: Transaction,
     row: Call,
     target: CallStatus,
     *,
@@ -91,7 +91,7 @@ def call(
 
 
 def born(
-    tx: Connection, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
+    tx: Transaction, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
 ) -> None:
     """Insert a new call, with its audit row."""
     if row.status not in CALL_BIRTHS:
@@ -110,7 +110,7 @@ def born(
 
 
 def run(
-    tx: Connection,
+    tx: Transaction,
     row: Run,
     target: RunStatus,
     *,
@@ -136,7 +136,7 @@ def run(
     return True
 
 
-def started(tx: Connection, row: Run, *, at: datetime) -> None:
+def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     """Insert a new run, with its audit row."""
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
@@ -145,7 +145,7 @@ def started(tx: Connection, row: Run, *, at: datetime) -> None:
     audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
 
 
-def touch(tx: Connection, plan_id: str) -> None:
+def touch(tx: Transaction, plan_id: str) -> None:
     """The plan changed: its revision grows (older plan-wide buttons die) and its cards are drawn
     again.
     """

@@ -11,11 +11,11 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, case, func, select, update
+from sqlalchemy import Update, bindparam, case, func, select, update
 from sqlmodel import col
 
 from storage.models import Message, Run, values
-from storage.store import first, insert_once, readable, rows
+from storage.transaction import Transaction, first, insert_once, readable, rows
 
 # closing: a stream to be stopped with its final words; stale: to be drawn again
 WORK = ("pending", "sending", "closing", "stale")
@@ -68,17 +68,17 @@ def _columns(names: tuple[str, ...]) -> Update:
     )
 
 
-def put(tx: Connection, message: Message) -> None:
+def put(tx: Transaction, message: Message) -> None:
     """Add a message; one with the same key is left as it is (said once is said)."""
     tx.execute(insert_once(Message, tx.dialect.name), values(message))
 
 
-def notice(tx: Connection, run: Run, key: str, body: Mapping[str, Any]) -> None:
+def notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
     """A line in the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
     thread(tx, run, key, body, kind="notice")
 
 
-def thread(tx: Connection, run: Run, key: str, body: Mapping[str, Any], *, kind: str) -> None:
+def thread(tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, kind: str) -> None:
     """A message of that kind in the run's thread."""
     put(
         tx,
@@ -94,7 +94,7 @@ def thread(tx: Connection, run: Run, key: str, body: Mapping[str, Any], *, kind:
 
 
 def private(
-    tx: Connection,
+    tx: Transaction,
     key: str,
     *,
     channel: str,
@@ -109,14 +109,14 @@ def private(
     put(tx, row)
 
 
-def redraw(tx: Connection, plan_id: str) -> None:
+def redraw(tx: Transaction, plan_id: str) -> None:
     """Every card of this plan wants drawing again, also one that stands in Slack and could not be
     updated before.
     """
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 
-def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
+def sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
     tx.execute(
         _SENT,
@@ -124,10 +124,10 @@ def sent(tx: Connection, row: Message, *, ts: str, shown: int) -> None:
     )
 
 
-def channels_due(tx: Connection, now: datetime) -> set[str]:
+def channels_due(tx: Transaction, now: datetime) -> set[str]:
     """Channels with something to send or draw now: their earliest unsent message is not postponed."""
     try:
-        found = tx.execute(_CHANNELS).all()
+        found = tx.execute(_CHANNELS)
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
         return {row.channel for row in due(tx, now)}
     earliest: dict[str, datetime | None] = {}
@@ -136,7 +136,7 @@ def channels_due(tx: Connection, now: datetime) -> set[str]:
     return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
 
 
-def due(tx: Connection, now: datetime, channel: str | None = None) -> list[Message]:
+def due(tx: Transaction, now: datetime, channel: str | None = None) -> list[Message]:
     """What should be sent or drawn now (in that channel), in order.
 
     Later messages wait for their channel's earlier.
@@ -153,32 +153,33 @@ def due(tx: Connection, now: datetime, channel: str | None = None) -> list[Messa
     return ready
 
 
-def next_due(tx: Connection) -> datetime | None:
+def next_due(tx: Transaction) -> datetime | None:
     """When the earliest postponed message may be tried again."""
-    return tx.scalar(_NEXT_DUE)
+    found: datetime | None = tx.scalar(_NEXT_DUE)
+    return found
 
 
-def change(tx: Connection, row: Message, **columns: Any) -> None:
+def change(tx: Transaction, row: Message, **columns: Any) -> None:
     """Write columns of one message."""
     tx.execute(_columns(tuple(columns)), {"seq_": row.seq, **columns})
 
 
-def by_key(tx: Connection, key: str) -> Message | None:
+def by_key(tx: Transaction, key: str) -> Message | None:
     """The message of that key."""
     return first(tx, Message, select(Message).where(col(Message.key) == key))
 
 
-def knows(tx: Connection, ts: str) -> bool:
+def knows(tx: Transaction, ts: str) -> bool:
     """Whether a message of that ts is one of ours."""
     return first(tx, Message, select(Message).where(col(Message.ts) == ts).limit(1)) is not None
 
 
-def cards(tx: Connection, plan_id: str) -> list[Message]:
+def cards(tx: Transaction, plan_id: str) -> list[Message]:
     """The cards of a plan, all copies and parts."""
     return rows(tx, Message, _CARDS, plan_id_=plan_id)
 
 
-def calls_of(tx: Connection, plan_id: str, card: int) -> list[str]:
+def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
     """The ids of the calls that this card of the plan shows.
 
     None when it is not a card of that plan.
@@ -200,13 +201,15 @@ def body(row: Message) -> dict[str, Any]:
     return loaded
 
 
-def close_streams(tx: Connection, run_id: str) -> bool:
+def close_streams(tx: Transaction, run_id: str) -> bool:
     """Streams of this run that nobody writes to any more are to be closed, their words withdrawn;
     True if any are.
     """
     return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id}).rowcount > 0
 
 
-def is_streaming(tx: Connection, row: Message) -> bool:
+def is_streaming(tx: Transaction, row: Message) -> bool:
     """Whether nobody has closed this stream yet."""
-    return tx.scalar(select(col(Message.status)).where(col(Message.seq) == row.seq)) == "streaming"
+    return bool(
+        tx.scalar(select(col(Message.status)).where(col(Message.seq) == row.seq)) == "streaming"
+    )

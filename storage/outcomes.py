@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sqlalchemy import Connection
-
 from storage import calls
 from storage.models import Call, Vote
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class Standing(Protocol):
 Weigh = Callable[[list[Vote]], Standing]
 
 
-def look(tx: Connection, call_id: str, revision: int, at: datetime) -> Open | Closed:
+def look(tx: Transaction, call_id: str, revision: int, at: datetime) -> Open | Closed:
     """Return what a decision on this revision, stored at `at`, would meet."""
     call = calls.get(tx, call_id)
     if call is None:

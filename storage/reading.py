@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, event, select
+from sqlalchemy import create_engine, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlmodel import col
 
+from storage.migrations import newest
 from storage.models import Run
-from storage.store import Store
+from storage.store import Store, version
+from storage.transaction import Transaction
 
 
 class ReadOnly(Store):
@@ -29,9 +29,7 @@ class ReadOnly(Store):
         self.path = path
         self._lock = None
         self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
-        event.listen(
-            self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN DEFERRED")
-        )
+        self.trace = None
 
     def _connect(self) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode=ro"
@@ -49,19 +47,17 @@ class ReadOnly(Store):
         """Why the rows cannot be read, "" where they can."""
         if not self.path.is_file():
             return f"there is no database at {self.path}"
-        newest = ScriptDirectory(str(Path(__file__).parent / "migrations")).get_current_head()
         try:
-            with self.engine.connect() as connection:
-                current = MigrationContext.configure(connection).get_current_revision()
+            current = version(self)
         except (SQLAlchemyError, sqlite3.Error) as error:
             return f"{self.path} cannot be read ({type(error).__name__})"
         return (
             ""
-            if current == newest
+            if current == newest()
             else f"{self.path} was written by another version of Countersign"
         )
 
 
-def teams(tx: Connection) -> list[str]:
+def teams(tx: Transaction) -> list[str]:
     """The workspaces whose requests are on record."""
     return list(tx.scalars(select(col(Run.team)).distinct()))

@@ -10,13 +10,13 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, func, or_, select, update
+from sqlalchemy import Update, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves
 from storage.models import Call, Item, Plan, Run, values
 from storage.states import RUN_OPEN, CallStatus, RunStatus
-from storage.store import first, insert_into, readable, rows
+from storage.transaction import Transaction, first, insert_into, readable, rows
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
 _READY = select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))
@@ -62,17 +62,17 @@ def _columns(names: tuple[str, ...]) -> Update:
     )
 
 
-def get(tx: Connection, run_id: str) -> Run | None:
+def get(tx: Transaction, run_id: str) -> Run | None:
     """The run, or None."""
     return first(tx, Run, _GET, id_=run_id)
 
 
-def ready(tx: Connection) -> list[str]:
+def ready(tx: Transaction) -> list[str]:
     """Ids of runs a worker may take, oldest first."""
     return list(tx.scalars(_READY))
 
 
-def in_thread(tx: Connection, team: str, channel: str, thread_ts: str) -> Run | None:
+def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
     """The newest run of a thread, whatever its status."""
     return first(tx, Run, _IN_THREAD, team_=team, channel_=channel, thread_ts_=thread_ts)
 
@@ -82,7 +82,7 @@ def is_open(run: Run | None) -> bool:
     return run is not None and run.status in RUN_OPEN
 
 
-def claim(tx: Connection, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
+def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
     """READY -> RUNNING with the next fence.
 
     The claimed row, or None when it was not there to take.
@@ -96,7 +96,7 @@ def claim(tx: Connection, run_id: str, *, now: datetime, lease_until: datetime) 
     return get(tx, run_id)
 
 
-def held_by(tx: Connection, run_id: str, fence: int) -> Run:
+def held_by(tx: Transaction, run_id: str, fence: int) -> Run:
     """The run, while this fence holds it; raises moves.FencedError otherwise."""
     run = get(tx, run_id)
     if run is None or run.fence != fence:
@@ -104,18 +104,18 @@ def held_by(tx: Connection, run_id: str, fence: int) -> Run:
     return run
 
 
-def renew(tx: Connection, run_id: str, fence: int, lease_until: datetime) -> bool:
+def renew(tx: Transaction, run_id: str, fence: int, lease_until: datetime) -> bool:
     """Lengthen a lease; False when the fence is no longer ours."""
     where = (col(Run.id) == run_id, col(Run.fence) == fence, col(Run.status) == RunStatus.RUNNING)
     return tx.execute(update(Run).where(*where).values(lease_until=lease_until)).rowcount == 1
 
 
-def orphans(tx: Connection, now: datetime) -> list[Run]:
+def orphans(tx: Transaction, now: datetime) -> list[Run]:
     """Runs whose worker let its lease lapse."""
     return readable(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
-def cut_short(tx: Connection) -> list[Run]:
+def cut_short(tx: Transaction) -> list[Run]:
     """Cancelled runs that have a call RUNNING."""
     running = select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)
     return rows(
@@ -123,12 +123,12 @@ def cut_short(tx: Connection) -> list[Run]:
     )
 
 
-def count(tx: Connection, run: Run, **columns: int) -> None:
+def count(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counters (turns, calls, cards, tokens, rounds)."""
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
 
 
-def tokens_since(tx: Connection, run: Run, since: datetime) -> int:
+def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
     """Tokens of all runs of this run's requester that have moved since then.
 
     Each counts as a whole.
@@ -139,7 +139,7 @@ def tokens_since(tx: Connection, run: Run, since: datetime) -> int:
     )
 
 
-def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> None:
+def append(tx: Transaction, run: Run, body: dict[str, Any], *, at: datetime) -> None:
     """Append one item to the run's thread, as the model sends or sees it."""
     row = Item(
         team=run.team,
@@ -153,7 +153,7 @@ def append(tx: Connection, run: Run, body: dict[str, Any], *, at: datetime) -> N
     tx.execute(insert_into(Item), values(row))
 
 
-def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:
+def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     """Every item of the run's thread, in order."""
     found = tx.scalars(
         _TRANSCRIPT, {"team_": run.team, "channel_": run.channel, "thread_ts_": run.thread_ts}
@@ -163,7 +163,7 @@ def transcript(tx: Connection, run: Run) -> list[dict[str, Any]]:
     return items
 
 
-def close_plan(tx: Connection, run: Run, plan: Plan, *, at: datetime) -> bool:
+def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:
     """When every call of the plan is settled, append one output each, in the model's order.
 
     False when some are not.
@@ -184,7 +184,7 @@ def close_plan(tx: Connection, run: Run, plan: Plan, *, at: datetime) -> bool:
     return True
 
 
-def free(tx: Connection, run_id: str, *, at: datetime, actor: str) -> bool:
+def free(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """WAITING -> READY once nobody has to decide any more in the open plan; True when it moved."""
     run = get(tx, run_id)
     if run is None or run.status is not RunStatus.WAITING:

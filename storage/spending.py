@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import bindparam, select
 from sqlmodel import col
 
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 C = CallStatus
 OPEN = (C.PENDING, C.APPROVED)
@@ -51,7 +52,7 @@ class Counted:
 
 
 def counted(
-    tx: Connection, team: str, requester: str, tool: str, *, beside: Call | None = None
+    tx: Transaction, team: str, requester: str, tool: str, *, beside: Call | None = None
 ) -> Iterator[Counted]:
     """The calls of `requester` with `tool` that are open, or have run or may have.
 

@@ -21,8 +21,6 @@ PRAGMAS = (
     # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
     "PRAGMA recursive_triggers=ON",
 )
-WRITE = "countersign_write"  # execution option: this connection begins IMMEDIATE
-SOFT = "countersign_soft"  # execution option: its commit does not wait for the disk
 
 
 class AlreadyRunningError(Exception):
@@ -41,14 +39,12 @@ def prepare(engine: Engine) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        raw: Any = connection.connection.driver_connection
-        if not options.get(WRITE, False):
-            # takes no lock, so there is nothing for SQLAlchemy to translate
-            raw.execute("BEGIN DEFERRED")
-            return
-        raw.execute(f"PRAGMA synchronous={'NORMAL' if options.get(SOFT, False) else 'FULL'}")
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN DEFERRED")  # migrations; the store begins its own
+
+
+def wait_for_the_disk(raw: sqlite3.Connection, *, wait: bool) -> None:
+    """Say whether the next commit on this connection waits until it is on the disk."""
+    raw.execute(f"PRAGMA synchronous={'FULL' if wait else 'NORMAL'}")
 
 
 def append_only_triggers() -> list[str]:

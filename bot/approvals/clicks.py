@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection
-
 from bot.approvals.cards.card_view import effect_of
 from bot.approvals.cards.placement import find_place
 from bot.approvals.cards.routing import Asked, put_cards, route
@@ -34,6 +32,7 @@ from storage.calls import Shown
 from storage.decisions import Applied, Gone, Open, Outcome
 from storage.models import Call, Delivery, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.deciding")
 RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
@@ -178,7 +177,7 @@ class Deciding:
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
     def _remember(
-        self, tx: Connection, run: Run, done: list[Call], person: str, chosen: int | None
+        self, tx: Transaction, run: Run, done: list[Call], person: str, chosen: int | None
     ) -> str:
         """What the gates of these approved calls remember by themselves, or what was chosen.
 

@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection
-
 from bot.approvals.terms.gating import gate_of, standing, waited
 from bot.core import Core
 from bot.messages import sentences
@@ -27,6 +25,7 @@ from storage.calls import Shown
 from storage.decisions import Decided, Open, Outcome, TooLate, Voted
 from storage.models import Call, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 NAMED = 10  # people named to who may not decide
 PAST = {
@@ -208,7 +207,7 @@ def words_for(call: Call, verb: str) -> bool:
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")
 
 
-def pending_on(tx: Connection, value: str) -> list[Call]:
+def pending_on(tx: Transaction, value: str) -> list[Call]:
     """The pending calls a button for all of a card is about (`plan:revision:card`).
 
     None when the plan has changed.

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
 from bot.approvals.cards.card_view import effect_of
 from bot.approvals.cards.placement import Place, group_ids, place_for
 from bot.approvals.cards.routing import Asked, card_row
@@ -24,6 +22,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers, Ask, load_gate
 from storage import audit, calls, outbox, runs
 from storage.models import Call, Message, Run
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.nudging")
 MOST_NAMES = 20  # people named in one line
@@ -127,7 +126,7 @@ class Nudging:
 
     def _say(
         self,
-        tx: Connection,
+        tx: Transaction,
         run: Run,
         call: Call,
         gate: Ask,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
-
 from bot.policy.authority import No
 from storage import audit, outbox
 from storage.models import Call, Delivery
+from storage.transaction import Transaction
 
 
-def record_refusal(tx: Connection, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
+def record_refusal(tx: Transaction, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
     """Write down that somebody tried who may not."""
     audit.record(
         tx,
@@ -22,7 +21,7 @@ def record_refusal(tx: Connection, delivery: Delivery, call: Call, verb: str, ve
     )
 
 
-def tell(tx: Connection, delivery: Delivery, text: str) -> None:
+def tell(tx: Transaction, delivery: Delivery, text: str) -> None:
     """Words for the person who clicked, and for nobody else."""
     if text:
         outbox.private(

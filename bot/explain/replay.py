@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import Connection
 
 from bot.approvals.terms.facts import facts_of, needed, total
 from bot.approvals.terms.gating import standing
@@ -32,6 +31,7 @@ from bot.tools.arguments import load_arguments
 from storage import calls, history, runs
 from storage.models import Call, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 _POLICY = "policy: "  # begins the note of a call that a policy refused
 HEADINGS = {
@@ -125,7 +125,7 @@ class Replay:
         yield Otherwise(kind, f"{in_utc(call.created_at)}, {call.tool}, {who}: {effect} — {change}")
 
     def _as_decided(
-        self, tx: Connection, call: Call, tool: Tool[Any]
+        self, tx: Transaction, call: Call, tool: Tool[Any]
     ) -> tuple[Allow | Ask | Deny, BaseModel]:
         """The gate on record and the arguments it was about; raises NotToldError."""
         text = history.arguments(tx, call)

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection
-
 from bot.core import Core, body
 from bot.messages import answers, sentences
 from bot.messages.incoming import message_text
@@ -20,6 +18,7 @@ from bot.slack.directory import SlackDirectory
 from storage import contacts, decisions, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
 from storage.states import RunStatus
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
 SUBTYPES = (None, "file_share", "thread_broadcast")
@@ -80,7 +79,7 @@ class Intake:
                 self._act(tx, delivery, run, text)
         return None
 
-    def _act(self, tx: Connection, delivery: Delivery, run: Run | None, text: str) -> None:
+    def _act(self, tx: Transaction, delivery: Delivery, run: Run | None, text: str) -> None:
         now = self._core.clock.now()
         if text.lower().strip(" .!") == "help" or not text:
             self._say_help(tx, delivery)
@@ -110,7 +109,7 @@ class Intake:
             decisions.remake(tx, run, at=now)
         inbox.hold(tx, delivery, run.id)
 
-    def _cancel(self, tx: Connection, delivery: Delivery, run: Run | None) -> None:
+    def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._core.clock.now()
         if run is None or not decisions.cancel(tx, run, at=now, actor=delivery.user):
             self._private(tx, delivery, sentences.nothing_to_cancel())
@@ -174,13 +173,13 @@ class Intake:
             )
         return "stopped"
 
-    def _greet(self, tx: Connection, delivery: Delivery) -> None:
+    def _greet(self, tx: Transaction, delivery: Delivery) -> None:
         """A first request outside a DM: say privately what this is."""
         if contacts.met(tx, delivery.team, delivery.user, at=self._core.clock.now()):
             text = answers.greeting(self._core.identity.user, self._titles())
             self._private(tx, delivery, text, mrkdwn=True)
 
-    def _say_help(self, tx: Connection, delivery: Delivery) -> None:
+    def _say_help(self, tx: Transaction, delivery: Delivery) -> None:
         row = Message(
             key=f"help:{delivery.seq}",
             kind="notice",
@@ -194,7 +193,7 @@ class Intake:
         return [(tool.title, str(tool.does)) for tool in self._core.tools]
 
     def _private(
-        self, tx: Connection, delivery: Delivery, text: str, *, mrkdwn: bool = False
+        self, tx: Transaction, delivery: Delivery, text: str, *, mrkdwn: bool = False
     ) -> None:
         outbox.private(
             tx,

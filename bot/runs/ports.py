@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sqlalchemy import Connection
-
 from storage.models import Run
+from storage.transaction import Transaction
 
 
 class Thread(Protocol):
@@ -30,7 +29,7 @@ class Answer(Protocol):
         """What was written is void."""
         ...
 
-    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
         """Store the whole text for the outbox, in the transaction that stores the turn."""
         ...
 

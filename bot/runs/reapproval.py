@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel
-from sqlalchemy import Connection
 
 from bot.approvals.cards.routing import withdraw
 from bot.approvals.terms.fingerprint import fingerprint
@@ -25,6 +24,7 @@ from bot.tools.preview import preview
 from bot.tools.runner import Refused
 from storage import calls, decisions
 from storage.models import Call, Run
+from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def changed(
     return Again(gate, preview(tool, args), why, "worker")
 
 
-def ask(core: Core, tx: Connection, run: Run, call: Call, again: Again) -> bool:
+def ask(core: Core, tx: Transaction, run: Run, call: Call, again: Again) -> bool:
     """Back to PENDING, off its card; the worker puts it on a new one.
 
     False when the call has moved meanwhile.

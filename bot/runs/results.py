@@ -6,16 +6,15 @@ Puts messages into the outbox; draws and sends nothing.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
-
 from bot.tools import Table, tables
 from storage import outbox
 from storage.models import Call, Run
+from storage.transaction import Transaction
 
 ROWS, COLUMNS, CELL = 20, 10, 80  # how much the table shows; CELL in characters
 
 
-def put_table(tx: Connection, run: Run, call: Call, found: Table) -> None:
+def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
     """Show the rows `call` found in its thread.
 
     Nothing where there are none, the call's result says so.

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection
-
 from bot.agent.turn import Plan, Proposed
 from bot.messages import sentences
 from bot.runs.proposals import Prepared
 from storage import outbox
 from storage.models import Run
+from storage.transaction import Transaction
 
 
-def tell(tx: Connection, run: Run, prepared: Prepared) -> None:
+def tell(tx: Transaction, run: Run, prepared: Prepared) -> None:
     text = sentences.not_asked(prepared.call.tool, prepared.tell_requester)
     outbox.notice(tx, run, f"refused:{prepared.call.id}", {"text": text})
 

@@ -13,8 +13,6 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from sqlalchemy import Connection
-
 from bot.agent import prompt
 from bot.agent.turn import ModelTurns, Plan, PlannerError, Reply
 from bot.approvals.cards.placement import find_place
@@ -34,6 +32,7 @@ from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Run
 from storage.models import Plan as PlanRow
 from storage.states import CallStatus, RunStatus
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
@@ -268,7 +267,13 @@ class Worker:
         return not waits
 
     def _count(
-        self, tx: Connection, run: Run, result: Reply | Plan, *, calls: int = 0, cards: bool = False
+        self,
+        tx: Transaction,
+        run: Run,
+        result: Reply | Plan,
+        *,
+        calls: int = 0,
+        cards: bool = False,
     ) -> Run:
         """Store the turn's items and count it, if this worker still holds the run and it still goes
         on.

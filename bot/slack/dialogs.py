@@ -9,7 +9,6 @@ import logging
 from typing import Any
 
 from slack_sdk import WebClient
-from sqlalchemy import Connection
 
 from bot.approvals.cards.card_view import call_view, effect_of
 from bot.approvals.permissions import Judge, pending_on, words_for
@@ -41,6 +40,7 @@ from storage.calls import Shown
 from storage.decisions import Open
 from storage.models import Call, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.dialogs")
 
@@ -109,7 +109,7 @@ class Dialogs:
                     view = self._edit_form(target, shown)
         return in_thread(view, run.channel, run.thread_ts)
 
-    def _waiting_effects(self, tx: Connection, call: Call) -> str:
+    def _waiting_effects(self, tx: Transaction, call: Call) -> str:
         """What the calls of this call's plan would do that still wait, a line for each."""
         plan = calls.of_plan(tx, call.plan_id)
         waiting = [each for each in plan if each.status is CallStatus.PENDING]

@@ -12,13 +12,13 @@ import time
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
-from sqlalchemy import Connection
 
 from bot.core import Core
 from bot.messages.text import neutral_markdown, split_markdown
 from bot.slack.directory import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.stream")
 PART = 11_000  # characters; one message holds 12,000 of Markdown
@@ -67,7 +67,7 @@ class SlackAnswer:
         self.abandon()
         self._reset()
 
-    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
         """Leave the whole text to the outbox, in the caller's transaction."""
         parts = split_markdown(text, PART) if text else []
         if self._row is not None:

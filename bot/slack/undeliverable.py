@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection
-
 from storage import calls, moves, outbox, runs
 from storage.models import Message
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
 
@@ -20,7 +19,7 @@ NO_FILE = (
 )
 
 
-def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> bool:
+def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
     """Cancel what only this card, given up as `code`, asked for, and tell the request; False when
     copies show it all.
 
@@ -51,7 +50,7 @@ def close_unseen(tx: Connection, card: Message, code: str, *, at: datetime) -> b
     return bool(lost)
 
 
-def tell_of_file(tx: Connection, file: Message) -> None:
+def tell_of_file(tx: Transaction, file: Message) -> None:
     """A file that Slack would not take: the thread, which was promised one, hears so."""
     run = runs.get(tx, file.run_id)
     if run is not None:

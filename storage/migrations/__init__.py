@@ -1,0 +1,16 @@
+"""The schema's revisions, one file each in `versions`, and which of them is the newest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent
+
+
+class SchemaError(Exception):
+    """The database was written by another version of Countersign."""
+
+
+def newest(scripts: Path = SCRIPTS) -> str:
+    """The newest revision in that folder, told by the names of its files (v0001_first.py)."""
+    return max(path.stem[1:5] for path in (scripts / "versions").glob("v[0-9]*.py"))

@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import Plan, PlannerError, Proposed, Reply
@@ -30,7 +30,8 @@ from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
-from storage.store import Store, rows
+from storage.store import Store
+from storage.transaction import Transaction, rows
 from tests.runs.fakes import BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
 from tests.storage.builders import TEAM
 
@@ -123,7 +124,7 @@ class SilentThread:
     def restart(self) -> None:
         """Nothing to take back."""
 
-    def finish(self, tx: Connection, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
         """Nothing to post."""
 
     def abandon(self) -> None:

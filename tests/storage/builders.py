@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import insert, select
 from sqlmodel import col
 
 from bot.approvals.terms.gating import weigher
@@ -15,7 +15,8 @@ from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values
 from storage.states import CallStatus, RunStatus
-from storage.store import Store, rows
+from storage.store import Store
+from storage.transaction import Transaction, rows
 
 AT = datetime(2026, 3, 2, 12, 0, 0, 250_001, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -148,7 +149,7 @@ def seed(
     return Seeded(store, row.id, plan.id, made)
 
 
-def add_revision(tx: Connection, call: Call, arguments: str) -> None:
+def add_revision(tx: Transaction, call: Call, arguments: str) -> None:
     """Store the revision a call is at."""
     row = Revision(
         call_id=call.id,

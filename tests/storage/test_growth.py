@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from storage import calls, outbox, runs
 from storage.store import Store
+from storage.transaction import Trace
 from tests.runs.fakes import ANA, BEN
 from tests.runs.harness import LoopHarness
 from tests.storage.builders import TEAM, C, click, seed
@@ -33,11 +33,12 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
 
-    def seen(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
-        if statement.startswith(("SELECT", "UPDATE", "DELETE")):
-            found[statement] = values
+    class Seen(Trace):
+        def running(self, sql: str, values: Any) -> None:
+            if sql.startswith(("SELECT", "UPDATE", "DELETE")):
+                found[sql] = values
 
-    event.listen(harness.store.engine, "before_cursor_execute", seen)
+    harness.store.trace = Seen()
     harness.model.script = [[("note", "a"), ("peek", "b")], "answer", [("note", "c")]]
     for words in ("please", "and again"):
         harness.say(words)
@@ -58,7 +59,7 @@ def statements(harness: LoopHarness) -> dict[str, Any]:
         outbox.cards(tx, call.plan_id)
     with harness.store.write() as tx:
         outbox.sent(tx, due[0], ts="9.9", shown=1)
-    event.remove(harness.store.engine, "before_cursor_execute", seen)
+    harness.store.trace = None
     return found
 
 
@@ -81,7 +82,7 @@ def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
     assert [scan for scan in scans if "ORDER BY audit.seq DESC" not in scan[0]] == []
     [counting] = [statement for statement in found if "count(*) FILTER" in statement]
     with harness.store.read() as tx:
-        steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]).all())
+        steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {counting}", found[counting]))
     # by the index on status, it would be everybody's pending calls
     assert "ix_run_requester" in steps
     assert "ix_call_due" not in steps

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 from slack_sdk import WebClient
 from slack_sdk.web import SlackResponse
-from sqlalchemy import Connection, event
 
 from bot.slack.outbox import Outbox
 from storage import inbox, outbox
 from storage.models import Message
-from storage.sqlite import WRITE
 from storage.store import Store
+from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
 from tests.runs.harness import LoopHarness
 from tests.runs.test_disk import bolt, press
@@ -44,14 +43,21 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+class Watch(Trace):
+    """Notes every commit of a writer, and how it waits for the disk."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def committing(self, tx: Transaction) -> None:
+        """What the database itself says of the commit to come."""
+        if tx.writes:
+            self.log.append(HOW[tx.exec_driver_sql("PRAGMA synchronous").scalar() or 0])
+
+
 def watch(store: Store, log: list[str]) -> None:
     """Note every commit of a writer from now on, and how it waits for the disk."""
-
-    def committed(connection: Connection) -> None:
-        if connection.get_execution_options().get(WRITE):
-            log.append(HOW[connection.exec_driver_sql("PRAGMA synchronous").scalar() or 0])
-
-    event.listen(store.engine, "commit", committed)
+    store.trace = Watch(log)
 
 
 def keep(store: Store, key: str, *, durable: bool = True) -> None:

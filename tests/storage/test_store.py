@@ -18,7 +18,8 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from storage import inbox
 from storage.models import Call, Delivery, Run, new_id, values
 from storage.sqlite import AlreadyRunningError
-from storage.store import Store, rows
+from storage.store import Store
+from storage.transaction import rows
 from tests.storage.builders import AT, TEAM, delivery, seed
 
 SPAWN = multiprocessing.get_context("spawn")

@@ -23,7 +23,7 @@ from bot.tools.shop.shop import Shop
 from storage import decisions
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
-from storage.store import rows
+from storage.transaction import rows
 from tests.stories.messages import action_ids, words
 
 POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"

@@ -14,7 +14,8 @@ from sqlalchemy import select
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from storage.models import Call, Run
-from storage.store import Store, rows
+from storage.store import Store
+from storage.transaction import rows
 
 ROOT = Path(__file__).parents[2]
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'

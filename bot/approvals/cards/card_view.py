@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection
 
 from bot.approvals.terms.gating import standing, waited
 from bot.core import Core
@@ -25,6 +24,7 @@ from storage import calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Message, Revision, Run, Vote
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 DECIDED = (
     CallStatus.APPROVED,
@@ -36,7 +36,7 @@ DECIDED = (
 )
 
 
-def effect_of(core: Core, tx: Connection, call: Call) -> str:
+def effect_of(core: Core, tx: Transaction, call: Call) -> str:
     """The sentence that says what the call would do, from its current revision; secrets masked."""
     current = calls.revision(tx, call.id, call.revision)
     return _effect(core, call, current) if current else call.tool
@@ -52,7 +52,7 @@ def _effect(core: Core, call: Call, revision: Revision) -> str:
         return f"{tool.title} (its arguments no longer fit the tool)"
 
 
-def call_view(core: Core, tx: Connection, call_id: str) -> CallView | None:
+def call_view(core: Core, tx: Transaction, call_id: str) -> CallView | None:
     """One call as its readers see it, secrets masked; None when it is not there."""
     shown = calls.shown(tx, call_id)
     if shown is None:
@@ -146,7 +146,7 @@ def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
 
 
 def _approvers(
-    tx: Connection, now: datetime, run: Run, views: Sequence[CallView], ids: Mapping[str, str]
+    tx: Transaction, now: datetime, run: Run, views: Sequence[CallView], ids: Mapping[str, str]
 ) -> dict[str, Any]:
     """Who may decide about the first call of a card that waits.
 
@@ -169,7 +169,7 @@ def _approvers(
     }
 
 
-def card_view(core: Core, tx: Connection, row: Message) -> CardView | None:
+def card_view(core: Core, tx: Transaction, row: Message) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
     now = core.clock.now()
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)

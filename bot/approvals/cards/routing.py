@@ -8,13 +8,12 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
 from bot.approvals.cards.placement import Place
 from bot.messages import sentences
 from bot.policy.gates import Ask, Gate
 from storage import outbox
 from storage.models import Call, Message, Run
+from storage.transaction import Transaction
 
 CALLS_PER_CARD = 5
 
@@ -28,7 +27,7 @@ class Asked:
     place: Place
 
 
-def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
+def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
     """Put the cards of these calls in the outbox, and say in the thread when they went elsewhere
     than policy wanted.
     """
@@ -50,7 +49,7 @@ def put_cards(tx: Connection, run: Run, plan_id: str, asked: Iterable[Asked]) ->
             outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})
 
 
-def withdraw(tx: Connection, plan_id: str, moved: set[str]) -> None:
+def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
     """Take these calls off the cards they are on: those name people who no longer decide about
     them.
     """

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-
 from bot.core import Core
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
 from storage import calls
 from storage.models import Call, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 C = CallStatus
 RAN = (C.RUNNING, C.SUCCEEDED, C.FAILED, C.UNKNOWN)  # also what failed may have changed something
@@ -53,7 +52,7 @@ def find(
 
 
 def _stands(
-    tx: Connection, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
+    tx: Transaction, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
 ) -> bool:
     """Whether the result of `done` is still what running it again would come to."""
     if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:

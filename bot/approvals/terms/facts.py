@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import Connection
 
 from bot.core import Core
 from bot.policy.authority import LookupFailedError
@@ -28,6 +27,7 @@ from storage import spending
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run
 from storage.spending import Counted
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.gathering")
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def needed(core: Core, tool: Tool[Any]) -> Needs:
 
 
 def with_sums(
-    tx: Connection,
+    tx: Transaction,
     core: Core,
     run: Run,
     tool: Tool[Any],

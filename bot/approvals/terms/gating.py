@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
-from sqlalchemy import Connection
 
 from bot.approvals.terms.facts import facts_of, with_sums
 from bot.core import Core
@@ -22,6 +21,7 @@ from storage import calls
 from storage.decisions import Weigh
 from storage.models import Call, Run, Vote
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 
 def gate_of(
@@ -45,7 +45,7 @@ def gate_of(
 
 
 def gate_within(
-    tx: Connection, core: Core, run: Run, tool: Tool[Any], facts: Facts, call: Call
+    tx: Transaction, core: Core, run: Run, tool: Tool[Any], facts: Facts, call: Call
 ) -> Allow | Deny | Ask:
     """What policy says now of a call about to run, its sums read in this transaction."""
     return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call))
@@ -66,7 +66,7 @@ def weigher(gate: Ask) -> Weigh:
     return partial(standing, gate)
 
 
-def still_needed(tx: Connection, call: Call) -> int:
+def still_needed(tx: Transaction, call: Call) -> int:
     """How many more people have to approve a pending call, in all its stages; 0 for any other."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):

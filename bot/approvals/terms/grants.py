@@ -10,8 +10,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection
-
 from bot.core import Core
 from bot.messages import sentences
 from bot.messages.text import mention, when
@@ -20,6 +18,7 @@ from bot.tools import Tool
 from storage import calls, grants
 from storage.digest import canonical
 from storage.models import Call, Grant, Run
+from storage.transaction import Transaction
 
 
 def offers(gate: Ask) -> list[Offer]:
@@ -40,7 +39,7 @@ def still_offered(gate: Ask, grant: Grant) -> bool:
     return Offer.model_validate_json(grant.offer) in (*gate.remember, gate.once)
 
 
-def use(tx: Connection, core: Core, call: Call, gate: Ask) -> bool:
+def use(tx: Transaction, core: Core, call: Call, gate: Ask) -> bool:
     """Use the call's grant once, in the transaction that starts it; False when it no longer holds."""
     grant = grants.get(tx, call.grant_id)
     return (
@@ -51,7 +50,7 @@ def use(tx: Connection, core: Core, call: Call, gate: Ask) -> bool:
 
 
 def remember(
-    tx: Connection, core: Core, run: Run, call: Call, person: str, chosen: int | None
+    tx: Transaction, core: Core, run: Run, call: Call, person: str, chosen: int | None
 ) -> Grant | None:
     """Remember the approval that has just been given, where its gate does so by itself or offers
     what was chosen.

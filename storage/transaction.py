@@ -1,0 +1,200 @@
+"""One transaction: statements run in it, and rows that are read in it, detached.
+
+Its commit and its rollback belong to the store that opened it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import namedtuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from sqlalchemy import Executable, Insert, Select, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm.attributes import manager_of_class
+from sqlmodel import SQLModel
+
+from storage.statement import Row, compiled, driver_error
+
+log = logging.getLogger("countersign.store")
+M = TypeVar("M", bound=SQLModel)
+NONSENSE = (ValueError, TypeError, LookupError)  # what reading a broken row raises
+
+
+class Trace:
+    """Watches what a store does; each method does nothing until a subclass says what.
+
+    It is called on the thread that uses the transaction.
+    """
+
+    def running(self, sql: str, values: Any) -> None:
+        """This text is about to be run with these values."""
+
+    def committing(self, tx: Transaction) -> None:
+        """This transaction, of a writer or a reader, is about to be committed."""
+
+    def committed(self, tx: Transaction) -> None:
+        """It is committed."""
+
+
+class Result(list[Row]):
+    """The rows that a statement returned, as tuples, and how many it changed."""
+
+    def __init__(self, rows: Iterable[Row], rowcount: int, columns: tuple[str, ...]) -> None:
+        super().__init__(rows)
+        self.rowcount = rowcount
+        self.columns = columns
+
+    def scalar(self) -> Any:
+        """The first column of the first row, or None."""
+        return self[0][0] if self else None
+
+    def scalars(self) -> list[Any]:
+        """The first column of every row."""
+        return [row[0] for row in self]
+
+    def named(self) -> list[Any]:
+        """The rows as named tuples."""
+        kind = namedtuple("kind", self.columns)  # type: ignore[misc]  # the names come from the statement
+        return [kind(*row) for row in self]
+
+
+class Transaction:
+    """What storage's functions are handed; see `storage.store.Store.read` and `write`."""
+
+    __slots__ = ("_raw", "_trace", "dialect", "durable", "writes")
+
+    def __init__(
+        self, raw: Any, dialect: Dialect, trace: Trace | None, *, writes: bool, durable: bool
+    ) -> None:
+        """`raw`: the driver's connection. `durable`: whether its commit waits for the disk."""
+        self._raw = raw
+        self._trace = trace
+        self.dialect = dialect
+        self.writes = writes
+        self.durable = durable
+
+    def execute(
+        self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Any] | None = None
+    ) -> Result:
+        """Run a statement of SQLAlchemy's; a list of parameters runs it once for each.
+
+        Raises SQLAlchemy's StatementError for parameters that do not fit, its DBAPIError for what
+        the database refuses.
+        """
+        given = {} if parameters is None else parameters
+        if not isinstance(given, Mapping):
+            return self._many(statement, given)
+        plan = compiled(statement, self.dialect, given)
+        rows, rowcount, _ = self._run(plan.sql, plan.bind(given))
+        return Result(plan.convert(rows), rowcount, plan.columns)
+
+    def _many(self, statement: Executable, parameters: Sequence[Mapping[str, Any]]) -> Result:
+        changed = sum(self.execute(statement, each).rowcount for each in parameters)
+        return Result((), changed, ())
+
+    def scalar(self, statement: Executable, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The first column of the first row, or None."""
+        return self.execute(statement, parameters).scalar()
+
+    def scalars(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> list[Any]:
+        """The first column of every row."""
+        return self.execute(statement, parameters).scalars()
+
+    def exec_driver_sql(self, sql: str, parameters: Sequence[Any] = ()) -> Result:
+        """Run a text in the driver's own words."""
+        rows, rowcount, columns = self._run(sql, parameters)
+        return Result(rows, rowcount, columns)
+
+    def command(self, sql: str) -> None:
+        """Run a text that returns nothing and is no statement of a story: BEGIN, COMMIT, ROLLBACK."""
+        try:
+            self._raw.execute(sql)
+        except Exception as error:
+            raise driver_error(error, self.dialect, sql, ()) from error
+
+    def commit(self) -> None:
+        """Commit; rolls back and raises where that fails. For the store only."""
+        if self._trace is not None:
+            self._trace.committing(self)
+        try:
+            self.command("COMMIT")
+        except BaseException:
+            self.undo()
+            raise
+        if self._trace is not None:
+            self._trace.committed(self)
+
+    def undo(self) -> None:
+        """Roll back what there is to roll back. For the store only."""
+        if self._raw.in_transaction:  # SQLite ends a transaction by itself when the disk is full
+            self.command("ROLLBACK")
+
+    def _run(self, sql: str, values: Any) -> tuple[list[Row], int, tuple[str, ...]]:
+        if self._trace is not None:
+            self._trace.running(sql, values)
+        try:
+            cursor = self._raw.execute(sql, values)
+            if cursor.description is None:
+                return [], cursor.rowcount, ()
+            return cursor.fetchall(), cursor.rowcount, tuple(c[0] for c in cursor.description)
+        except Exception as error:
+            raise driver_error(error, self.dialect, sql, values) from error
+
+
+def rows(tx: Transaction, model: type[M], statement: Select[Any], **parameters: Any) -> list[M]:
+    """Run `select(model)…` and return detached instances, in the statement's order.
+
+    They are made as the ORM makes those it loads: all columns are there, so there are no defaults
+    to fill in.
+    """
+    result = tx.execute(statement, parameters)
+    if not result:
+        return []
+    new, names = manager_of_class(model).new_instance, result.columns
+    found: list[M] = []
+    for row in result:
+        instance: M = new()
+        instance.__dict__.update(zip(names, row, strict=True))
+        found.append(instance)
+    return found
+
+
+def readable(
+    tx: Transaction, model: type[M], key: Any, statement: Select[Any], **parameters: Any
+) -> list[M]:
+    """Like `rows`, but a row that holds nonsense is left out and logged: it holds up no other."""
+    try:
+        return rows(tx, model, statement, **parameters)
+    except NONSENSE:
+        found: list[M] = []
+        for value in tx.scalars(statement.with_only_columns(key), parameters):
+            try:
+                found += rows(tx, model, select(model).where(key == value))
+            except NONSENSE:
+                log.exception("%s %s cannot be read", model.__name__, value)
+        return found
+
+
+def first(tx: Transaction, model: type[M], statement: Select[Any], **parameters: Any) -> M | None:
+    """The first of `rows`, or None; the statement has its own limit where it may find many."""
+    found = rows(tx, model, statement, **parameters)
+    return found[0] if found else None
+
+
+@cache
+def insert_into(model: type[SQLModel]) -> Insert:
+    """`insert(model)`, built once."""
+    return insert(model)
+
+
+@cache
+def insert_once(model: type[SQLModel], dialect: str) -> Any:
+    """An insert that leaves a row with the same `key` as it is; built once for each model."""
+    own = sqlite if dialect == "sqlite" else postgresql
+    return own.insert(model).on_conflict_do_nothing(index_elements=["key"])

@@ -1,0 +1,100 @@
+"""Statements on the driver's cursor: the same text, values and errors as SQLAlchemy's own way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
+from sqlmodel import col
+
+from storage import statement
+from storage.models import Call, Contact, Delivery, Run, values
+from storage.states import RunStatus
+from storage.store import Store
+from storage.transaction import Trace, Transaction, rows
+from tests.storage.builders import AT, Seeded, seed
+
+ALL = [
+    select(Run),
+    select(Run).where(col(Run.status).in_((RunStatus.READY, RunStatus.WAITING))).limit(1),
+    select(Call).where(col(Call.deadline) > AT, col(Call.status) != "failed"),
+    select(col(Call.id), col(Call.deadline)).order_by(col(Call.id)),
+    select(col(Run.status)).distinct(),
+]
+
+
+@pytest.fixture
+def seeded(store: Store) -> Seeded:
+    """A database with two runs that wait."""
+    return seed(store)
+
+
+@pytest.mark.parametrize("chosen", range(len(ALL)))
+def test_it_reads_what_sqlalchemy_reads(store: Store, seeded: Seeded, chosen: int) -> None:
+    """Each kind of statement returns the same rows, of the same types, as through SQLAlchemy."""
+    with store.engine.connect() as connection:
+        expected = [tuple(row) for row in connection.execute(ALL[chosen])]
+    with store.read() as tx:
+        assert list(tx.execute(ALL[chosen])) == expected
+    assert expected or chosen == 1
+
+
+def test_a_value_that_is_missing_is_named(store: Store) -> None:
+    """A statement that was not given all it needs is refused before it reaches the database."""
+    with store.read() as tx, pytest.raises(StatementError, match="required for 'id_'"):
+        tx.execute(select(Run).where(col(Run.id) == bindparam("id_")))
+
+
+def test_a_column_that_was_left_out_gets_its_default(store: Store) -> None:
+    """An insert of some columns fills in the others' defaults, as SQLAlchemy would."""
+    row = values(Delivery(key="k", kind="event", team="T1", user="U1", received_at=AT))
+    for name in ("attempts", "status"):
+        del row[name]
+    with store.write() as tx:
+        tx.execute(insert(Delivery), row)
+    with store.read() as tx:
+        [found] = rows(tx, Delivery, select(Delivery))
+    assert (found.attempts, found.status) == (0, "new")
+
+
+def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:
+    """What the database refuses is raised as SQLAlchemy's error, whatever the driver calls it."""
+    row = values(Contact(team="T1", person="U1", greeted_at=datetime.now(UTC)))
+    with pytest.raises(IntegrityError), store.write() as tx:
+        tx.execute(insert(Contact), [row, row])
+    with store.read() as tx:
+        assert tx.scalars(select(col(Contact.person))) == []
+        with pytest.raises(OperationalError, match="no such table"):
+            tx.exec_driver_sql("SELECT 1 FROM nowhere")
+
+
+def test_statements_made_on_the_spot_fill_no_memory(store: Store) -> None:
+    """However many different statements are run, a bounded number of them is kept."""
+    with store.read() as tx:
+        for _ in range(statement.KEPT + 10):
+            tx.execute(select(col(Run.id)))
+    assert len(statement._compiled) <= statement.KEPT
+
+
+def test_a_trace_sees_what_is_run_and_committed(store: Store, seeded: Seeded) -> None:
+    """A trace is told every text with its values, and every commit; without one nothing is told."""
+    told: list[object] = []
+
+    class Seen(Trace):
+        def running(self, sql: str, values: object) -> None:
+            told.append((sql.split()[0], values))
+
+        def committed(self, tx: Transaction) -> None:
+            told.append((tx.writes, tx.durable))
+
+    store.trace = Seen()
+    with store.write() as tx:
+        tx.execute(update(Run).where(col(Run.id) == bindparam("id_")).values(turns=3), {"id_": "x"})
+    with store.read():
+        pass
+    store.trace = None
+    with store.read():
+        pass
+    assert told == [("UPDATE", [3, "x"]), (True, True), (False, False)]
