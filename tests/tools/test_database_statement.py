@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.tools.database.config import Dialect
-from bot.tools.database.statement import MAX_LENGTH, StatementError, lex, parse
+from bot.tools.database.sql.statement import MAX_LENGTH, StatementError, lex, parse
 from bot.tools.database.tools import Sql
 
 QUERIES = [

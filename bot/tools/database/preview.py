@@ -14,7 +14,7 @@ from bot.tools import Preview, ToolError
 from bot.tools.database.catalog import Catalog, Table, quoted
 from bot.tools.database.secrets import Checked, check, set_columns, target
 from bot.tools.database.session import HERE, Session
-from bot.tools.database.statement import Statement
+from bot.tools.database.sql.statement import Statement
 
 WIDTH = 60  # characters
 MAX_ROWS, MAX_COLUMNS = 5, 8

@@ -13,7 +13,7 @@ from sqlglot import exp, parse_one
 from bot.tools.database.catalog import Catalog, Table
 from bot.tools.database.config import Database, Dialect
 from bot.tools.database.lineage import Flow
-from bot.tools.database.statement import Statement, StatementError
+from bot.tools.database.sql.statement import Statement, StatementError
 
 
 @dataclass(frozen=True, slots=True)

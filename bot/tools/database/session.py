@@ -27,7 +27,7 @@ from bot.tools import ToolError
 from bot.tools.database.catalog import OWN_TABLES, Catalog, Column, Table
 from bot.tools.database.config import Database
 from bot.tools.database.secrets import mark
-from bot.tools.database.statement import Statement
+from bot.tools.database.sql.statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
 # characters of all values of a result: after the row that goes beyond, no more are read

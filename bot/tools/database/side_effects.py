@@ -14,9 +14,9 @@ from typing import Any
 import psycopg
 from sqlglot import exp
 
-from bot.tools.database.allowlist import BARE, VOLATILE
 from bot.tools.database.catalog import Catalog, Table
-from bot.tools.database.statement import Statement
+from bot.tools.database.sql.allowlist import BARE, VOLATILE
+from bot.tools.database.sql.statement import Statement
 
 _CALL = re.compile(r'([A-Za-z_]\w*|"(?:[^"]|"")+")\s*\(')
 # another value in the next transaction

@@ -20,7 +20,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database.allowlist import FUNCTIONS
 from bot.tools.database.catalog import Catalog, Table, quoted
 from bot.tools.database.config import Database
 from bot.tools.database.secrets import set_columns
@@ -36,7 +35,8 @@ from bot.tools.database.session import (
     refuse_own,
 )
 from bot.tools.database.side_effects import in_sqlite
-from bot.tools.database.statement import Statement
+from bot.tools.database.sql.allowlist import FUNCTIONS
+from bot.tools.database.sql.statement import Statement
 
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,

@@ -20,8 +20,8 @@ from bot.tools.database.postgres import CONNECT_TIMEOUT, PostgresSource
 from bot.tools.database.preview import EXPECTS, MASK, preview_change, too_many
 from bot.tools.database.secrets import Checked, check, target
 from bot.tools.database.session import PREVIEW_TIMEOUT, Rows, Session, Source
+from bot.tools.database.sql.statement import MAX_LENGTH, Statement, StatementError, lex, parse
 from bot.tools.database.sqlite import SqliteSource
-from bot.tools.database.statement import MAX_LENGTH, Statement, StatementError, lex, parse
 
 MAX_CELL = 2_000  # characters of one value
 MAX_TABLES = 200  # listed at once

@@ -19,7 +19,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bot.tools import ToolError
-from bot.tools.database.allowlist import (
+from bot.tools.database.config import Dialect
+from bot.tools.database.sql.allowlist import (
     BARE,
     CHANGES,
     FUNCTIONS,
@@ -31,8 +32,7 @@ from bot.tools.database.allowlist import (
     VOLATILE,
     VOLATILE_TEXTS,
 )
-from bot.tools.database.config import Dialect
-from bot.tools.database.reasons import called, why_not
+from bot.tools.database.sql.reasons import called, why_not
 
 MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack

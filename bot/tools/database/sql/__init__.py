@@ -1,0 +1,1 @@
+"""One SQL statement: its text, its tokens, its tree, and what of it is allowed. PURE."""
