@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from bot.tools import Preview
-from bot.tools.database.config import Database, Dialect
+from bot.tools.database.config import Database
 from bot.tools.database.secrets import check
 from bot.tools.database.session import Session
-from bot.tools.database.sql.statement import Statement, StatementError, parse
+from bot.tools.database.sql import Dialect
+from bot.tools.database.sql.statement import Statement, parse
+from bot.tools.database.sql.tokens import StatementError
 from bot.tools.database.tools import database_tools, sources_of
 from tests.tools import Tools, context, use
 from tests.tools.postgres_server import Server

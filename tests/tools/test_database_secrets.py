@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog, Column, Table
-from bot.tools.database.config import Dialect
 from bot.tools.database.secrets import mark, mark_views
+from bot.tools.database.sql import Dialect
 from tests.tools.database_leaks import LEAKS, MASKED, TOLD_NOTHING
 from tests.tools.database_world import World, described, sqlite_world
 

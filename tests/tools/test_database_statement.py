@@ -12,8 +12,9 @@ import sqlglot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.tools.database.config import Dialect
-from bot.tools.database.sql.statement import MAX_LENGTH, StatementError, lex, parse
+from bot.tools.database.sql import Dialect
+from bot.tools.database.sql.statement import parse
+from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError, lex
 from bot.tools.database.tools import Sql
 
 QUERIES = [

@@ -17,7 +17,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from bot.tools.database.catalog import Catalog
-from bot.tools.database.sql.statement import StatementError
+from bot.tools.database.sql.tokens import StatementError
 
 # Through these a value passes without an error that could depend on it; the whole result is masked.
 _HARMLESS = (

@@ -25,7 +25,8 @@ from bot.tools.database.config import Database
 from bot.tools.database.postgres_errors import reason
 from bot.tools.database.session import HERE, Rows, Secrets, Session, bounded, close, reflect
 from bot.tools.database.side_effects import in_postgres
-from bot.tools.database.sql.statement import Statement, StatementError
+from bot.tools.database.sql.statement import Statement
+from bot.tools.database.sql.tokens import StatementError
 
 CONNECT_TIMEOUT = 5  # seconds
 _NAME = b"countersign"  # of the prepared statement

@@ -11,9 +11,11 @@ from functools import lru_cache
 from sqlglot import exp, parse_one
 
 from bot.tools.database.catalog import Catalog, Table
-from bot.tools.database.config import Database, Dialect
+from bot.tools.database.config import Database
 from bot.tools.database.lineage import Flow
-from bot.tools.database.sql.statement import Statement, StatementError
+from bot.tools.database.sql import Dialect
+from bot.tools.database.sql.statement import Statement
+from bot.tools.database.sql.tokens import StatementError
 
 
 @dataclass(frozen=True, slots=True)

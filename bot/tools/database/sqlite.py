@@ -1,9 +1,5 @@
 """SQLite as the database tools use it: opened for reading unless told otherwise, with an authorizer
-on what runs.
-
-The authorizer is SQLite's own word on what a statement does, given before it does it; it holds
-whatever the parser thought. It refuses ATTACH, DETACH, PRAGMA, transactions, savepoints, schema
-changes, extensions and unknown functions.
+on what runs (`guard`).
 """
 
 from __future__ import annotations
@@ -22,6 +18,7 @@ from sqlalchemy.pool import NullPool
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog, Table, quoted
 from bot.tools.database.config import Database
+from bot.tools.database.guard import Guard
 from bot.tools.database.secrets import set_columns
 from bot.tools.database.session import (
     HERE,
@@ -35,7 +32,6 @@ from bot.tools.database.session import (
     refuse_own,
 )
 from bot.tools.database.side_effects import in_sqlite
-from bot.tools.database.sql.allowlist import FUNCTIONS
 from bot.tools.database.sql.statement import Statement
 
 _LIMITS = {
@@ -53,15 +49,6 @@ _PRAGMAS = (
     "temp_store=MEMORY",
 )
 _STEPS = 1_000  # instructions between two looks at the clock
-# what the authorizer calls these operators
-_OPERATORS = {"like", "glob", "->", "->>", "is", "match"}
-# in views and triggers neither
-_NEVER = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"}
-_CHANGES = {
-    sqlite3.SQLITE_INSERT: "insert",
-    sqlite3.SQLITE_UPDATE: "update",
-    sqlite3.SQLITE_DELETE: "delete",
-}
 _INERT = {"NO ACTION", "RESTRICT"}  # what a foreign key may do that changes no other row
 _UNTOUCHED = {
     "SQLITE_BUSY",
@@ -268,65 +255,6 @@ class SqliteSession(Session):
             raise
         finally:
             self._raw.set_authorizer(None)
-
-
-class Guard:
-    """The authorizer: says of each step of one statement whether it may be
-    (https://sqlite.org/c3ref/set_authorizer).
-    """
-
-    def __init__(
-        self, verb: str, target: str, catalog: Catalog, secrets: Secrets, reached: set[str]
-    ) -> None:
-        """`secrets`: the secret columns it was found to mention.
-
-        `reached`: tables that foreign keys take it to.
-        """
-        self._verb, self._target, self._catalog, self._secrets = verb, target, catalog, secrets
-        self._reached = reached
-        self._functions = FUNCTIONS["sqlite"] | _OPERATORS
-        self.refused = ""
-
-    def __call__(self, action: int, first: Any, second: Any, place: Any, inner: Any) -> int:
-        """SQLITE_OK or SQLITE_DENY.
-
-        `inner` is the view or trigger that does it, None for the statement itself.
-        """
-        if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_READ and self._may_read(str(first), str(second), inner):
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and self._may_call(str(second).lower(), inner):
-            return sqlite3.SQLITE_OK
-        if action in _CHANGES and self._may_change(
-            _CHANGES[action], str(first).lower(), place, inner
-        ):
-            return sqlite3.SQLITE_OK
-        self.refused = f"do what this statement may not (action {action}: {first} {second})"
-        return sqlite3.SQLITE_DENY
-
-    def _may_call(self, function: str, inner: Any) -> bool:
-        return function not in _NEVER if inner is not None else function in self._functions
-
-    def _may_read(self, table: str, column: str, inner: Any) -> bool:
-        found = self._catalog.tables.get(table.lower())
-        if found is None:  # that a WITH is read at all is told, not which of its columns
-            return not column and not table.lower().startswith("sqlite_")
-        key = (table.lower(), column.lower())
-        return inner is not None or key[1] not in found.secret or key in self._secrets
-
-    def _may_change(self, verb: str, table: str, place: Any, inner: Any) -> bool:
-        """The statement's own table, by its own verb.
-
-        Elsewhere only what triggers and foreign keys do with it.
-        """
-        if self._verb == "select" or place != "main" or table not in self._catalog.tables:
-            return False
-        return (
-            inner is not None
-            or table in self._reached
-            or (table == self._target and verb == self._verb)
-        )
 
 
 def _reason(error: Any, seconds: float, *, careful: bool) -> str:

@@ -1,8 +1,8 @@
 """The database tools: what is there, one query, one change, in databases the settings name. Off
 until one is named.
 
-The rules are elsewhere: what a statement may be in database_statement, what stays secret in
-database_secrets, how it runs in database_sqlite and database_postgres.
+The rules are elsewhere: what a statement may be in `sql.statement`, what stays secret in `secrets`,
+how it runs in `sqlite` and `postgres`.
 """
 
 from __future__ import annotations
@@ -20,32 +20,14 @@ from bot.tools.database.postgres import CONNECT_TIMEOUT, PostgresSource
 from bot.tools.database.preview import EXPECTS, MASK, preview_change, too_many
 from bot.tools.database.secrets import Checked, check, target
 from bot.tools.database.session import PREVIEW_TIMEOUT, Rows, Session, Source
-from bot.tools.database.sql.statement import MAX_LENGTH, Statement, StatementError, lex, parse
+from bot.tools.database.sql.statement import Statement, parse
+from bot.tools.database.sql.text import Sql
+from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError
 from bot.tools.database.sqlite import SqliteSource
 
 MAX_CELL = 2_000  # characters of one value
 MAX_TABLES = 200  # listed at once
 Sources = Mapping[str, Source]
-
-
-class Sql(str):
-    """A statement as text, which can say in a word or two what it does."""
-
-    __slots__ = ()
-
-    @property
-    def deed(self) -> str:
-        """For people: "Update orders"."""
-        try:
-            words = [each.text.strip('"') for each in lex(self) if each.depth == 0]
-        except StatementError:
-            return "Change rows"
-        deeds = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
-        for at, word in enumerate(words):
-            if word.lower() in deeds:
-                rest = [each for each in words[at + 1 :] if each.lower() not in ("into", "from")]
-                return " ".join([deeds[word.lower()], *rest[:1]])
-        return "Change rows"
 
 
 class Tables(BaseModel):
@@ -61,7 +43,7 @@ class Tables(BaseModel):
     )
 
 
-class Asked(BaseModel):
+class StatementArguments(BaseModel):
     """What query and change share."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -135,7 +117,7 @@ def _tables(sources: Sources) -> Tool[Any]:
 
 
 def _query(sources: Sources) -> Tool[Any]:
-    class Query(Asked):
+    class Query(StatementArguments):
         """Arguments of query."""
 
         @model_validator(mode="after")
@@ -187,7 +169,7 @@ def _query(sources: Sources) -> Tool[Any]:
 
 
 def _change(sources: Sources) -> Tool[Any]:
-    class Change(Asked):
+    class Change(StatementArguments):
         """Arguments of change."""
 
         @model_validator(mode="after")
@@ -254,7 +236,7 @@ def _source(sources: Sources, name: str) -> Source:
     return found
 
 
-def _parse(sources: Sources, args: Asked, *, changes: bool) -> Statement:
+def _parse(sources: Sources, args: StatementArguments, *, changes: bool) -> Statement:
     database = _source(sources, args.database).database
     if changes and database.read_only:
         raise StatementError(f"the database {database.name} is read-only")

@@ -18,8 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from bot.tools import ToolError
-from bot.tools.database.config import Dialect
+from bot.tools.database.sql import Dialect
 from bot.tools.database.sql.allowlist import (
     BARE,
     CHANGES,
@@ -32,53 +31,13 @@ from bot.tools.database.sql.allowlist import (
     VOLATILE,
     VOLATILE_TEXTS,
 )
-from bot.tools.database.sql.reasons import called, why_not
+from bot.tools.database.sql.reasons import called
+from bot.tools.database.sql.tokens import THEN_MINUS, StatementError, Token, lex
 
-MAX_LENGTH = 3_000  # characters, what an input in Slack takes
-MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
 # it would log the text of what it cannot parse
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\n]+)
-    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff])
-    | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.$\u0080-\U0010ffff])
-    | (?P<string>'(?:[^']|'')*')
-    | (?P<quoted>"(?:[^"]|"")+")
-    | (?P<mark>[(),.]|::)
-    | (?P<operator>[-+*/<>=~!@\#%^&|?`]+)""",
-    re.VERBOSE,
-)
-_OPERATORS = {"=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "->", "->>"}
-# a=-1: two operators to all
-_THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}
-# Controls, line separators, and marks that reverse or hide what a person reads.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
-)
 _VERBS = {"select": exp.Query, "insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
-
-
-class StatementError(ToolError, ValueError):
-    """The statement is refused; nothing of it ran.
-
-    Also a ValueError, so that a type can refuse it.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token: what it is, its text as written, where it begins, how many parentheses it is in."""
-
-    kind: str
-    text: str
-    start: int
-    depth: int
-
-    @property
-    def word(self) -> str:
-        """An unquoted word in lower case; "" for anything else."""
-        return self.text.lower() if self.kind == "word" else ""
 
 
 @dataclass(frozen=True)
@@ -161,36 +120,6 @@ def _names_now(text: str) -> bool:
     )
 
 
-def lex(text: str) -> tuple[Token, ...]:
-    """The tokens of `text`.
-
-    Raises StatementError at anything outside the plain part of SQL's spelling.
-    """
-    if len(text) > MAX_LENGTH:
-        raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
-    if found := _HIDDEN.search(text):
-        raise StatementError(f"it holds the invisible character U+{ord(found[0]):04X}; remove it")
-    tokens: list[Token] = []
-    position = depth = 0
-    while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
-            raise StatementError(why_not(text[position:]))
-        kind, piece = str(found.lastgroup), found[0]
-        if kind == "operator" and piece not in _OPERATORS | _THEN_MINUS:
-            raise StatementError(why_not(piece))
-        depth -= piece == ")"
-        if kind != "space":
-            tokens.append(Token(kind, piece, position, depth))
-        depth += piece == "("
-        position = found.end()
-        if not 0 <= depth <= MAX_DEPTH or len(tokens) > MAX_TOKENS:
-            raise StatementError(
-                "its parentheses do not match, or it is too deeply nested or too long"
-            )
-    return tuple(tokens)
-
-
 @lru_cache(maxsize=256)
 def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query (SELECT).
@@ -230,7 +159,7 @@ def _agree(text: str, dialect: Dialect, tokens: tuple[Token, ...]) -> None:
     ours: list[int] = []
     for each in tokens:
         ours.append(each.start)
-        if each.text in _THEN_MINUS:
+        if each.text in THEN_MINUS:
             ours.append(each.start + len(each.text) - 1)
     merged = set(ours) - set(theirs)  # sqlglot makes one token of GROUP BY, ORDER BY and the like
     known = {each.start for each in tokens if each.kind == "word"}
