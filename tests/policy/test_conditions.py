@@ -22,7 +22,8 @@ TRUE = [
     "args.amount > 39.99 && !(requester in groups.staff)",
     'spent("refund_order", "amount", "24h") + args.amount > 499.98',
     'count("refund_order", "24h") == 7 && count("refund_order", "24h") + 1 > 7',
-    'tool == "refund_order" && effect == "write" && risk == "medium" && channel == "C1" && requester == "U1"',
+    'tool == "refund_order" && effect == "write" && risk == "medium" && channel == "C1" && '
+    'requester == "U1"',
     'requester in groups.finance && requester in groups["finance"] && !("U9" in groups.finance)',
     "groups.finance.size() == 2 && groups.finance.exists(who, who == requester)",
     "args.codes.all(x, x > 0) && args.codes.exists(x, x == 3) && args.codes.exists_one(x, x > 2)",
@@ -32,18 +33,25 @@ TRUE = [
     'args.address.all(key, key in ["city", "floor"]) && args.address.size() == 2',
     'args.address.city == "Ulm" && args["address"]["floor"] == 2 && "city" in args.address',
     "args.codes[0] == 1 && args.codes[2] == 3 && size(args.codes) == 3",
-    'args.order.startsWith("A-") && args.order.endsWith("00") && args.order.contains("-1") && args.order.size() == 5',
-    r'args.order.matches("^A-[0-9]+$") && args.order.matches(r"\d{3}") && !args.order.matches("^\\d")',
-    "now.getHours() == 12 && now.getMinutes() == 5 && now.getDayOfWeek() == 0 && now.getFullYear() == 2026",
-    "now.getDate() == 1 && now.getDayOfMonth() == 0 && now.getMonth() == 2 && now.getDayOfYear() == 59",
-    'now.getHours("Europe/Berlin") == 13 && now.getHours("+05:30") == 17 && now.getMinutes("-00:30") == 35',
+    'args.order.startsWith("A-") && args.order.endsWith("00") && args.order.contains("-1") && '
+    "args.order.size() == 5",
+    r'args.order.matches("^A-[0-9]+$") && args.order.matches(r"\d{3}") && '
+    r'!args.order.matches("^\\d")',
+    "now.getHours() == 12 && now.getMinutes() == 5 && now.getDayOfWeek() == 0 && "
+    "now.getFullYear() == 2026",
+    "now.getDate() == 1 && now.getDayOfMonth() == 0 && now.getMonth() == 2 && "
+    "now.getDayOfYear() == 59",
+    'now.getHours("Europe/Berlin") == 13 && now.getHours("+05:30") == 17 && '
+    'now.getMinutes("-00:30") == 35',
     "now < args.due && args.due != now",
     "args.urgent ? args.count == 3 : args.nope",
     "args.note == null && has(args.note) && !has(args.nope) && args.amount != null",
     "has(args.address.city) && !has(args.address.street)",
-    '"ann" in args.names && !("eve" in args.names) && 2 in args.codes && !(9 in args.codes) && null in [1, null]',
+    '"ann" in args.names && !("eve" in args.names) && 2 in args.codes && !(9 in args.codes) && '
+    "null in [1, null]",
     "args.names == ['ann', 'bob'] && args.names != ['bob', 'ann'] && args.codes != [1]",
-    "-args.count == -3 && args.count-1 == 2 && -7 % 3 == -1 && 7 % -3 == 1 && 0x10 == 16 && 5u == 5 && !!args.urgent",
+    "-args.count == -3 && args.count-1 == 2 && -7 % 3 == -1 && 7 % -3 == 1 && 0x10 == 16 && 5u "
+    "== 5 && !!args.urgent",
     r"""'it\'s' == "it's" && "\u00fc\x41\101\t" == 'üAA	' && r'\n' == "\\n" && "a" + 'b' == "ab" && "b" > 'a'""",
     '"http://x" == "http://x" // what follows is not read',
 ]

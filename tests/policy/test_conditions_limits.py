@@ -144,7 +144,8 @@ def test_list_operations_do_not_nest(outer: str, inner: str) -> None:
     ):
         assert "inside another" in refused(f"args.codes.{outer}(x, {within.format(inner)} == true)")
     assert Condition(
-        f"args.codes.filter(x, x > 1).{inner}(x, x > 1) == true && args.codes.{outer}(x, x > 1) == true"
+        f"args.codes.filter(x, x > 1).{inner}(x, x > 1) == true && args.codes.{outer}(x, x > 1) "
+        "== true"
     )
 
 
@@ -339,7 +340,8 @@ def test_nothing_is_written(
 def test_it_is_quick() -> None:
     """A usual condition is told in far less than two milliseconds."""
     condition = Condition(
-        'spent("refund_order", "amount", "24h") + args.amount > 500.0 && !(requester in groups.finance)'
+        'spent("refund_order", "amount", "24h") + args.amount > 500.0 && !(requester in '
+        "groups.finance)"
     )
     known = facts(
         groups={"finance": frozenset(f"U{n}" for n in range(5_000))},

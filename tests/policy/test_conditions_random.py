@@ -144,7 +144,8 @@ def test_sums_are_compared_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
     )
     if z:
         assert holds(
-            "args.a / args.c * args.c == args.a && (args.a * args.b) / args.c == args.a * (args.b / args.c)",
+            "args.a / args.c * args.c == args.a && (args.a * args.b) / args.c == args.a * "
+            "(args.b / args.c)",
             args=args,
         )
 

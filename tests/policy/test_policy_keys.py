@@ -266,7 +266,8 @@ def test_stages_that_cannot_be(stages: str, said: str) -> None:
             "name their own approvers",
         ),
         (
-            '[defaults]\nstages = [{approvers = ["@a"]}]\n[[rule]]\ntool = "x"\nverdict = "ask"\nquorum = 2\n',
+            '[defaults]\nstages = [{approvers = ["@a"]}]\n[[rule]]\ntool = "x"\nverdict = '
+            '"ask"\nquorum = 2\n',
             6,
             "rule 1 quorum",
             "means nothing with the stages of [defaults]",
@@ -375,8 +376,8 @@ def test_tables_of_their_own() -> None:
     What is wrong with one is told at its rule or later.
     """
     text = (
-        WHO
-        + '\n[[rule]]\ntool = "x"\nverdict = "ask"\n[[rule.stages]]\napprovers = ["@a"]\n[[rule.stages]]\n'
+        WHO + '\n[[rule]]\ntool = "x"\nverdict = "ask"\n[[rule.stages]]\napprovers = '
+        '["@a"]\n[[rule.stages]]\n'
     )
     gate = asked(text + 'approvers = ["@b"]\nquorum = 2\n')
     assert [(stage.approvers.groups, stage.quorum) for stage in gate.stages] == [

@@ -116,7 +116,8 @@ def test_needs() -> None:
             rule(requesters=("@a", "U1"), channels=("#x", "C1")),
             rule(when='requester in groups.a || requester in groups["b-c"]'),
             rule(
-                when='spent("pay", "amount", "1d") > 5 || count("pay", "24h") > 5 || spent("pay", "amount", "24h") > 6'
+                when='spent("pay", "amount", "1d") > 5 || count("pay", "24h") > 5 || '
+                'spent("pay", "amount", "24h") > 6'
             ),
         ]
     )

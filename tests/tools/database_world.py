@@ -44,7 +44,8 @@ INSERT INTO watched VALUES (1, 10), (2, 20);
 SECRET = ("orders.card_number", "*.password")
 VALUES = ("4111", "hunter2", "HUNTER2", "aHVud")  # pieces of what must never be seen
 TRIGGERS = {
-    "sqlite": "CREATE TRIGGER watch AFTER UPDATE ON watched BEGIN INSERT INTO log VALUES ('seen'); END;",
+    "sqlite": "CREATE TRIGGER watch AFTER UPDATE ON watched BEGIN INSERT INTO log VALUES "
+    "('seen'); END;",
     "postgres": """
 CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN INSERT INTO log VALUES ('seen'); RETURN NEW; END $$;

@@ -97,7 +97,10 @@ def serve(programs: Path) -> Iterator[Server]:
             "--no-sync",
             "--locale=C",
         )
-        options = f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c max_connections=30"
+        options = (
+            f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c "
+            "max_connections=30"
+        )
         run(*control, "-l", str(folder / "log"), "-o", options, "start")
         try:
             yield Server(folder)

@@ -51,7 +51,8 @@ def counted(pg: World) -> bool:
         ),
         (
             [
-                "CREATE FUNCTION odd(int) RETURNS bool LANGUAGE sql AS 'SELECT nextval(''counter'') > $1'",
+                "CREATE FUNCTION odd(int) RETURNS bool LANGUAGE sql AS 'SELECT "
+                "nextval(''counter'') > $1'",
                 "ALTER TABLE heap ADD CHECK (odd(-number))",
                 "ALTER SEQUENCE counter RESTART",
             ],
@@ -60,7 +61,8 @@ def counted(pg: World) -> bool:
         ),
         (
             [
-                "CREATE FUNCTION odd(int) RETURNS bool LANGUAGE sql AS 'SELECT nextval(''counter'') > $1'",
+                "CREATE FUNCTION odd(int) RETURNS bool LANGUAGE sql AS 'SELECT "
+                "nextval(''counter'') > $1'",
                 "ALTER TABLE heap ENABLE ROW LEVEL SECURITY",
                 "CREATE POLICY p ON heap USING (odd(-number))",
             ],
@@ -69,7 +71,8 @@ def counted(pg: World) -> bool:
         ),
         (
             [
-                "CREATE FUNCTION same(text, int) RETURNS bool LANGUAGE sql AS 'SELECT nextval(''counter'') > $2'",
+                "CREATE FUNCTION same(text, int) RETURNS bool LANGUAGE sql AS 'SELECT "
+                "nextval(''counter'') > $2'",
                 "CREATE OPERATOR = (leftarg = text, rightarg = int, function = same)",
             ],
             "DELETE FROM heap WHERE word = 1",
@@ -78,7 +81,8 @@ def counted(pg: World) -> bool:
         (
             [
                 "CREATE TYPE pair AS (a int)",
-                "CREATE FUNCTION bare(pair) RETURNS int LANGUAGE sql AS 'SELECT nextval(''counter'')::int'",
+                "CREATE FUNCTION bare(pair) RETURNS int LANGUAGE sql AS 'SELECT "
+                "nextval(''counter'')::int'",
                 "CREATE CAST (pair AS int) WITH FUNCTION bare(pair) AS IMPLICIT",
                 "CREATE TABLE pairs (p pair)",
             ],
@@ -135,7 +139,8 @@ def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
     """
     owned(
         pg,
-        "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT nextval(''counter'')::text'",
+        "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT "
+        "nextval(''counter'')::text'",
     )
     with pytest.raises(ToolError, match="has a function lower of its own"):
         pg.query("SELECT lower(word) FROM heap")

@@ -163,10 +163,12 @@ def test_a_table_of_a_system_name(pg: World) -> None:
 def test_odd_values(pg: World) -> None:
     """Infinity, exact numbers, JSON, arrays and bytes come as something that can be shown."""
     pg.raw(
-        "CREATE TABLE odd (t TIMESTAMPTZ, n NUMERIC, j JSONB, a INTEGER[], b BYTEA, f FLOAT8, i INTERVAL)"
+        "CREATE TABLE odd (t TIMESTAMPTZ, n NUMERIC, j JSONB, a INTEGER[], b BYTEA, f FLOAT8, i "
+        "INTERVAL)"
     )
     pg.raw(
-        "INSERT INTO odd VALUES ('infinity', 1.10, '{\"k\": 1}', '{1,2}', '\\x00ff', 'NaN', '1 month')"
+        "INSERT INTO odd VALUES ('infinity', 1.10, '{\"k\": 1}', '{1,2}', '\\x00ff', 'NaN', '1 "
+        "month')"
     )
     pg.raw("GRANT SELECT ON odd TO agent")
     (row,) = pg.query("SELECT t, n, j, a, b, i FROM odd").rows

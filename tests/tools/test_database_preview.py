@@ -252,7 +252,10 @@ def test_a_result_of_long_values(world: World) -> None:
     """However long the values are, no more is read than a result may hold, and it is told that
     there is more.
     """
-    doubled = "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE s END FROM n WHERE i < 60"
+    doubled = (
+        "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE "
+        "s END FROM n WHERE i < 60"
+    )
     found = world.query(f"WITH RECURSIVE n(i, s) AS ({doubled}) SELECT i, s FROM n")
     assert (len(found.rows), found.more) == (19, True)
     assert max(len(row[1]) for row in found.rows) < 2_100
@@ -275,8 +278,8 @@ def test_tables(world: World) -> None:
     tool = world.tools["tables"]
     text = tool.function(tool.arguments(), context())
     assert (
-        "orders: id INTEGER key, customer_id INTEGER, status TEXT, total NUMERIC, card_number TEXT SECRET"
-        in text
+        "orders: id INTEGER key, customer_id INTEGER, status TEXT, total NUMERIC, card_number "
+        "TEXT SECRET" in text
     )
     assert re.search(r"cards \[view\]: id INTEGER, shouted \S+ SECRET", text)
     only = tool.function(tool.arguments(database="shop", named="ACC"), context())

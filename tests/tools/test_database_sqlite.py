@@ -92,7 +92,10 @@ def test_time_runs_out(lite: World) -> None:
 
 def test_a_value_that_grows(lite: World) -> None:
     """A value is bounded, however it is made."""
-    growing = "WITH RECURSIVE n(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM n) SELECT max(length(s)) FROM n"
+    growing = (
+        "WITH RECURSIVE n(s) AS (SELECT 'x' UNION ALL SELECT s || s FROM n) SELECT "
+        "max(length(s)) FROM n"
+    )
     with pytest.raises(ToolError, match="string or blob too big"):
         lite.query(growing)
 

@@ -20,18 +20,25 @@ from bot.tools.database.tools import Sql
 QUERIES = [
     "SELECT * FROM orders",
     "select a=-1, a<=-1, a<>-1, 2*-1 from t",
-    "SELECT status, count(*) AS n, sum(total) FROM orders GROUP BY status HAVING count(*) > 1 ORDER BY n DESC LIMIT 5",
+    "SELECT status, count(*) AS n, sum(total) FROM orders GROUP BY status HAVING count(*) > 1 "
+    "ORDER BY n DESC LIMIT 5",
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i FROM n",
     "SELECT a FROM t UNION SELECT b FROM u EXCEPT SELECT c FROM v",
-    "SELECT CASE WHEN a IS NULL THEN 'it''s' ELSE \"b\" END FROM t LEFT JOIN u USING (id) WHERE a NOT LIKE '%\\x'",
-    "SELECT row_number() OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
-    "SELECT o.note ->> 'key', CAST(a AS NUMERIC(10, 2)), lower(b) || 'ä' FROM main_table AS o WHERE a IN (1, 2)",
+    "SELECT CASE WHEN a IS NULL THEN 'it''s' ELSE \"b\" END FROM t LEFT JOIN u USING (id) WHERE "
+    "a NOT LIKE '%\\x'",
+    "SELECT row_number() OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT "
+    "ROW) FROM t",
+    "SELECT o.note ->> 'key', CAST(a AS NUMERIC(10, 2)), lower(b) || 'ä' FROM main_table AS o "
+    "WHERE a IN (1, 2)",
     "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id) AND x BETWEEN 1 AND 2",
 ]
 ONLY = {
-    "sqlite": "SELECT date(a, '-7 days'), strftime('%Y', a), group_concat(b, ', '), iif(a, 1, 2) FROM t",
-    "postgres": "SELECT extract(year FROM a), date_trunc('day', a), now() - interval '1 day', a::date, "
-    "string_agg(b, ',' ORDER BY b), percentile_cont(0.5) WITHIN GROUP (ORDER BY c) FROM t WHERE a > current_date",
+    "sqlite": "SELECT date(a, '-7 days'), strftime('%Y', a), group_concat(b, ', '), iif(a, 1, "
+    "2) FROM t",
+    "postgres": "SELECT extract(year FROM a), date_trunc('day', a), now() - interval '1 day', "
+    "a::date, "
+    "string_agg(b, ',' ORDER BY b), percentile_cont(0.5) WITHIN GROUP (ORDER BY c) FROM t WHERE "
+    "a > current_date",
 }
 each_dialect = pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 

@@ -20,7 +20,10 @@ from tests.tools import database_world
 from tests.tools.database_world import SECRET, VALUES
 from tests.tools.postgres_server import binaries
 
-MANY = "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, heap AS e"
+MANY = (
+    "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, "
+    "heap AS e"
+)
 
 
 @dataclass
@@ -52,7 +55,8 @@ def product(
             request.getfixturevalue("postgres_server"), "story"
         )
     tables = [
-        f'[[database]]\nname = "{name}"\nurl = "{each.database.url.get_secret_value()}"\nabout = "The shop"\n'
+        f'[[database]]\nname = "{name}"\nurl = "{each.database.url.get_secret_value()}"\nabout '
+        '= "The shop"\n'
         f"secret = {list(SECRET)}\n"
         for name, each in there.items()
     ]

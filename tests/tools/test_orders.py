@@ -101,7 +101,8 @@ class TestRefund:
         """
         with closing(sqlite3.connect(shop.path)) as db:
             db.execute(
-                "CREATE TRIGGER no BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'disk is gone'); END"
+                "CREATE TRIGGER no BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'disk is "
+                "gone'); END"
             )
         with pytest.raises(sqlite3.IntegrityError, match="disk is gone"):
             refund(orders, "20")

@@ -83,7 +83,8 @@ class TestSummary:
         }
         assert (
             summary(result)
-            == "order id: 1042 · refunded: 40.00 EUR · ok: yes · note: — · items: 2 entries · at: a 1"
+            == "order id: 1042 · refunded: 40.00 EUR · ok: yes · note: — · items: 2 entries · "
+            "at: a 1"
         )
         assert summary("\n first line \nsecond") == "first line"
         assert summary([1]) == "1 entry"

@@ -52,7 +52,8 @@ class TestPost:
         assert "blocks" not in sent
         assert "attachments" not in sent
         assert sent["text"].removesuffix(SIGNED) == (
-            "&lt;!channel&gt; &lt;@UANA00001&gt; &lt;!subteam^S0LEADS&gt; &lt;https://x.example|Approve&gt;"
+            "&lt;!channel&gt; &lt;@UANA00001&gt; &lt;!subteam^S0LEADS&gt; "
+            "&lt;https://x.example|Approve&gt;"
             " &amp; &lt;#C0FINANCE&gt;"
         )
         off = [sent[name] for name in ("unfurl_links", "unfurl_media", "link_names", "parse")]
