@@ -58,7 +58,7 @@ class Directory(Protocol):
         ...
 
     def channel(self, name: str) -> str | None:
-        """The id of a channel given as #name or as an id; None when there is none the bot can see."""
+        """Return the id of a channel given as #name or id; None when the bot sees none."""
         ...
 
 

@@ -144,7 +144,7 @@ class Policy(BaseModel):
         return Needs.of(about)
 
     def asks(self) -> list[Ask]:
-        """Every gate of this policy that asks people, in the order of the rules, the default last."""
+        """Return the gates that ask people, in the order of the rules, the default last."""
         gates = [rule.gate for rule in self.rules]
         return [each for each in (*gates, self.default) if isinstance(each, Ask)]
 

@@ -61,7 +61,10 @@ def _people(values: list[str]) -> list[str]:
             and not _USER.fullmatch(each)
             and not _GROUP.fullmatch(each)
         ):
-            remedy = 'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), "channel" or "requester"'
+            remedy = (
+                'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), '
+                '"channel" or "requester"'
+            )
             raise ValueError(f"{each!r} names nobody; {remedy}")
     return values
 
@@ -132,7 +135,10 @@ class Options(_Strict):
     @classmethod
     def _post_to(cls, value: str) -> str:
         if value not in ("thread", "approvers") and not _CHANNEL.fullmatch(value):
-            remedy = 'write "thread", "approvers", a channel id ("C0123") or a lower-case name ("#finance")'
+            remedy = (
+                'write "thread", "approvers", a channel id ("C0123") or a lower-case name '
+                '("#finance")'
+            )
             raise ValueError(f"{value!r} is no place; {remedy}")
         return value
 
@@ -209,7 +215,8 @@ class RuleEntry(Options):
             _USER.fullmatch(each) or _GROUP.fullmatch(each) for each in values
         ):
             raise ValueError(
-                'write a user id ("U0123"), a lower-case group handle ("@support") or a list of them'
+                'write a user id ("U0123"), a lower-case group handle ("@support") or a list of '
+                "them"
             )
         return values
 

@@ -34,7 +34,8 @@ def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tupl
         if getattr(own, key) and max(moments) >= gate.deadline:
             yield (
                 key,
-                "comes only when the deadline has passed; name an earlier time, or a later deadline",
+                "comes only when the deadline has passed; name an earlier time, or a later "
+                "deadline",
             )
     if own.model_fields_set & {"approvers", "stages", "quorum", "veto"}:
         yield from _too_few(own, gate)
@@ -58,7 +59,8 @@ def _too_few(own: Options, gate: Ask) -> Iterator[tuple[str, str]]:
         key = "veto" if own.veto else "approvers"
         yield (
             key,
-            f"takes {gate.veto} rejections, more than there are people; nobody could say no; lower veto",
+            f"takes {gate.veto} rejections, more than there are people; nobody could say no; "
+            "lower veto",
         )
 
 

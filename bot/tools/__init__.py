@@ -2,11 +2,11 @@
 what a person has to know to judge a call. This file knows neither Slack nor OpenAI; families live
 beside it.
 
-class Refund(BaseModel):
+    class Refund(BaseModel):
         order_id: int = Field(title="Order")
         amount: Decimal = Field(title="Amount", gt=0, max_digits=8, decimal_places=2)
 
-@tool(title="Refund an order", effect="Refund {amount} EUR of order {order_id}", does=Effect.WRITE)
+    @tool(title="Refund an order", effect="Refund {amount} EUR", does=Effect.WRITE)
     def refund_order(args: Refund, context: ToolContext) -> dict[str, object]: ...
 """
 
@@ -28,7 +28,8 @@ REASON_FIELD = "reason_for_approver"
 REASON_SCHEMA = {
     "type": "string",
     "maxLength": 500,
-    "description": "One or two sentences for the person who approves: why this call, with these values, now.",
+    "description": "One or two sentences for the person who approves: why this call, with these "
+    "values, now.",
 }
 
 
@@ -199,14 +200,7 @@ def tool(
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
         model = _argument_model(function, tool_name)
-        fields = set(model.model_fields)
-        if REASON_FIELD in fields:
-            raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
-        for label, names in (("secret", secret or set()), ("editable", editable or set())):
-            if unknown := names - fields:
-                raise ValueError(
-                    f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
-                )
+        _check_fields(tool_name, model, secret=secret or set(), editable=editable or set())
         return Tool(
             name=tool_name,
             title=title,
@@ -238,6 +232,18 @@ def _argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise TypeError(f"tool {name}: the first parameter must be annotated with a Pydantic model")
     return model
+
+
+def _check_fields(tool_name: str, model: type[BaseModel], **named: set[str]) -> None:
+    """Raise ValueError where the model or what a parameter names does not fit."""
+    fields = set(model.model_fields)
+    if REASON_FIELD in fields:
+        raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
+    for label, names in named.items():
+        if unknown := names - fields:
+            raise ValueError(
+                f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
+            )
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Running one tool call: bounded in time and output, its end told apart. It decides nothing and
 writes nothing.
 
-Ran       it returned: what the model is told, and one line for the card
+    Ran       it returned: what the model is told, and one line for the card
     Refused   it raised ToolError: it certainly did nothing, in words meant for the model
     Changed   it raised ChangedError: it did nothing, for what it showed no longer holds
     Raised    it raised something else; `certain` when it cannot have changed anything
@@ -88,7 +88,7 @@ class TimedOut:
 
 
 Ended = Ran | Refused | Changed | Raised | Lost
-Outcome = Ended | TimedOut
+ToolOutcome = Ended | TimedOut
 
 
 def run_tool(
@@ -100,7 +100,7 @@ def run_tool(
     executor: Executor,
     heartbeat: Callable[[], None] | None = None,
     beat: float = 10.0,
-) -> Outcome:
+) -> ToolOutcome:
     """Call `tool` with validated `args` on a thread of `executor` and wait at most `tool.timeout`
     seconds.
 
@@ -129,7 +129,7 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
     error = future.exception()
     if error is None:
         return _ran(tool, args, future.result())
-    message = _clip(_mask(_words(error), _secrets(tool, args)), MESSAGE_LENGTH)
+    message = _clip(_mask(_message(error), _secrets(tool, args)), MESSAGE_LENGTH)
     if isinstance(error, ToolError):
         return Changed(message) if isinstance(error, ChangedError) else Refused(message)
     if tool.does is Effect.READ:
@@ -184,7 +184,7 @@ async def _settle(result: Awaitable[Any]) -> Any:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
-def _out_of_time(tool: Tool[Any], future: Future[Any]) -> Outcome:
+def _out_of_time(tool: Tool[Any], future: Future[Any]) -> ToolOutcome:
     if future.cancel():
         return Raised(
             f"The tool found no free worker within {tool.timeout:g} seconds; nothing was done.",
@@ -232,7 +232,7 @@ def _answer_lost(error: BaseException) -> bool:
     return False
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     text = " ".join(_clean(str(error)).split())
     if isinstance(error, ToolError):
         return text or "The tool refused."

@@ -9,7 +9,7 @@ from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel
 
 from bot.tools import Effect, Tool, ToolContext, tool
-from bot.tools.runner import Outcome, run_tool
+from bot.tools.runner import ToolOutcome, run_tool
 from tests.tools import context
 
 
@@ -33,7 +33,7 @@ def making(result: Any, does: Effect = Effect.WRITE, **options: Any) -> Tool[Any
 
 def run(
     tool: Tool[Any], executor: ThreadPoolExecutor, args: Nothing | None = None, **options: Any
-) -> Outcome:
+) -> ToolOutcome:
     def no_portal() -> BlockingPortal:
         raise AssertionError("a sync tool needs no portal")
 

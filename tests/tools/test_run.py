@@ -17,7 +17,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from bot.tools import Effect, ToolContext, ToolError, tool
-from bot.tools.runner import Lost, Outcome, Raised, Ran, Refused, TimedOut, ended
+from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut, ToolOutcome, ended
 from tests.tools import NOW
 from tests.tools.endings import Nothing, making, run
 
@@ -196,7 +196,7 @@ class TestAsync:
     ) -> None:
         """The same rules hold, and no tool can end the loop that all share."""
 
-        def raising(error: BaseException) -> Outcome:
+        def raising(error: BaseException) -> ToolOutcome:
             @tool(title="Try", effect="Try", does=Effect.WRITE)
             async def attempt(_args: Nothing, _context: ToolContext) -> None:
                 raise error

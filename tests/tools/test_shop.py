@@ -10,7 +10,8 @@ from typing import get_args
 import pytest
 
 from bot.tools import ToolError
-from bot.tools.shop.shop import Shop, Status, cents
+from bot.tools.shop.order import OrderStatus, cents
+from bot.tools.shop.shop import Shop
 from tests.tools import Tools, preview, refund, use
 
 
@@ -37,7 +38,7 @@ class TestShop:
         """
         orders, count = shop.search(None, None, 100)
         assert count == len(orders) == 25
-        assert {order.status for order in orders} == set(get_args(Status))
+        assert {order.status for order in orders} == set(get_args(OrderStatus))
         assert all(order.refunded <= order.paid for order in orders)
         assert all(order.paid in (0, order.total) for order in orders)
         assert len({order.customer for order in orders}) == 12

@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.sandbox.server import Sandbox
 from bot.tools import Tool, ToolContext
-from bot.tools.runner import Outcome, run_tool
+from bot.tools.runner import ToolOutcome, run_tool
 from tests.tools import context
 
 
@@ -19,7 +19,9 @@ def calls(slack: Sandbox, method: str) -> list[dict[str, Any]]:
     return [call.args for call in slack.requests if call.method == method]
 
 
-def outcome(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Outcome:
+def outcome(
+    tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None
+) -> ToolOutcome:
     def portal() -> Any:
         raise AssertionError("no Slack tool is async")
 

@@ -17,11 +17,10 @@ from typing import Any
 from lark import Tree
 
 from bot.durations import DAY, MINUTE, seconds
-from bot.policy.conditions.evaluator import MACROS, Telling
+from bot.policy.conditions.evaluator import MACROS, Evaluator
+from bot.policy.conditions.operators import CLOCK, METHODS
 from bot.policy.conditions.parser import read
 from bot.policy.conditions.values import (
-    CLOCK,
-    METHODS,
     Untold,
     Unusable,
     number,
@@ -48,7 +47,7 @@ class Condition:
     """One condition, read and checked. Threads may share it: asking it changes nothing."""
 
     def __init__(self, source: str) -> None:
-        """Raises ConditionError for what is no condition, is too long, or names what is not there."""
+        """Raises ConditionError for what is too long, no condition, or names what is not there."""
         self.source = source
         if len(source.encode(errors="surrogatepass")) > MOST_BYTES:
             raise ConditionError(f"is longer than {MOST_BYTES} bytes; split the rule")
@@ -77,11 +76,13 @@ class Condition:
             return _known(sums, Spent(tool, "", seconds_of(window)))
 
         try:
-            telling = Telling(self._values(facts), {"size": size, "spent": spent, "count": count})
-            return truth(telling.value(self._tree))
+            evaluator = Evaluator(
+                self._values(facts), {"size": size, "spent": spent, "count": count}
+            )
+            return truth(evaluator.value(self._tree))
         except Untold as error:
             raise ConditionError(f"could not be told: {error}") from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever strange values raise is not a yes
             raise ConditionError(f"could not be told: {type(error).__name__}") from None
 
     def _values(self, facts: Facts) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""Tells one condition, of which the syntax tree was read and checked, over one set of values. PURE;
-one per telling.
+"""Evaluates one condition, whose syntax tree was read and checked, over one set of values. PURE.
 
 CEL's grammar is read by the library; its own evaluation would let through what must not pass:
 errors on one side of `||` become true, numbers become doubles, what is not boolean counts as true,
@@ -13,14 +12,15 @@ from typing import Any
 
 from lark import Tree
 
-from bot.policy.conditions.values import BINARY, METHODS, UNARY, Untold, field, item, truth, weight
+from bot.policy.conditions.operators import BINARY, METHODS, UNARY
+from bot.policy.conditions.values import Untold, field, item, truth, weight
 
 MOST_STEPS = 100_000  # some tenths of a second
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 
 
-class Telling:
-    """From left to right: whatever raises is raised, unless what stood on its left already decided."""
+class Evaluator:
+    """Evaluates from left to right; what the left side already decided is not evaluated further."""
 
     def __init__(self, names: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
         self._names = names

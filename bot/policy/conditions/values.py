@@ -1,16 +1,12 @@
-"""What conditions compute with: exact numbers, texts, truth, lists, maps, times, and the operators
-on them. PURE.
+"""What conditions compute with: exact numbers, texts, truth, lists, maps and times. PURE.
 
-A number is a fraction, so nothing is ever rounded. Every operator takes values of one kind;
-anything else raises Untold, and so does whatever would grow without bound.
+A number is a fraction, so nothing is ever rounded. What cannot be used raises Untold.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as clock_time
@@ -59,10 +55,11 @@ def number(value: int | float | Decimal | Fraction | str) -> Fraction:
             raise Untold("what is not a number cannot be computed with")
         if max(abs(value.adjusted()), len(value.as_tuple().digits)) > MOST_DIGITS:
             raise Untold("a number is too large or too fine")
-    return _bounded(Fraction(value))
+    return bounded(Fraction(value))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def bounded(value: Fraction) -> Fraction:
+    """Return `value`; raises Untold where it has grown beyond MOST_DIGITS."""
     if value.numerator.bit_length() > _MOST_BITS or value.denominator.bit_length() > _MOST_BITS:
         raise Untold("a number is too large or too fine")
     return value
@@ -145,88 +142,6 @@ def item(within: Any, key: Any) -> Any:
     return within[int(key)]
 
 
-def _kind(value: Any) -> type:
-    return datetime if isinstance(value, datetime) else type(value)
-
-
-def _compare(
-    left: Any, right: Any, kinds: tuple[type, ...], test: Callable[[Any, Any], bool]
-) -> bool:
-    if _kind(left) is not _kind(right) or _kind(left) not in kinds:
-        raise Untold("these cannot be compared")
-    return test(left, right)
-
-
-def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    return lambda left, right: _compare(left, right, (Fraction, str, datetime), test)
-
-
-def _alike(left: Any, right: Any) -> bool:
-    if left is None or right is None:
-        return left is right
-    return _compare(left, right, (bool, Fraction, str, datetime), operator.eq)
-
-
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(
-            _alike(a, b) for a, b in zip(left, right, strict=True)
-        )
-    return _alike(left, right)
-
-
-def _contains(wanted: Any, within: Any) -> bool:
-    if isinstance(within, dict | frozenset) and isinstance(wanted, str):
-        return wanted in within
-    if not isinstance(within, list) or isinstance(wanted, list | dict | frozenset):
-        raise Untold("only a list or a map holds something, and a map only texts")
-    if wanted is None:
-        return None in within
-    there = [each for each in within if each is not None]
-    alike = [each for each in there if _kind(each) is _kind(wanted)]
-    if wanted in alike:
-        return True
-    if len(alike) < len(there):
-        raise Untold("the list holds what cannot be compared with this")
-    return False
-
-
-def _arithmetic(work: Callable[[Fraction, Fraction], Fraction]) -> Callable[[Any, Any], Fraction]:
-    def compute(left: Any, right: Any) -> Fraction:
-        if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
-            raise Untold("only numbers can be computed with")
-        return _bounded(work(left, right))
-
-    return compute
-
-
-def _sum(left: Any, right: Any) -> Any:
-    if isinstance(left, str) and isinstance(right, str):
-        if len(left) + len(right) > MOST_TEXT:
-            raise Untold("a text becomes too long")
-        return left + right
-    return _plus(left, right)
-
-
-def _divided(left: Fraction, right: Fraction) -> Fraction:
-    if not right:
-        raise Untold("this divides by zero")
-    return left / right
-
-
-def _negated(value: Any) -> Any:
-    if not isinstance(value, Fraction):
-        raise Untold("only a number has a negative")
-    return -value
-
-
-def size(value: Any) -> Fraction:
-    """Characters of a text, items of a list, fields of a map."""
-    if not isinstance(value, str | list | dict | frozenset):
-        raise Untold("only texts, lists, maps and groups have a size")
-    return Fraction(len(value))
-
-
 @lru_cache(256)
 def pattern(text: str) -> Any:
     """The expression, ready to search with, in time that grows with the text only.
@@ -256,58 +171,8 @@ def zone(name: str) -> tzinfo:
         raise Untold("this is no time zone; write one as Europe/Berlin or +05:30") from None
 
 
-def _text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
-    def call(text: Any, part: Any) -> bool:
-        if not (isinstance(text, str) and isinstance(part, str)):
-            raise Untold("only texts have this")
-        return method(text, part)
-
-    return call
-
-
-def _clock(read: Callable[[datetime], int]) -> Callable[..., Fraction]:
-    def call(moment: Any, where: Any = "UTC") -> Fraction:
-        if not (isinstance(moment, datetime) and isinstance(where, str)):
-            raise Untold("only a time has this")
-        return Fraction(read(moment.astimezone(zone(where))))
-
-    return call
-
-
-_plus = _arithmetic(operator.add)
-BINARY: dict[str, Callable[[Any, Any], Any]] = {  # by the names of the grammar
-    "addition_add": _sum,
-    "addition_sub": _arithmetic(operator.sub),
-    "multiplication_mul": _arithmetic(operator.mul),
-    "multiplication_div": _arithmetic(_divided),
-    "multiplication_mod": _arithmetic(lambda a, b: a - b * math.trunc(_divided(a, b))),
-    "relation_lt": _ordered(operator.lt),
-    "relation_le": _ordered(operator.le),
-    "relation_gt": _ordered(operator.gt),
-    "relation_ge": _ordered(operator.ge),
-    "relation_eq": _equal,
-    "relation_ne": lambda a, b: not _equal(a, b),
-    "relation_in": _contains,
-}
-UNARY: dict[str, Callable[[Any], Any]] = {
-    "unary_not": lambda value: not truth(value),
-    "unary_neg": _negated,
-}
-# as CEL counts: from 0, Sunday is 0; only getDate counts from 1
-CLOCK: dict[str, Callable[..., Any]] = {
-    "getDate": _clock(lambda at: at.day),
-    "getDayOfMonth": _clock(lambda at: at.day - 1),
-    "getDayOfWeek": _clock(lambda at: at.isoweekday() % 7),
-    "getDayOfYear": _clock(lambda at: at.timetuple().tm_yday - 1),
-    "getFullYear": _clock(lambda at: at.year),
-    "getHours": _clock(lambda at: at.hour),
-    "getMinutes": _clock(lambda at: at.minute),
-    "getMonth": _clock(lambda at: at.month - 1),
-}
-TEXTS: dict[str, Callable[[Any, Any], Any]] = {
-    "contains": _text_method(operator.contains),
-    "endsWith": _text_method(str.endswith),
-    "matches": _text_method(lambda text, part: pattern(part).search(text) is not None),
-    "startsWith": _text_method(str.startswith),
-}
-METHODS: dict[str, Callable[..., Any]] = {"size": size, **TEXTS, **CLOCK}
+def size(value: Any) -> Fraction:
+    """Characters of a text, items of a list, fields of a map."""
+    if not isinstance(value, str | list | dict | frozenset):
+        raise Untold("only texts, lists, maps and groups have a size")
+    return Fraction(len(value))

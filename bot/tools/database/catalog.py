@@ -25,7 +25,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Relation:
     """One table or view that the role can see."""
 
     name: str
@@ -44,7 +44,7 @@ class Catalog:
 
     dialect: Dialect
     schema: str
-    tables: Mapping[str, Table]
+    tables: Mapping[str, Relation]
 
     def fold(self, name: str, *, quoted: bool = False) -> str:
         """A name as it is compared: SQLite ignores case everywhere, PostgreSQL only in names
@@ -77,6 +77,17 @@ class Catalog:
             for name, table in self.tables.items()
         }
         return replace(self, tables=known)
+
+    def describe(self, table: Relation) -> str:
+        """Return a table in one line: its kind, its columns, which are keys, which are secret."""
+        kind = "" if table.kind == "table" else f" [{table.kind}]"
+        columns = ", ".join(
+            f"{each.name} {each.type}"
+            + " key" * (each.name in table.key)
+            + " SECRET" * (self.column_key(each) in table.secret)
+            for each in table.columns
+        )
+        return f"{table.name}{kind}: {columns}"
 
     def column_key(self, column: Column) -> str:
         """A column's folded name."""

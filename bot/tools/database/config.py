@@ -119,7 +119,8 @@ class Database(BaseModel):
                 )
             if odd := set(parts.query) - _PARAMETERS:
                 raise ValueError(
-                    f"the parameter {min(odd)} is not taken; these are: {', '.join(sorted(_PARAMETERS))}"
+                    f"the parameter {min(odd)} is not taken; these are: "
+                    f"{', '.join(sorted(_PARAMETERS))}"
                 )
         else:
             raise ValueError("only sqlite and postgresql are supported")

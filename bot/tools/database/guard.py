@@ -1,4 +1,4 @@
-"""The authorizer of SQLite: its own word on each step of a statement, given before the step is done.
+"""The authorizer of SQLite: asked about each step of a statement before the step is done.
 
 It refuses ATTACH, DETACH, PRAGMA, transactions, savepoints, schema changes, extensions and unknown
 functions, whatever the parser thought.

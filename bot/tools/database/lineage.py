@@ -63,7 +63,7 @@ class Flow:
                 identify=False,
             )
             self._scopes = {id(scope.expression): scope for scope in traverse_scope(self._query)}
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over, it cannot tell
             reason = next(iter(str(error).splitlines()), "") or type(error).__name__
             raise StatementError(f"its columns cannot be told: {reason[:200]}") from None
         selects = list(self._query.find_all(exp.Select))
@@ -153,7 +153,8 @@ class Flow:
             )
             if any(either) and not plain and not self._lenient:
                 raise StatementError(
-                    "secret columns cannot be compared: only UNION ALL, without ORDER BY, may hold one"
+                    "secret columns cannot be compared: only UNION ALL, without ORDER BY, may "
+                    "hold one"
                 )
             return either
         return self._told.get(id(query), [])
@@ -204,6 +205,6 @@ class Flow:
     def _refusal(self, node: exp.Expr) -> StatementError:
         name = next((each.name for each in node.find_all(exp.Column)), "a column")
         return StatementError(
-            f"the column {name} is secret: it may be selected (and is masked), counted, or compared with NULL, "
-            "but not take part in a condition, an order or a computation"
+            f"the column {name} is secret: it may be selected (and is masked), counted, or "
+            "compared with NULL, but not take part in a condition, an order or a computation"
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.tools import Preview, ToolError
-from bot.tools.database.catalog import Catalog, Table, quoted
+from bot.tools.database.catalog import Catalog, Relation, quoted
 from bot.tools.database.secrets import Checked, check, set_columns, target
 from bot.tools.database.session import HERE, Session
 from bot.tools.database.sql.statement import Statement
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 class Shape:
     """The columns of the table as a preview reads them: secret ones are never read."""
 
-    table: Table
+    table: Relation
     open: tuple[str, ...]  # names of the columns that may be read
     hidden: tuple[str, ...]  # names of those that may not
 
@@ -61,7 +61,7 @@ def preview_change(session: Session, statement: Statement) -> Preview:
     return Preview("\n".join([_touches(statement, table, count), *lines]), f"{EXPECTS}{count}")
 
 
-def obstacles(session: Session, table: Table, statement: Statement) -> list[str]:
+def obstacles(session: Session, table: Relation, statement: Statement) -> list[str]:
     """Why the change is not tried out beforehand, a line each."""
     told = [f"{name} gives another value when it runs" for name in statement.volatile]
     if statement.verb == "insert":
@@ -78,14 +78,14 @@ def too_many(session: Session, count: int) -> None:
         raise ToolError(f"it touches {count:,} rows, and at most {most:,} may change at once")
 
 
-def _shape(table: Table, catalog: Catalog) -> Shape:
+def _shape(table: Relation, catalog: Catalog) -> Shape:
     hidden = tuple(each.name for each in table.columns if catalog.column_key(each) in table.secret)
     return Shape(
         table, tuple(each.name for each in table.columns if each.name not in hidden), hidden
     )
 
 
-def _count(session: Session, statement: Statement, table: Table, checked: Checked) -> int | None:
+def _count(session: Session, statement: Statement, table: Relation, checked: Checked) -> int | None:
     """How many rows the change is about, told without running it; None when that depends on when it
     runs.
     """
@@ -161,7 +161,7 @@ def _rest(count: int) -> list[str]:
     return [f"… and {count:,} more row{'' if count == 1 else 's'}"] if count > 0 else []
 
 
-def _touches(statement: Statement, table: Table, count: int) -> str:
+def _touches(statement: Statement, table: Relation, count: int) -> str:
     verb = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}[statement.verb]
     return f"{verb} {count:,} row{'' if count == 1 else 's'} of {table.name}" + (
         "." if count else ": nothing matches."

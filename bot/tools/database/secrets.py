@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from sqlglot import exp, parse_one
 
-from bot.tools.database.catalog import Catalog, Table
+from bot.tools.database.catalog import Catalog, Relation
 from bot.tools.database.config import Database
 from bot.tools.database.lineage import Flow
 from bot.tools.database.sql import Dialect
@@ -45,7 +45,7 @@ def check(statement: Statement, catalog: Catalog) -> Checked:
     return Checked((), frozenset(flow.secrets))
 
 
-def target(statement: Statement, catalog: Catalog) -> Table:
+def target(statement: Statement, catalog: Catalog) -> Relation:
     """The table that a change is about.
 
     Raises StatementError when it is none that can be changed.
@@ -79,7 +79,7 @@ def mark(catalog: Catalog, database: Database) -> Catalog:
 # following views takes a while, and a database rarely changes between two visits
 @lru_cache(maxsize=64)
 def _marked(
-    dialect: Dialect, schema: str, tables: tuple[tuple[str, Table], ...], database: Database
+    dialect: Dialect, schema: str, tables: tuple[tuple[str, Relation], ...], database: Database
 ) -> Catalog:
     catalog = Catalog(dialect, schema, dict(tables))
     named = {}
@@ -93,7 +93,7 @@ def _marked(
     return mark_views(catalog.with_secrets(named))
 
 
-def _generated(table: Table, catalog: Catalog, secret: set[str]) -> set[str]:
+def _generated(table: Relation, catalog: Catalog, secret: set[str]) -> set[str]:
     """The secret columns with those that the database computes from them."""
     known = -1
     while secret and known != len(secret):
@@ -121,7 +121,7 @@ def mark_views(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def _of_view(view: Table, catalog: Catalog) -> set[str]:
+def _of_view(view: Relation, catalog: Catalog) -> set[str]:
     names = [catalog.column_key(each) for each in view.columns]
     try:
         tree = parse_one(view.definition.strip().rstrip(";"), dialect=catalog.dialect)
@@ -129,7 +129,7 @@ def _of_view(view: Table, catalog: Catalog) -> set[str]:
         for each in query.find_all(exp.Table):
             each.set("db", None)
         masks = Flow(query, catalog, lenient=True).outputs()
-    except Exception:
+    except Exception:  # noqa: BLE001 - sqlglot may stumble over it: in doubt all is secret
         return set(names)
     return (
         {name for name, masked in zip(names, masks, strict=True) if masked}
@@ -203,7 +203,7 @@ def _as_query(statement: Statement) -> exp.Expr:
     return query
 
 
-def _look_up(table: exp.Table, catalog: Catalog, statement: Statement) -> Table | None:
+def _look_up(table: exp.Table, catalog: Catalog, statement: Statement) -> Relation | None:
     """The table a name means; None for the name of a WITH.
 
     Raises StatementError for anything else.

@@ -24,7 +24,7 @@ from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.types import NullType
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import OWN_TABLES, Catalog, Column, Table
+from bot.tools.database.catalog import OWN_TABLES, Catalog, Column, Relation
 from bot.tools.database.config import Database
 from bot.tools.database.secrets import mark
 from bot.tools.database.sql.statement import Statement
@@ -104,13 +104,13 @@ class Session(ABC):
         """Run a SELECT of our own making, with HERE for each of `values`."""
 
     @abstractmethod
-    def obstacles(self, table: Table, statement: Statement) -> list[str]:
+    def obstacles(self, table: Relation, statement: Statement) -> list[str]:
         """Why a change of this table cannot be tried out without effects that a preview would not
         show.
         """
 
     @abstractmethod
-    def hidden(self, table: Table, statement: Statement) -> list[str]:
+    def hidden(self, table: Relation, statement: Statement) -> list[str]:
         """What else it would run that no text of the statement shows, so that not even its rows can
         be counted.
         """
@@ -177,10 +177,10 @@ def close(connection: Connection) -> None:
 
 def reflect(
     connection: Connection, schema: str | None, kinds: dict[str, str], **facts: dict[str, Any]
-) -> list[Table]:
+) -> list[Relation]:
     """The tables named in `kinds` (name -> kind) with their columns and keys.
 
-    `facts` has more fields of Table.
+    `facts` has more fields of Relation.
     """
     inspector = inspect(connection)
     chosen: Any = {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(kinds)}
@@ -193,7 +193,9 @@ def reflect(
             more = {field: values[name] for field, values in facts.items() if name in values}
             made = tuple(map(_column, found))
             tables.append(
-                Table(name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more)
+                Relation(
+                    name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more
+                )
             )
     return tables
 
@@ -204,7 +206,7 @@ def _column(found: Any) -> Column:
     computed = found["computed"]["sqltext"] if found.get("computed") else None
     try:
         written = "?" if isinstance(found["type"], NullType) else str(found["type"])
-    except Exception:
+    except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
         written = "?"
     return Column(found["name"], written, bool(found.get("nullable", True)), made, computed)
 

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from sqlglot import exp
 
-from bot.tools.database.catalog import Catalog, Table
+from bot.tools.database.catalog import Catalog, Relation
 from bot.tools.database.sql.allowlist import BARE, VOLATILE
 from bot.tools.database.sql.statement import Statement
 
@@ -31,12 +31,14 @@ _TEXTS = """
             JOIN pg_catalog.pg_rewrite r ON r.ev_class = u.oid
             JOIN pg_catalog.pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
                 AND d.refclassid = 'pg_class'::regclass)
-    SELECT 'the view ' || c.relname, pg_catalog.pg_get_viewdef(c.oid) FROM used JOIN pg_catalog.pg_class c USING (oid)
-        WHERE c.relkind = 'v'
+    SELECT 'the view ' || c.relname, pg_catalog.pg_get_viewdef(c.oid)
+        FROM used JOIN pg_catalog.pg_class c USING (oid) WHERE c.relkind = 'v'
     UNION ALL SELECT 'the row security of ' || polrelid::regclass, pg_catalog.concat_ws(' ',
-            pg_catalog.pg_get_expr(polqual, polrelid), pg_catalog.pg_get_expr(polwithcheck, polrelid))
+            pg_catalog.pg_get_expr(polqual, polrelid),
+            pg_catalog.pg_get_expr(polwithcheck, polrelid))
         FROM used JOIN pg_catalog.pg_policy ON polrelid = used.oid
-    UNION ALL SELECT 'the check ' || conname, pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint
+    UNION ALL SELECT 'the check ' || conname, pg_catalog.pg_get_constraintdef(oid)
+        FROM pg_catalog.pg_constraint
         WHERE contype = 'c' AND (conrelid = %(table)s::regclass OR contypid IN (
             SELECT atttypid FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s::regclass))"""
 # Whoever made an operator or a cast has an OID of 16384 or more:
@@ -45,7 +47,8 @@ _SYMBOLS = """
     SELECT 'the operator ' || oprname || ' of this database', proname FROM pg_catalog.pg_operator o
         JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode WHERE o.oid >= 16384 AND provolatile = 'v'
     UNION ALL SELECT 'a cast of this database', proname FROM pg_catalog.pg_cast c
-        JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc WHERE c.oid >= 16384 AND provolatile = 'v'"""
+        JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc
+        WHERE c.oid >= 16384 AND provolatile = 'v'"""
 
 
 def in_postgres(
@@ -57,7 +60,10 @@ def in_postgres(
     values = {"schema": f'"{schema}"', "table": name, "tables": sorted(_tables(statement))}
     texts = [(what, called(text or "")) for what, text in raw.execute(_TEXTS, values).fetchall()]
     names = sorted({each for _, found in texts for each in found})
-    asked = "SELECT DISTINCT proname::text FROM pg_catalog.pg_proc WHERE provolatile = 'v' AND proname = ANY(%s)"
+    asked = (
+        "SELECT DISTINCT proname::text FROM pg_catalog.pg_proc "
+        "WHERE provolatile = 'v' AND proname = ANY(%s)"
+    )
     volatile = {each for (each,) in raw.execute(asked, (names,)).fetchall()} | _STABLE | BARE
     told = [(what, each) for what, found in texts for each in found & volatile]
     return _sentences([*told, *raw.execute(_SYMBOLS).fetchall()])
@@ -85,7 +91,7 @@ def _tables(statement: Statement) -> set[str]:
     return {each.name.lower() for each in statement.tree.find_all(exp.Table)}
 
 
-def _views(catalog: Catalog, names: set[str]) -> Iterator[Table]:
+def _views(catalog: Catalog, names: set[str]) -> Iterator[Relation]:
     """The views among these names, and those that they read."""
     seen: set[str] = set()
     while names:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Table, quoted
+from bot.tools.database.catalog import Catalog, Relation, quoted
 from bot.tools.database.config import Database
 from bot.tools.database.guard import Guard
 from bot.tools.database.secrets import set_columns
@@ -180,10 +180,11 @@ class SqliteSession(Session):
         with self._guarded("select", "", secrets):
             return self._raw.execute(text.replace(HERE, "?"), tuple(values)).fetchall()
 
-    def obstacles(self, table: Table, statement: Statement) -> list[str]:
+    def obstacles(self, table: Relation, statement: Statement) -> list[str]:
         """Triggers, and foreign keys of other tables that act on what is deleted or renumbered."""
         found = self._raw.execute(
-            "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?)",
+            "SELECT name FROM main.sqlite_schema"
+            " WHERE type = 'trigger' AND lower(tbl_name) = lower(?)",
             (table.name,),
         )
         names = [name for (name,) in found]
@@ -200,7 +201,7 @@ class SqliteSession(Session):
                 told.append(f"rows of {child} change with it (foreign key, {action})")
         return sorted(set(told))
 
-    def hidden(self, table: Table, statement: Statement) -> list[str]:
+    def hidden(self, table: Relation, statement: Statement) -> list[str]:
         """See Session."""
         return in_sqlite(self.catalog, statement)
 
@@ -229,8 +230,9 @@ class SqliteSession(Session):
         there do.
         """
         return self._raw.execute(
-            'SELECT t.name, k."table", k."to", k.on_update, k.on_delete FROM main.sqlite_schema AS t, '
-            "pragma_foreign_key_list(t.name) AS k WHERE t.type = 'table'"
+            'SELECT t.name, k."table", k."to", k.on_update, k.on_delete '
+            "FROM main.sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k "
+            "WHERE t.type = 'table'"
         ).fetchall()
 
     def _reached(self, target: str) -> set[str]:
@@ -271,7 +273,10 @@ def _reason(error: Any, seconds: float, *, careful: bool) -> str:
         )
     name = getattr(error, "sqlite_errorname", "")
     if careful and name == "SQLITE_CONSTRAINT_TRIGGER":
-        return "a trigger of the database refused it; its words could tell a secret, so they are not shown"
+        return (
+            "a trigger of the database refused it; its words could tell a secret, so they "
+            "are not shown"
+        )
     return (
         f"the database says: {(hide(text) if careful and name == 'SQLITE_ERROR' else text)[:300]}"
     )

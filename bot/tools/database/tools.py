@@ -54,7 +54,8 @@ class StatementArguments(BaseModel):
     sql: Annotated[str, AfterValidator(Sql)] = Field(
         title="SQL",
         max_length=MAX_LENGTH,
-        description="One statement in the database's own SQL, with its values written out. No comments, no parameters.",
+        description="One statement in the database's own SQL, with its values written out. No "
+        "comments, no parameters.",
     )
 
     @field_validator("sql", mode="before")
@@ -292,16 +293,7 @@ def _listing(source: Source, named: str) -> str:
         (each for each in catalog.tables.values() if named in each.name.lower()),
         key=lambda each: each.name,
     )
-    lines = [head]
-    for table in found[:MAX_TABLES]:
-        secret = [each for each in table.columns if catalog.column_key(each) in table.secret]
-        columns = ", ".join(
-            f"{each.name} {each.type}{' key' * (each.name in table.key)}{' SECRET' * (each in secret)}"
-            for each in table.columns
-        )
-        lines.append(
-            f"  {table.name}{'' if table.kind == 'table' else f' [{table.kind}]'}: {columns}"
-        )
+    lines = [head, *(f"  {catalog.describe(table)}" for table in found[:MAX_TABLES])]
     if len(found) > MAX_TABLES:
         lines.append(f"  … and {len(found) - MAX_TABLES} more; say which with `named`")
     return "\n".join(lines if found else [*lines, "  no such tables"])

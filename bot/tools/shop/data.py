@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS product (
 CREATE TABLE IF NOT EXISTS orders (
     id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL REFERENCES customer (id),
     status TEXT NOT NULL
-        CHECK (status IN ('pending', 'processing', 'shipped', 'delivered', 'returned', 'cancelled')),
+        CHECK (status IN
+            ('pending', 'processing', 'shipped', 'delivered', 'returned', 'cancelled')),
     placed_at TEXT NOT NULL,
     street TEXT NOT NULL, postal_code TEXT NOT NULL, city TEXT NOT NULL, country TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS order_line (
@@ -28,7 +29,8 @@ CREATE TABLE IF NOT EXISTS order_line (
     unit_cents INTEGER NOT NULL CHECK (unit_cents > 0), PRIMARY KEY (order_id, position));
 CREATE TABLE IF NOT EXISTS payment (
     id INTEGER PRIMARY KEY, order_id INTEGER NOT NULL REFERENCES orders (id),
-    kind TEXT NOT NULL CHECK (kind IN ('payment', 'refund')), cents INTEGER NOT NULL CHECK (cents > 0),
+    kind TEXT NOT NULL CHECK (kind IN ('payment', 'refund')),
+    cents INTEGER NOT NULL CHECK (cents > 0),
     at TEXT NOT NULL, reason TEXT NOT NULL, note TEXT);
 CREATE TABLE IF NOT EXISTS event (
     seq INTEGER PRIMARY KEY, key TEXT UNIQUE, order_id INTEGER NOT NULL REFERENCES orders (id),

@@ -13,54 +13,18 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bot.tools import ToolError
 from bot.tools.shop.data import SCHEMA, rows
+from bot.tools.shop.order import BEFORE_SHIPPING, Order, OrderStatus, cents, one_line, read_order
 
-Status = Literal["pending", "processing", "shipped", "delivered", "returned", "cancelled"]
 BUSY_SECONDS = 10.0  # how long a connection waits for another one's write
-BEFORE_SHIPPING = ("pending", "processing")
-Result = dict[str, Any]
-Effect = Callable[[sqlite3.Connection, "Order"], Result]
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One order as people speak of it; money in EUR."""
-
-    id: int
-    customer: str
-    email: str
-    status: Status
-    placed_at: str  # ISO 8601, UTC
-    address: dict[str, str]  # street, postal_code, city, country
-    lines: tuple[tuple[int, str, str], ...]  # quantity, product name, sku
-    total: Decimal
-    paid: Decimal
-    refunded: Decimal
-
-    @property
-    def left(self) -> Decimal:
-        """What can still be refunded, in EUR."""
-        return self.paid - self.refunded
-
-
-def euros(cents: int) -> Decimal:
-    """Cents as EUR with two places: 8990 -> Decimal("89.90")."""
-    return Decimal(cents).scaleb(-2)
-
-
-def cents(amount: Decimal) -> int:
-    """EUR as whole cents; ValueError where a fraction of a cent would be lost."""
-    whole = int(amount.scaleb(2))
-    if whole != amount.scaleb(2):
-        raise ValueError(f"{amount} EUR is not a whole number of cents")
-    return whole
+Receipt = dict[str, Any]
+Write = Callable[[sqlite3.Connection, Order], Receipt]
 
 
 class Shop:
@@ -82,15 +46,16 @@ class Shop:
                 return
             for table, values in rows():
                 marks = ", ".join("?" * len(values))
-                db.execute(f"INSERT INTO {table} VALUES ({marks})", values)
+                # the names are those of our own tables
+                db.execute(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608
 
     def order(self, order_id: int) -> Order:
         """The order of that number; ToolError where there is none."""
         with self._read() as db:
-            return _order(db, order_id)
+            return read_order(db, order_id)
 
     def search(
-        self, customer: str | None, status: Status | None, limit: int
+        self, customer: str | None, status: OrderStatus | None, limit: int
     ) -> tuple[list[Order], int]:
         """Newest orders first, at most `limit`, and how many match.
 
@@ -105,14 +70,14 @@ class Shop:
         with self._read() as db:
             (count,) = db.execute(f"SELECT count(*) {query}", values).fetchone()
             found = db.execute(f"SELECT o.id {query} ORDER BY o.id DESC LIMIT :limit", values)
-            return [_order(db, order_id) for (order_id,) in found.fetchall()], count
+            return [read_order(db, order_id) for (order_id,) in found.fetchall()], count
 
     def refund(
         self, key: str, order_id: int, amount: Decimal, reason: str, note: str | None, at: datetime
-    ) -> Result:
+    ) -> Receipt:
         """Pay back `amount` EUR; ToolError for more than is left of what was paid."""
 
-        def effect(db: sqlite3.Connection, order: Order) -> Result:
+        def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             if not order.paid:
                 raise ToolError(
                     f"Order {order_id} has not been paid, so there is nothing to refund."
@@ -134,10 +99,10 @@ class Shop:
 
     def change_address(
         self, key: str, order_id: int, address: Mapping[str, str], notify: bool, at: datetime
-    ) -> Result:
+    ) -> Receipt:
         """Send the order elsewhere; ToolError once it has left the warehouse."""
 
-        def effect(db: sqlite3.Connection, order: Order) -> Result:
+        def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             if order.status not in BEFORE_SHIPPING:
                 raise ToolError(
                     f"Order {order_id} is {order.status}; its address can no longer change."
@@ -149,21 +114,22 @@ class Shop:
                 " country = :country WHERE id = :id",
                 {**address, "id": order_id},
             )
-            result: Result = {"order_id": order_id, "ships_to": one_line(address)}
+            result: Receipt = {"order_id": order_id, "ships_to": one_line(address)}
             return {**result, "notified": order.email} if notify else result
 
         request = {"address": dict(address), "notify": notify}
         return self._once(key, "address", order_id, request, at, effect)
 
-    def cancel(self, key: str, order_id: int, reason: str, restock: bool, at: datetime) -> Result:
-        """Cancel an order that has not shipped and pay back what is left; ToolError for any other."""
+    def cancel(self, key: str, order_id: int, reason: str, restock: bool, at: datetime) -> Receipt:
+        """Cancel an order that has not shipped and pay back what is left, else ToolError."""
 
-        def effect(db: sqlite3.Connection, order: Order) -> Result:
+        def effect(db: sqlite3.Connection, order: Order) -> Receipt:
             if order.status == "cancelled":
                 raise ToolError(f"Order {order_id} is cancelled already.")
             if order.status not in BEFORE_SHIPPING:
                 raise ToolError(
-                    f"Order {order_id} is {order.status}; only orders that have not shipped can be cancelled."
+                    f"Order {order_id} is {order.status}; only orders that have not shipped can "
+                    "be cancelled."
                 )
             db.execute("UPDATE orders SET status = 'cancelled' WHERE id = ?", (order_id,))
             if order.left:
@@ -206,8 +172,8 @@ class Shop:
         order_id: int,
         request: Mapping[str, Any],
         at: datetime,
-        effect: Effect,
-    ) -> Result:
+        effect: Write,
+    ) -> Receipt:
         """Run `effect` and log it under `key`, or give the result that key already had."""
         if not key:
             raise ValueError("a write needs an idempotency key")
@@ -218,9 +184,10 @@ class Shop:
                 if row[0] != asked:
                     raise ToolError("This call already did something else; nothing was done now.")
                 return dict(json.loads(row[1]))
-            result = effect(db, _order(db, order_id))
+            result = effect(db, read_order(db, order_id))
             db.execute(
-                "INSERT INTO event (key, order_id, kind, at, request, result) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO event (key, order_id, kind, at, request, result)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 (key, order_id, kind, at.astimezone(UTC).isoformat(), asked, json.dumps(result)),
             )
             return result
@@ -253,54 +220,6 @@ class Shop:
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
-
-
-def one_line(address: Mapping[str, str]) -> str:
-    """An address as people write it in a sentence."""
-    return f"{address['street']}, {address['postal_code']} {address['city']}, {address['country']}"
-
-
-def _order(db: sqlite3.Connection, order_id: int) -> Order:
-    row = db.execute(
-        "SELECT c.name, c.email, o.status, o.placed_at, o.street, o.postal_code, o.city, o.country,"
-        " (SELECT coalesce(sum(quantity * unit_cents), 0) FROM order_line WHERE order_id = o.id),"
-        " (SELECT coalesce(sum(cents), 0) FROM payment WHERE order_id = o.id AND kind = 'payment'),"
-        " (SELECT coalesce(sum(cents), 0) FROM payment WHERE order_id = o.id AND kind = 'refund')"
-        " FROM orders o JOIN customer c ON c.id = o.customer_id WHERE o.id = ?",
-        (order_id,),
-    ).fetchone()
-    if row is None:
-        raise ToolError(f"There is no order {order_id}.")
-    lines = db.execute(
-        "SELECT l.quantity, p.name, p.sku FROM order_line l JOIN product p ON p.sku = l.sku"
-        " WHERE l.order_id = ? ORDER BY l.position",
-        (order_id,),
-    ).fetchall()
-    (
-        customer,
-        email,
-        status,
-        placed_at,
-        street,
-        postal_code,
-        city,
-        country,
-        total,
-        paid,
-        refunded,
-    ) = row
-    return Order(
-        id=order_id,
-        customer=customer,
-        email=email,
-        status=status,
-        placed_at=placed_at,
-        address={"street": street, "postal_code": postal_code, "city": city, "country": country},
-        lines=tuple(lines),
-        total=euros(total),
-        paid=euros(paid),
-        refunded=euros(refunded),
-    )
 
 
 def _pay(

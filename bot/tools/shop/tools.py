@@ -12,7 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.shop.shop import BEFORE_SHIPPING, Order, Shop, Status, one_line
+from bot.tools.shop.order import BEFORE_SHIPPING, Order, OrderStatus, one_line
+from bot.tools.shop.shop import Shop
 
 OrderId = Field(
     title="Order", ge=1, le=9_999_999, description="The order's number, for example 1042."
@@ -20,20 +21,20 @@ OrderId = Field(
 TIMEOUT = 20.0  # seconds: twice what a busy database may take
 
 
-class Arguments(BaseModel):
+class OrderArguments(BaseModel):
     """What all argument models share: unknown fields are refused, surrounding blanks dropped."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
-class LookUp(Arguments):
-    """Arguments of look_up_order."""
+class LookUp(OrderArguments):
+    """OrderArguments of look_up_order."""
 
     order_id: int = OrderId
 
 
-class Search(Arguments):
-    """Arguments of search_orders."""
+class Search(OrderArguments):
+    """OrderArguments of search_orders."""
 
     customer: str | None = Field(
         None,
@@ -41,12 +42,12 @@ class Search(Arguments):
         max_length=100,
         description="Part of the customer's name or e-mail address.",
     )
-    status: Status | None = Field(None, title="Status")
+    status: OrderStatus | None = Field(None, title="OrderStatus")
     limit: int = Field(10, title="At most", ge=1, le=20)
 
 
-class Refund(Arguments):
-    """Arguments of refund_order."""
+class Refund(OrderArguments):
+    """OrderArguments of refund_order."""
 
     order_id: int = OrderId
     amount: Decimal = Field(
@@ -66,7 +67,7 @@ class Refund(Arguments):
         return amount.quantize(Decimal("0.01"))
 
 
-class Address(Arguments):
+class Address(OrderArguments):
     """Where an order goes."""
 
     street: str = Field(title="Street and number", min_length=3, max_length=100)
@@ -77,16 +78,16 @@ class Address(Arguments):
     country: str = Field(title="Country", min_length=2, max_length=60)
 
 
-class ChangeAddress(Arguments):
-    """Arguments of change_address."""
+class ChangeAddress(OrderArguments):
+    """OrderArguments of change_address."""
 
     order_id: int = OrderId
     address: Address = Field(title="New address")
     notify: bool = Field(True, title="Tell the customer by e-mail")
 
 
-class Cancel(Arguments):
-    """Arguments of cancel_order."""
+class Cancel(OrderArguments):
+    """OrderArguments of cancel_order."""
 
     order_id: int = OrderId
     reason: str = Field(title="Reason", min_length=3, max_length=300)
@@ -142,7 +143,10 @@ def _search(shop: Shop) -> Tool[Any]:
 
 def _refund(shop: Shop) -> Tool[Any]:
     def money(args: Refund, order: Order) -> str:
-        paid = f"Paid {order.paid} EUR, refunded {order.refunded} EUR → {order.refunded + args.amount} EUR"
+        paid = (
+            f"Paid {order.paid} EUR, refunded {order.refunded} EUR → "
+            f"{order.refunded + args.amount} EUR"
+        )
         return (
             paid
             if args.amount <= order.left

@@ -20,7 +20,7 @@ ChannelName = Annotated[
 ]
 
 
-class Arguments(BaseModel):
+class SlackArguments(BaseModel):
     """What all argument models share: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,7 +60,7 @@ def previewed(lookup: Lookup, details: Callable[[Any, Channel], list[str]]) -> C
         try:
             channel = lookup.channel(args.channel)
             count = "" if channel.members is None else f", {channel.members} members"
-            kind = f"{' · private' if channel.private else ''}{' · archived' if channel.archived else ''}"
+            kind = " · private" * channel.private + " · archived" * channel.archived
             return "\n".join([f"→ {channel}{count}{kind}", *details(args, channel)])
         except ToolError as error:
             return f"⚠ {error}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AwareDatetime, Field, field_validator
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.slack.common import Arguments, ChannelName, escaped, previewed, target
+from bot.tools.slack.common import ChannelName, SlackArguments, escaped, previewed, target
 from bot.tools.slack.lookup import Channel, Lookup
 from bot.tools.slack.refusals import act
 
@@ -26,7 +26,8 @@ Text = Annotated[
         title="Message",
         min_length=1,
         max_length=3000,
-        description="Plain words; *bold*, _italic_ and `code` work, mentions do not notify anybody.",
+        description="Plain words; *bold*, _italic_ and `code` work, mentions do not notify "
+        "anybody.",
     ),
 ]
 ExternalOk = Annotated[
@@ -38,7 +39,7 @@ ExternalOk = Annotated[
 ]
 
 
-class Post(Arguments):
+class Post(SlackArguments):
     """Arguments of post_message."""
 
     channel: ChannelName

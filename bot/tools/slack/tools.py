@@ -17,7 +17,7 @@ from slack_sdk.errors import SlackClientError
 
 from bot.policy.authority import Directory
 from bot.tools import Effect, Tool, ToolContext, tool
-from bot.tools.slack.common import Arguments, ChannelName, escaped, previewed, target
+from bot.tools.slack.common import ChannelName, SlackArguments, escaped, previewed, target
 from bot.tools.slack.lookup import Channel, Lookup
 from bot.tools.slack.posts import post_message_tool, schedule_message_tool
 from bot.tools.slack.refusals import act
@@ -28,19 +28,19 @@ if TYPE_CHECKING:  # the client is given, never made here
 LISTED = 50  # entries a list shows at most
 
 
-class ListChannels(Arguments):
+class ListChannels(SlackArguments):
     """Arguments of list_channels."""
 
     query: str | None = Field(None, title="Name contains", max_length=80)
 
 
-class ListPeople(Arguments):
+class ListPeople(SlackArguments):
     """Arguments of list_people."""
 
     query: str | None = Field(None, title="Name contains", max_length=80)
 
 
-class CreateChannel(Arguments):
+class CreateChannel(SlackArguments):
     """Arguments of create_channel."""
 
     name: str = Field(
@@ -51,7 +51,7 @@ class CreateChannel(Arguments):
     private: bool = Field(False, title="Private")
 
 
-class Invite(Arguments):
+class Invite(SlackArguments):
     """Arguments of invite."""
 
     channel: ChannelName
@@ -60,7 +60,7 @@ class Invite(Arguments):
     )
 
 
-class SetTopic(Arguments):
+class SetTopic(SlackArguments):
     """Arguments of set_topic."""
 
     channel: ChannelName
@@ -68,7 +68,7 @@ class SetTopic(Arguments):
 
 
 def slack_tools(client: WebClient, directory: Directory) -> list[Tool[Any]]:
-    """The seven tools over `client` (without retry handlers) and `directory` (who is in a channel)."""
+    """Build the seven tools; `client` has no retry handlers, `directory` knows who is where."""
     lookup = Lookup(client, directory)
     return [
         _list_channels(lookup),
@@ -138,7 +138,10 @@ def _list_people(lookup: Lookup) -> Tool[Any]:
 
 def _create_channel(client: WebClient) -> Tool[Any]:
     def who(args: CreateChannel) -> str:
-        return f"A {'private' if args.private else 'public'} channel, with the bot and the person who asked in it"
+        return (
+            f"A {'private' if args.private else 'public'} channel, with the bot and the "
+            "person who asked in it"
+        )
 
     @tool(
         title="Create a channel",

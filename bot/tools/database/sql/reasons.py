@@ -41,4 +41,7 @@ def why_not(rest: str) -> str:
             return why
     if re.match(r"[A-Za-z_]\w*['\"]", rest):
         return "strings with a letter before the quote (E'…', U&'…', X'…') are not allowed"
-    return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes, operators a blank"
+    return (
+        f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes, "
+        "operators a blank"
+    )

@@ -131,7 +131,7 @@ def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     _agree(text, dialect, tokens)
     try:
         trees = sqlglot.parse(text, dialect=dialect)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
         words = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise StatementError(
             f"it cannot be parsed: {re.sub(chr(27) + r'.[0-9;]*m', '', words)[:200]}"
@@ -243,8 +243,8 @@ def _change(statement: Statement) -> None:
         }
         word = name.get(min(extra), min(extra).upper().strip("_"))
         raise StatementError(
-            f"{word} is not allowed in {statement.verb.upper()}; for rows chosen by another table write "
-            "WHERE id IN (SELECT …)"
+            f"{word} is not allowed in {statement.verb.upper()}; for rows chosen by another "
+            "table write WHERE id IN (SELECT …)"
         )
     if target is None:
         raise StatementError("it names no table")

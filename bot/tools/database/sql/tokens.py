@@ -40,7 +40,7 @@ class StatementError(ToolError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: what it is, its text as written, where it begins, how many parentheses it is in."""
+    """One token: its kind, its text, where it begins, how many parentheses it is in."""
 
     kind: str
     text: str
