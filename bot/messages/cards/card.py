@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.messages.actions import Action, Block, CallTarget, CardTarget, Click, RunTarget, block_id
-from bot.messages.cards.decided import decided_blocks, outcome_sentence
+from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
 from bot.messages.cards.parts import (
     Json,
     actions,

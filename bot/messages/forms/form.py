@@ -30,7 +30,7 @@ from bot.messages.actions import (
 from bot.messages.forms.blocks import input_block, section, shown_blocks, text_object, then_block
 from bot.messages.forms.errors import located, shortened
 from bot.messages.forms.inputs import Input, make
-from bot.messages.forms.reading import RefusedError, read
+from bot.messages.forms.reader import RefusedError, read
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.forms.values import diff, same, values
 from bot.messages.text import plain, slack_length
