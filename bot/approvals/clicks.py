@@ -23,7 +23,8 @@ from bot.approvals.terms.refusals import RefusedError
 from bot.core import Core, body
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, read_submission
-from bot.messages.modals import REASONS, read_approval, read_feedback, read_rejection
+from bot.messages.modals import REASONS, read_feedback, read_rejection
+from bot.messages.review import read_approval
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, dump_gate, load_gate
 from bot.tools.arguments import as_editable, readable_arguments

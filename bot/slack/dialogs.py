@@ -30,7 +30,8 @@ from bot.messages.actions import (
 )
 from bot.messages.cards.parts import Json
 from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
-from bot.messages.modals import read_rejection, reject_modal, review_modal, send_back_modal
+from bot.messages.modals import read_rejection, reject_modal, send_back_modal
+from bot.messages.review import review_modal
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.slack.directory import with_names

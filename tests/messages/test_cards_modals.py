@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.messages.actions import CallTarget, CardTarget
-from bot.messages.modals import REASONS, chunks, read_rejection, reject_modal, review_modal
+from bot.messages.modals import REASONS, read_rejection, reject_modal
+from bot.messages.review import chunks, review_modal
 from bot.messages.text import slack_length
 from bot.messages.views import Value
 from tests.messages.cards_support import CANCEL, REFUND, accept_view, inside, read

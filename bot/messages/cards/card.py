@@ -1,8 +1,8 @@
-"""The card: one Slack message that shows the calls of a plan and takes the decision. Pure: rows in,
-blocks out.
+"""The card: one Slack message that shows the calls of a plan and takes the decision.
 
-Nothing is read back from a message. Nobody can approve here what is not shown here in full: such a
-call has a Review button in the place of Approve, and the message has no "Approve all".
+Pure: rows in, blocks out. Nothing is read back from a message. Nobody can approve here what is not
+shown here in full: such a call has a Review button in the place of Approve, and the message has no
+"Approve all".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.messages.actions import Action, Block, CallTarget, CardTarget, Click, RunTarget, block_id
+from bot.messages.actions import Action, Block, CardTarget, RunTarget, block_id
 from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
 from bot.messages.cards.parts import (
     Json,
@@ -20,15 +20,12 @@ from bot.messages.cards.parts import (
     confirm,
     context,
     divider,
-    header,
-    menu,
     mrkdwn,
     plain_text,
-    rich,
-    section,
     weight,
 )
-from bot.messages.cards.values import Filled, effect_of, fill, headline, pieces_of, title_of
+from bot.messages.cards.values import Filled, effect_of, fill, pieces_of
+from bot.messages.cards.waiting_call import RICH_LIMIT, waiting_blocks
 from bot.messages.text import (
     channel_mention,
     escape,
@@ -37,15 +34,12 @@ from bot.messages.text import (
     mention,
     plain,
     slack_length,
-    visible,
-    when,
 )
-from bot.messages.views import CallView, CardView, Progress
+from bot.messages.views import CallView, CardView
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message
 PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
-RICH_LIMIT = 3_000  # characters of one rich_text block
 NOTIFICATION = 300  # characters of the notification sentence
 MENTIONS = 80  # people and groups named as approvers
 
@@ -107,106 +101,13 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
         if index:
             blocks.append(divider(block_id(Block.DIVIDER, call.target)))
         if is_waiting(call, now):
-            blocks += _waiting_blocks(view, call, fills[call.id], alone)
+            asked, cancel = (_who(view), _cancel(view)) if alone else ([], None)
+            blocks += waiting_blocks(call, fills[call.id], asked=asked, last_button=cancel)
         else:
             blocks += decided_blocks(
                 call, others_wait=any(is_waiting(each, now) for each in view.calls)
             )
     return blocks + _footer(view, now, fills, alone)
-
-
-def _waiting_blocks(view: CardView, call: CallView, filled: Filled, alone: bool) -> list[Json]:
-    about = call.target
-    blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
-    if call.does == "destructive":
-        blocks.append(section(block_id(Block.WARNING, about), mrkdwn("⚠️ *This cannot be undone.*")))
-    if call.note and not call.edited_by:
-        blocks.append(
-            context(
-                block_id(Block.NOTE, about),
-                [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))],
-            )
-        )
-    blocks += _rich_blocks(about, filled.body)
-    if filled.missing:
-        blocks.append(context(block_id(Block.MISSING, about), [plain_text(f"🔎 {filled.missing}")]))
-    small = _who(view) if alone else []
-    if call.edited_by:
-        small.append(f"Edited by {mention(call.edited_by)}")
-    if call.deadline:
-        small.append(f"⏳ Decide by {when(call.deadline)}")
-    facts = [mrkdwn("  ·  ".join(small))] if small else []
-    facts.append(plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}"))
-    blocks.append(context(block_id(Block.SMALL_PRINT, about), facts))
-    if filled.reason:
-        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
-    if call.progress:
-        blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
-    row = _buttons(call, filled)
-    if alone:
-        row.append(_cancel(view))
-    return [*blocks, actions(block_id(Block.CALL_BUTTONS, about), [*row, _more(call, filled)])]
-
-
-def _so_far(progress: Progress) -> str:
-    """ "🗳️ Step 1 of 2  ·  ✅ @ana  ·  1 more approval needed": mrkdwn of ids and numbers only."""
-    parts = [f"Step {progress.stage} of {progress.stages}"] if progress.stages > 1 else []
-    parts += [f"✅ {mention(person)}" for person in progress.approved]
-    parts += [f"🚫 {mention(person)}" for person in progress.rejected]
-    more = "more " if progress.approved else ""
-    here = " in this step" if progress.stages > 1 else ""
-    parts.append(
-        f"{progress.needed} {more}approval{'s' if progress.needed != 1 else ''} needed{here}"
-    )
-    if progress.veto > 1:
-        left = progress.veto - len(progress.rejected)
-        parts.append(
-            f"{left} {'more ' if progress.rejected else ''}rejection{'s' if left != 1 else ''} would end it"
-        )
-    return "🗳️ " + "  ·  ".join(parts)
-
-
-def _rich_blocks(about: CallTarget, elements: Sequence[Json]) -> list[Json]:
-    """The elements in as few rich_text blocks as their limit allows."""
-    blocks: list[Json] = []
-    current: list[Json] = []
-    for element in elements:
-        if current and weight(current) + weight(element) > RICH_LIMIT:
-            blocks.append(rich(block_id(Block.VALUES, about, len(blocks)), current))
-            current = []
-        current.append(element)
-    if current:
-        blocks.append(rich(block_id(Block.VALUES, about, len(blocks)), current))
-    return blocks
-
-
-def _buttons(call: CallView, filled: Filled) -> list[Json]:
-    about = call.target
-    if filled.complete and not call.needs_words:
-        ask = None
-        if call.does == "destructive":
-            text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
-            ask = confirm("Approve this?", text, "Approve")
-        row = [button(Action.APPROVE, "Approve", about, style="primary", confirm=ask)]
-    else:
-        row = [button(Action.REVIEW, "Review and approve…", about, style="primary")]
-    if call.editable:
-        row.append(button(Action.EDIT, "Edit", about))
-    return [*row, button(Action.REJECT, "Reject", about, style="danger")]
-
-
-def _more(call: CallView, filled: Filled) -> Json:
-    """What is needed less often; where Review is a button already, it is not said twice."""
-    about, choices = call.target, []
-    if filled.complete and not call.needs_words:
-        remember = " or remember it" if call.offers else ""
-        label = f"Approve with a note{remember}…"
-        choices.append((label, Click(Action.REVIEW, about)))
-    choices += [
-        ("Send the plan back…", Click(Action.SEND_BACK, about)),
-        ("Withdraw (who asked)", Click(Action.WITHDRAW, about)),
-    ]
-    return menu(choices)
 
 
 def _cancel(view: CardView) -> Json:

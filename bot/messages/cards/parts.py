@@ -7,7 +7,7 @@ and times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -142,11 +142,16 @@ def weight(thing: Any) -> int:
     return 0
 
 
-def joined(groups: Iterable[Sequence[Json]], separator: str = "  ·  ") -> list[Json]:
-    """Groups of leaves on one line with a separator between the groups."""
-    leaves: list[Json] = []
-    for group in groups:
-        if leaves:
-            leaves.append(words(separator))
-        leaves.extend(group)
-    return leaves
+def packed(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> list[Json]:
+    """The elements in as few rich_text blocks as `limit` characters each allow.
+
+    `name` makes a block's id from its number; an element that is longer has a block of its own.
+    """
+    blocks: list[Json] = []
+    current: list[Json] = []
+    for element in elements:
+        if current and weight(current) + weight(element) > limit:
+            blocks.append(rich(name(len(blocks)), current))
+            current = []
+        current.append(element)
+    return [*blocks, rich(name(len(blocks)), current)] if current else blocks

@@ -1,0 +1,164 @@
+"""The Review dialog: all of one call, with a note and what is to be remembered when it is approved.
+
+Pure: a view out, submitted state in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bot.messages.actions import Dialog, Entry, Field, Submission, encode_dialog
+from bot.messages.cards.parts import (
+    Json,
+    context,
+    header,
+    line,
+    mrkdwn,
+    packed,
+    plain_text,
+    preformatted,
+    quote,
+    section,
+    words,
+)
+from bot.messages.cards.values import effect_of, headline, pieces_of, shown, title_of
+from bot.messages.modals import MAX_WORDS, chosen_value, entered_text, input_block, text_element
+from bot.messages.text import mention, plain, slack_length, visible, when
+from bot.messages.views import CallView
+
+CHUNK = 2_900  # characters of one text in a dialog
+MAX_BLOCKS = 100
+MAX_BYTES = 250_000
+
+
+def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
+    """Build the dialog with all of one call.
+
+    It can be submitted, which approves, only if all of the call fits and `may_approve`.
+    """
+    blocks = _review_blocks(call) + (_choices(call) if may_approve else [])
+    view = _view(call, blocks, may_approve)
+    if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
+        return view
+    size = sum(piece.size for piece in pieces_of(call))
+    sorry = (
+        f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot be "
+        "seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
+    )
+    blocks = [
+        section("sorry", plain_text(f"⚠️ {sorry}")),
+        context("small", [plain_text(title_of(call))]),
+    ]
+    return _view(call, blocks, False)
+
+
+def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
+    view: Json = {
+        "type": "modal",
+        "callback_id": Dialog.REVIEW,
+        "title": plain_text("Review"),
+        "close": plain_text("Back" if may_approve else "Close"),
+        "private_metadata": encode_dialog(Submission(Dialog.REVIEW, call.target)),
+        "blocks": blocks,
+    }
+    if may_approve:
+        view["submit"] = plain_text("Approve")
+    return view
+
+
+def _review_blocks(call: CallView) -> list[Json]:
+    blocks = [header("head", headline(call))]
+    if call.does == "destructive":
+        blocks.append(section("final", mrkdwn("⚠️ *This cannot be undone.*")))
+    if effect_of(call) != headline(call):
+        blocks += _rich(
+            "effect", [line(words(chunk, bold=True)) for chunk in chunks(effect_of(call))]
+        )
+    elements: list[Json] = []
+    for value in call.values:
+        label = shown(" ".join(value.label.split()), "(no name)")
+        if value.before is not None:
+            elements += _long(f"{label}, before", shown(value.before, "(blank)"))
+            label = f"{label}, now"
+        elements += _long(label, shown(value.text, "(blank)"))
+    if call.preview.strip():
+        elements += _long("Preview", visible(call.preview))
+    blocks += _rich("all", elements)
+    small = [plain_text(title_of(call)), plain_text(f"#{call.digest[:8]}")]
+    if call.edited_by:
+        small.append(mrkdwn(f"Edited by {mention(call.edited_by)}"))
+    if call.deadline:
+        small.append(mrkdwn(f"⏳ Decide by {when(call.deadline)}"))
+    blocks.append(context("small", small))
+    if call.agent_reason.strip():
+        said = [quote(chunk) for chunk in chunks(visible(call.agent_reason))]
+        blocks += _rich("reason", [line(words("The agent says:", italic=True)), *said])
+    return blocks
+
+
+def _choices(call: CallView) -> list[Json]:
+    """The inputs for a note and for what is to be remembered."""
+    blocks = [
+        input_block(
+            Field.NOTE,
+            "Note",
+            text_element(),
+            optional=not call.needs_words,
+            hint="For the thread and for the agent",
+        )
+    ]
+    if call.offers:
+        options = [
+            {"text": plain_text(plain(text, 75)), "value": str(number)}
+            for number, text in enumerate(call.offers)
+        ]
+        choose: Json = {"type": "static_select", "action_id": Entry.OFFER, "options": options}
+        choose["placeholder"] = plain_text("Only this once")
+        label = "Remember this approval for"
+        blocks.append(input_block(Field.REMEMBER, label, choose, optional=True))
+    return blocks
+
+
+def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
+    """Return the note of a submitted dialog, and the number of the offer to remember."""
+    chosen = chosen_value(state_values, Field.REMEMBER, Entry.OFFER)
+    is_number = chosen.isascii() and chosen.isdigit() and len(chosen) < 3
+    note = entered_text(state_values, Field.NOTE)[:MAX_WORDS]
+    return note, int(chosen) if is_number else None
+
+
+def _long(label: str, text: str) -> list[Json]:
+    """One argument: on its line if short, else below its label, in numbered parts where it takes
+    several.
+    """
+    parts = chunks(text)
+    if len(parts) == 1 and "\n" not in text:
+        return [line(words(f"{label}:  ", bold=True), words(text))]
+    elements: list[Json] = []
+    for number, part in enumerate(parts, 1):
+        of = f" (part {number} of {len(parts)})" if len(parts) > 1 else ""
+        elements += [line(words(f"{label}{of}:", bold=True)), preformatted(part)]
+    return elements
+
+
+def chunks(text: str, limit: int = CHUNK) -> list[str]:
+    """The text in pieces that Slack counts at most `limit` characters each.
+
+    Joined again they are the text.
+    """
+    pieces: list[str] = []
+    start = used = 0
+    for index, char in enumerate(text):
+        size = slack_length(char)
+        if used + size > limit:
+            pieces.append(text[start:index])
+            start, used = index, 0
+        used += size
+    return [*pieces, text[start:]]
+
+
+def _rich(name: str, elements: Sequence[Json]) -> list[Json]:
+    """The elements in rich_text blocks of about one full text each."""
+    return packed(elements, CHUNK + 100, lambda number: f"{name}:{number}")
