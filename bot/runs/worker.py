@@ -229,9 +229,9 @@ class Worker:
             answer.finish(tx, text, last=not more)
             if not more and not moves.run(tx, held, R.COMPLETED, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
-        self._core.post()
         if not more:
             self._presence.done(run)
+        self._core.post()
         return more
 
     def _store_plan(self, run: Run, plan: Plan, answer: Answer) -> bool:

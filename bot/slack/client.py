@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import logging
 import selectors
 import ssl
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
@@ -23,8 +24,11 @@ from urllib.parse import urlsplit
 from urllib.request import Request, getproxies, proxy_bypass
 
 from slack_sdk import WebClient
+from slack_sdk.web import SlackResponse
 
 log = logging.getLogger("countersign.web_api")
+POSTS = ("chat.postMessage", "chat.startStream", "files.completeUploadExternal")
+REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
 
@@ -47,10 +51,34 @@ class SlackClient(WebClient):
             scheme not in getproxies() or bool(proxy_bypass(host))
         )
         self._connections = _Connections(self._connection)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._posts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def close(self) -> None:
         """Close the connections; a call that comes later opens one of its own."""
         self._connections.close()
+
+    def last_post(self, channel: str, thread_ts: str) -> int:
+        """A number for the last message that this client posted in that thread.
+
+        It differs after each; 0 where none is remembered.
+        """
+        return self._posts.get((channel, thread_ts), 0)
+
+    def api_call(self, api_method: str, **arguments: Any) -> SlackResponse:
+        """As WebClient's; remembers where it posted."""
+        response = super().api_call(api_method, **arguments)
+        if api_method in POSTS:
+            given = arguments.get("json") or arguments.get("params") or {}
+            channel = given.get("channel") or given.get("channel_id") or ""
+            place = channel, given.get("thread_ts") or ""
+            with self._lock:
+                self._posts[place] = next(self._numbers)
+                self._posts.move_to_end(place)
+                if len(self._posts) > REMEMBERED:
+                    self._posts.popitem(last=False)
+        return response
 
     def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
         """Send one request and read its answer.

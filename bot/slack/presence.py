@@ -1,18 +1,23 @@
 """What the bot is doing, shown by Slack: the thread's status, the session's state.
 
-Best effort, not waited for.
+Best effort, not waited for. What a thread shows already is not set again: Slack takes a status away
+by itself when the app posts in the thread, and after two minutes.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
-from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.slack.client import SlackClient
 from storage.models import Run
 
 log = logging.getLogger("countersign.presence")
@@ -25,6 +30,9 @@ ABSENT = {
     "not_allowed_token_type",
     "no_permission",
 }
+WORKING = "is working on it…"
+FRESH = 90.0  # seconds for which what was set still counts; Slack drops a status after 120
+REMEMBERED = 2_000  # threads
 PROMPTS = [
     {"title": "Refund a broken order", "message": "Refund 40 EUR of order 1042, it arrived broken"},
     {"title": "Look up an order", "message": "Look up order 1042"},
@@ -32,75 +40,128 @@ PROMPTS = [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """How a thread is to look."""
+
+    status: str
+    session: str
+    initiator: str
+    post_follows: bool = False  # which takes a status away, so that nobody else need
+
+
+@dataclass(slots=True)
+class _Thread:
+    """What was last set in a thread; None where that is not known."""
+
+    wanted: _Look | None = None
+    status: str | None = None
+    status_at: float = 0.0
+    post: int = 0  # the app's last one in the thread before the status was set
+    session: str | None = None
+    session_at: float = 0.0
+
+    def shown(self, last_post: int) -> str | None:
+        """The status that the thread shows now, as far as is known."""
+        if self.status and last_post != self.post:
+            return ""
+        if self.status and time.monotonic() - self.status_at >= FRESH:
+            return None
+        return self.status
+
+
 class SlackPresence:
-    """Sends statuses on its own thread, in order; failures are logged and forgotten."""
+    """Sends statuses on its own thread, in order; failures are logged and forgotten.
 
-    def __init__(self, client: WebClient, prompts: list[dict[str, str]]) -> None:
-        """`prompts`: at most four {title, message} to suggest in direct messages.
+    Of what a thread was to look like one after the other only the latest is sent.
+    """
 
-        None when empty.
+    def __init__(self, client: SlackClient, prompts: list[dict[str, str]]) -> None:
+        """`client`: the one that posts. `prompts`: at most four {title, message} to suggest in
+        direct messages; none when empty.
         """
         self._client = client
         self._prompts = prompts
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
         self._absent: set[str] = set()
+        self._lock = threading.Lock()
+        self._threads: OrderedDict[tuple[str, str], _Thread] = OrderedDict()
 
     def working(self, run: Run) -> None:
         """It thinks or acts."""
-        self._do(
-            "status",
-            self._client.assistant_threads_setStatus,
-            **_at(run),
-            status="is working on it…",
-        )
-        self._session(run, "processing")
+        self._want(run, _Look(WORKING, "processing", run.requester))
 
     def waiting(self, run: Run) -> None:
         """It waits for people."""
-        self._do("status", self._client.assistant_threads_setStatus, **_at(run), status="")
-        self._session(run, "suspended")
+        self._want(run, _Look("", "suspended", run.requester))
 
     def done(self, run: Run) -> None:
-        """It is over."""
-        self._do("status", self._client.assistant_threads_setStatus, **_at(run), status="")
-        self._session(run, "active")
+        """It is over, and its last words are about to be posted."""
+        self._want(run, _Look("", "active", run.requester, post_follows=True))
 
     def suggest(self, channel: str) -> None:
         """Show the suggested prompts in a direct message."""
         if self._prompts:
-            self._do(
-                "prompts",
-                self._client.assistant_threads_setSuggestedPrompts,
-                channel_id=channel,
-                prompts=self._prompts,
-            )
+            method = self._client.assistant_threads_setSuggestedPrompts
+            arguments = {"channel_id": channel, "prompts": self._prompts}
+            self._submit("prompts", lambda: self._call("prompts", method, **arguments))
 
     def close(self) -> None:
         """Stop sending."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _session(self, run: Run, status: str) -> None:
-        arguments = {**_at(run), "status": status, "initiator_user_id": run.requester}
-        self._do("session", self._client.api_call, "agents.sessions.setStatus", json=arguments)
+    def _want(self, run: Run, look: _Look) -> None:
+        place = run.channel, run.thread_ts
+        with self._lock:
+            thread = self._threads.setdefault(place, _Thread())
+            self._threads.move_to_end(place)
+            is_queued, thread.wanted = thread.wanted is not None, look
+            if len(self._threads) > REMEMBERED:
+                self._threads.popitem(last=False)
+        if not is_queued:
+            self._submit("presence", lambda: self._show(place, thread))
 
-    def _do(self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        def send() -> None:
-            if feature in self._absent:
-                return
-            try:
-                method(*args, **kwargs)
-            except SlackApiError as error:
-                if error.response.get("error") in ABSENT:
-                    self._absent.add(feature)
-                log.debug("%s: %s", feature, error.response.get("error"))
-            except Exception as error:  # noqa: BLE001 - a status is a comfort
-                log.debug("%s: %s", feature, error)
+    def _show(self, place: tuple[str, str], thread: _Thread) -> None:
+        """Set what differs from what the thread shows; on the presence thread."""
+        with self._lock:
+            look, thread.wanted = thread.wanted, None
+        if look is None:
+            return
+        at = {"channel_id": place[0], "thread_ts": place[1]}
+        post = self._client.last_post(*place)
+        shown, now = thread.shown(post), time.monotonic()
+        if shown != look.status and not (look.post_follows and shown):
+            done = self._call(
+                "status", self._client.assistant_threads_setStatus, **at, status=look.status
+            )
+            # a post meanwhile came before it or after it
+            is_known = done and self._client.last_post(*place) == post
+            thread.status, thread.status_at = look.status if is_known else None, now
+            thread.post = post
+        if thread.session != look.session or now - thread.session_at >= FRESH:
+            arguments = {**at, "status": look.session, "initiator_user_id": look.initiator}
+            done = self._call(
+                "session", self._client.api_call, "agents.sessions.setStatus", json=arguments
+            )
+            thread.session, thread.session_at = look.session if done else None, now
 
+    def _call(self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Call Slack; whether it went well, or was left out because the feature is not there."""
+        if feature in self._absent:
+            return True
         try:
-            self._pool.submit(send)
+            method(*args, **kwargs)
+            return True
+        except SlackApiError as error:
+            if error.response.get("error") in ABSENT:
+                self._absent.add(feature)
+            log.debug("%s: %s", feature, error.response.get("error"))
+        except Exception as error:  # noqa: BLE001 - a status is a comfort
+            log.debug("%s: %s", feature, error)
+        return False
+
+    def _submit(self, feature: str, job: Callable[[], object]) -> None:
+        try:
+            self._pool.submit(job)
         except RuntimeError:
             log.debug("%s: stopping", feature)
-
-
-def _at(run: Run) -> dict[str, str]:
-    return {"channel_id": run.channel, "thread_ts": run.thread_ts}

@@ -1,0 +1,184 @@
+"""Statuses and session states on their way to Slack: set when they change, and not otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bot.sandbox.server import Sandbox
+from bot.slack import presence as module
+from bot.slack.client import SlackClient
+from bot.slack.presence import PROMPTS, SlackPresence
+from storage.models import Run
+
+SUPPORT = "C0SUPPORT"
+WORKING = ("status", "is working on it…")
+STATUS, SESSION = "assistant.threads.setStatus", "agents.sessions.setStatus"
+PROMPTED = "assistant.threads.setSuggestedPrompts"
+BEGUN = [WORKING, ("session", "processing")]
+
+
+class Stage:
+    """A thread in a local Slack, and the presence that is shown in it."""
+
+    def __init__(self, slack: Sandbox) -> None:
+        self.slack = slack
+        self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
+        self.presence = SlackPresence(self.client, PROMPTS)
+        self.run = self.thread()
+        self._seen = 0
+
+    def thread(self) -> Run:
+        """A run in a new thread."""
+        now = datetime.now(UTC)
+        ts = self.slack.person("ben").say(SUPPORT, "please")
+        place = {"team": "T0", "channel": SUPPORT, "thread_ts": ts, "requester": "UBEN00001"}
+        return Run(**place, created_at=now, updated_at=now)
+
+    def post(self) -> None:
+        """The bot says something in the thread."""
+        self.client.chat_postMessage(channel=SUPPORT, thread_ts=self.run.thread_ts, text="said")
+
+    def sent(self) -> list[tuple[str, str]]:
+        """What was set since this was last asked, in order, once all of it is through."""
+        before = len(self._calls(PROMPTED))
+        self.presence.suggest(self.slack.person("ben").dm_channel)
+        self.slack.wait(lambda: len(self._calls(PROMPTED)) > before)  # they share a queue
+        calls = self._calls(STATUS, SESSION)
+        found, self._seen = calls[self._seen :], len(calls)
+        return [
+            ("status" if call.method == STATUS else "session", str(call.args.get("status", "")))
+            for call in found
+        ]
+
+    def shown(self) -> list[str]:
+        """The statuses that Slack shows in the thread."""
+        statuses = self.slack.world.statuses
+        return [s.status for k, s in statuses.items() if k == (SUPPORT, self.run.thread_ts)]
+
+    def _calls(self, *methods: str) -> list[Any]:
+        return [call for call in self.slack.requests if call.method in methods]
+
+
+@pytest.fixture(scope="module")
+def slack() -> Iterator[Sandbox]:
+    with Sandbox() as running:
+        yield running
+
+
+@pytest.fixture
+def stage(slack: Sandbox) -> Iterator[Stage]:
+    made = Stage(slack)
+    made.sent()
+    yield made
+    slack.faults.clear()
+    made.presence.close()
+    made.client.close()
+
+
+def test_what_is_shown_already_is_not_set_again(stage: Stage) -> None:
+    """At work is at work, however often it is said."""
+    for _ in range(3):
+        stage.presence.working(stage.run)
+        stage.slack.wait(stage.shown)
+    assert stage.sent() == BEGUN
+
+
+def test_a_whole_story_sets_each_change_once(stage: Stage) -> None:
+    """Work, a wait for people, work in two steps, an answer: each change once, a clear where no
+    post brings it.
+    """
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.presence.waiting(stage.run)
+    assert stage.sent() == [("status", ""), ("session", "suspended")]
+    assert stage.shown() == []
+    stage.presence.working(stage.run)
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.presence.done(stage.run)
+    assert stage.sent() == [("session", "active")]
+    stage.post()
+    assert stage.shown() == []
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    assert stage.shown() == [WORKING[1]]
+
+
+def test_a_post_takes_the_status_away(stage: Stage) -> None:
+    """After the bot has posted in the thread the status is set anew, and not cleared."""
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.post()
+    stage.presence.working(stage.run)
+    assert stage.sent() == [WORKING]
+    stage.post()
+    stage.presence.waiting(stage.run)
+    assert stage.sent() == [("session", "suspended")]
+    assert stage.shown() == []
+
+
+def test_a_post_that_overtakes_the_status(stage: Stage) -> None:
+    """The last words are posted while the status is on its way: it is cleared after all."""
+    held = stage.slack.faults.hold(STATUS)
+    stage.presence.working(stage.run)
+    assert held.arrived.wait(10)
+    stage.post()
+    stage.presence.done(stage.run)
+    held.release()
+    assert stage.sent() == [*BEGUN, ("status", ""), ("session", "active")]
+    assert stage.shown() == []
+
+
+def test_only_the_latest_is_sent(stage: Stage) -> None:
+    """What has been overtaken before it could be sent is left out."""
+    other = stage.thread()
+    held = stage.slack.faults.hold(STATUS)
+    stage.presence.working(other)
+    assert held.arrived.wait(10)
+    stage.presence.working(stage.run)
+    stage.presence.waiting(stage.run)
+    stage.presence.done(stage.run)
+    held.release()
+    assert stage.sent() == [*BEGUN, ("status", ""), ("session", "active")]
+
+
+def test_after_an_error_it_is_set_again(stage: Stage) -> None:
+    """A call that failed, or whose connection broke, counts for nothing."""
+    stage.slack.faults.fail(STATUS)
+    stage.slack.faults.drop(SESSION)
+    for _ in range(2):
+        stage.presence.working(stage.run)
+        assert stage.sent() == BEGUN
+    assert stage.shown() == [WORKING[1]]
+
+
+def test_after_a_while_it_is_set_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slack drops a status after two minutes, so one that is older is not relied on."""
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    monkeypatch.setattr(module, "FRESH", 0.0)
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+
+
+def test_an_absent_feature_is_asked_for_once(stage: Stage) -> None:
+    """Where the workspace has no sessions, the states of sessions are not tried again."""
+    stage.slack.faults.fail(SESSION, "feature_disabled")
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.presence.waiting(stage.run)
+    assert stage.sent() == [("status", "")]
+
+
+def test_few_threads_are_remembered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory is bounded: the thread that was shown longest ago is forgotten first."""
+    monkeypatch.setattr(module, "REMEMBERED", 1)
+    stage.presence.working(stage.run)
+    stage.presence.working(stage.thread())
+    assert stage.sent() == BEGUN * 2
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
