@@ -1,4 +1,4 @@
-"""`countersign policy replay`: a policy run over the recorded calls. It changes nothing anywhere."""
+"""`countersign policy replay`: a policy run over the recorded calls. Changes nothing."""
 
 from __future__ import annotations
 

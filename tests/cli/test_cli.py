@@ -45,7 +45,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 @pytest.mark.parametrize("argv", [[], ["walk"], ["demo", "--port", "x"], ["run", "--port", "1"]])
-def test_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_command_ends_with_the_usage(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """What is no command ends with a usage line and exit code 2."""
     with pytest.raises(SystemExit) as ended:
         main(argv)
@@ -53,7 +55,7 @@ def test_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "usage: countersign" in capsys.readouterr().err
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """--version says which one it is."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
@@ -85,7 +87,7 @@ def test_doctor_without_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each.split(":")[0] for each in lines[:-1]] == ["fail  settings"] * 4
 
 
-def test_init(capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:
     """`doctor --init` writes policy.toml once, says what comes next, and leaves a file that is
     there alone.
     """
@@ -99,7 +101,7 @@ def test_init(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_init_without_approvers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody is made an approver by default: without a name, and nobody to ask, nothing is written."""
+    """Nobody is made an approver by default: with no name and nobody to ask, nothing is written."""
     assert main(["doctor", "--init"]) == 1
     assert "--approver U0123" in capsys.readouterr().err
     assert not Path("policy.toml").exists()
@@ -144,7 +146,7 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def test_demo() -> None:
+def test_the_demo_serves_its_page() -> None:
     """The demo prints one address that serves the page and two lines what to do, and ends with 0 on
     Ctrl-C.
     """
@@ -189,7 +191,7 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
         assert "--port" in capsys.readouterr().err
 
 
-def test_run() -> None:
+def test_run_connects_and_ends_well() -> None:
     """`run` connects with what .env says, and ends with 0 on SIGTERM."""
     Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
     with Sandbox() as sandbox, Planner() as planner:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
+from bot.cli.doctor.check import Check
+from bot.cli.doctor.checks import check_database, check_model, check_tools
 from bot.cli.doctor.doctor import check_all, doctor, examine
-from bot.cli.doctor.first_policy import write_policy
 from bot.clock import SystemClock
-from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.policy.evaluate import Policy, parse
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
@@ -61,7 +61,7 @@ def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Che
     return {each.about: each for each in check_all(Settings.load(environ), parsed, SystemClock())}
 
 
-def test_all_well(environ: dict[str, str], sandbox: Sandbox) -> None:
+def test_a_sound_set_up_passes_every_check(environ: dict[str, str], sandbox: Sandbox) -> None:
     """Where all is well every look says so, the exit code is 0, and nothing was written to Slack or
     to disk.
     """
@@ -91,7 +91,9 @@ def test_all_well(environ: dict[str, str], sandbox: Sandbox) -> None:
     assert not Settings.load(environ).database_path.exists()
 
 
-def test_configuration(environ: dict[str, str], tmp_path: Path) -> None:
+def test_wrong_settings_and_policy_are_told_together(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
     """Wrong settings and a wrong policy are told together, a line each, and the exit code is 1."""
     (tmp_path / "policy.toml").write_text('[defaults]\napprovers = []\ndeadline = "soon"\n')
     del environ["OPENAI_API_KEY"]
@@ -105,7 +107,7 @@ def test_configuration(environ: dict[str, str], tmp_path: Path) -> None:
     ]
 
 
-def test_warnings(environ: dict[str, str]) -> None:
+def test_what_is_only_odd_does_not_fail(environ: dict[str, str]) -> None:
     """What is only odd is told as such, taken out of the way, and does not fail the look."""
     environ["SLACK_CLIENT_ID"] = "1.2"
     lines: list[str] = []
@@ -114,7 +116,7 @@ def test_warnings(environ: dict[str, str]) -> None:
     assert "SLACK_CLIENT_ID" not in environ
 
 
-def test_tokens(environ: dict[str, str]) -> None:
+def test_each_token_is_tried_by_itself(environ: dict[str, str]) -> None:
     """Each token is tried by itself; a wrong one is told in Slack's words, and never shown."""
     found = look(environ | {"SLACK_BOT_TOKEN": "xoxb-wrong"})
     assert (found["bot token"].level, found["app token"].level) == ("fail", "ok")
@@ -124,7 +126,7 @@ def test_tokens(environ: dict[str, str]) -> None:
     assert "xapp-wrong" not in str(found["app token"])
 
 
-def test_unreachable(environ: dict[str, str]) -> None:
+def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
     """Where neither Slack nor the model can be reached, that is what is said, and the rest is still
     looked at.
     """
@@ -148,7 +150,9 @@ def test_unreachable(environ: dict[str, str]) -> None:
     ("take", "add", "level", "named"),
     [("usergroups:read", "", "fail", "usergroups:read"), ("", "pins:write", "warn", "pins:write")],
 )
-def test_scopes(environ: dict[str, str], take: str, add: str, level: str, named: str) -> None:
+def test_scopes_are_held_against_the_manifest(
+    environ: dict[str, str], take: str, add: str, level: str, named: str
+) -> None:
     """The scopes Slack reports are held against the manifest: a missing one fails, a needless one
     is told.
     """
@@ -166,7 +170,7 @@ def test_scopes(environ: dict[str, str], take: str, add: str, level: str, named:
     assert (found["approvers @shop-leads"].level == "fail") is (take == "usergroups:read")
 
 
-def test_clock(environ: dict[str, str]) -> None:
+def test_a_wrong_clock_is_found(environ: dict[str, str]) -> None:
     """A clock that is a minute or more from Slack's fails; deadlines hang on it."""
     settings, policy, clock = Settings.load(environ), parse(SOUND), ShiftedClock()
     clock.advance(50)
@@ -191,14 +195,16 @@ def test_clock(environ: dict[str, str]) -> None:
         ("C0PARTNER", "warn", "another company"),
     ],
 )
-def test_places(environ: dict[str, str], place: str, level: str, said: str) -> None:
+def test_the_bot_must_be_in_channels_it_posts_to(
+    environ: dict[str, str], place: str, level: str, said: str
+) -> None:
     """A channel that the policy names must exist, be the company's own, and have the bot in it."""
     check = look(environ, SOUND.replace("#finance-approvals", place))[f"channel {place}"]
     assert check.level == level
     assert said in str(check)
 
 
-def test_archived(environ: dict[str, str], sandbox: Sandbox) -> None:
+def test_an_archived_channel_takes_no_cards(environ: dict[str, str], sandbox: Sandbox) -> None:
     """Cards cannot be posted to an archived channel."""
     sandbox.archive("C0FINANCE")
     assert (
@@ -219,7 +225,9 @@ def test_archived(environ: dict[str, str], sandbox: Sandbox) -> None:
         ("@no-such-group", "no such user group"),
     ],
 )
-def test_approvers(environ: dict[str, str], approver: str, said: str) -> None:
+def test_approvers_who_could_never_decide_are_found(
+    environ: dict[str, str], approver: str, said: str
+) -> None:
     """A04: an approver who could never decide (guest, bot, deactivated, foreign, nobody) is found
     beforehand.
     """
@@ -230,13 +238,13 @@ def test_approvers(environ: dict[str, str], approver: str, said: str) -> None:
     assert found["approver UANA00001"].level == "ok"
 
 
-def test_group_of_strangers(environ: dict[str, str], sandbox: Sandbox) -> None:
+def test_a_group_of_strangers_decides_nothing(environ: dict[str, str], sandbox: Sandbox) -> None:
     """A group whose members are all guests or deactivated has nobody who may decide."""
     sandbox.set_group("shop-leads", ["gus", "zoe"])
     assert "none of its members" in look(environ)["approvers @shop-leads"].text
 
 
-def test_single_approver(environ: dict[str, str]) -> None:
+def test_a_single_approver_is_told(environ: dict[str, str]) -> None:
     """One approver alone cannot have own requests approved.
 
     Told unless the rule allows self-approval.
@@ -247,7 +255,7 @@ def test_single_approver(environ: dict[str, str]) -> None:
     assert "rule 'default'" not in look(environ, alone.replace("UCLEO0001", "UANA00001"))
 
 
-def test_crowd(environ: dict[str, str]) -> None:
+def test_a_crowd_in_direct_messages_is_told(environ: dict[str, str]) -> None:
     """More than fifty people who would each get a direct message are worth a warning."""
     crowd = ", ".join(f'"U0CROWD{number:02}"' for number in range(50))
     policy = f'[defaults]\npost_to = "approvers"\napprovers = ["UANA00001", {crowd}]\n'
@@ -265,7 +273,7 @@ def database(environ: dict[str, str]) -> Check:
     return next(check_database(Settings.load(environ)))
 
 
-def test_database(environ: dict[str, str], tmp_path: Path) -> None:
+def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -> None:
     """A sound file passes and stays as it was.
 
     A damaged or foreign file, or one that is held, fails.
@@ -289,7 +297,9 @@ def test_database(environ: dict[str, str], tmp_path: Path) -> None:
     assert "cannot be written" in database(missing).text
 
 
-def test_disk(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_told(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """D07: a disk that is nearly full is told before it is."""
     levels = []
     for free in (10, 100, 5000):
@@ -302,46 +312,14 @@ def test_disk(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert levels == ["fail", "warn", "ok"]
 
 
-def test_model(environ: dict[str, str]) -> None:
+def test_a_missing_model_is_told(environ: dict[str, str]) -> None:
     """A model that the server does not have is told with the settings to look at."""
     (found,) = check_model(Settings.load(environ | {"OPENAI_MODEL": "no such/model"}))
     assert found.level == "fail"
     assert "OPENAI_MODEL" in found.remedy
 
 
-def test_tools(environ: dict[str, str]) -> None:
+def test_modules_with_tools_must_be_importable(environ: dict[str, str]) -> None:
     """Modules with tools of one's own must be importable where the bot runs."""
     found = list(check_tools(Settings.load(environ | {"COUNTERSIGN_TOOLS": "json,no_such_module"})))
     assert [each.level for each in found] == ["ok", "fail"]
-
-
-def test_first_policy(tmp_path: Path) -> None:
-    """--init writes a policy that works, names its approvers, and whose examples work too.
-
-    It never overwrites.
-    """
-    path = tmp_path / "policy.toml"
-    policy = write_policy(path, ["U0123", "@shop-leads"])
-    assert policy.default
-    assert (policy.default.approvers.users, policy.default.approvers.groups) == (
-        ("U0123",),
-        ("shop-leads",),
-    )
-    text = path.read_text()
-    assert parse(text).digest == policy.digest
-    body = "\n".join(
-        line.removeprefix("# ") if '"' in line or "[[" in line else line
-        for line in text.splitlines()
-    )
-    assert [each.gate.verdict for each in parse(body).rules] == ["deny", "ask", "allow"]
-    with pytest.raises(FileExistsError):
-        write_policy(path, ["U0456"])
-    assert path.read_text() == text
-
-
-@pytest.mark.parametrize("approvers", [[], ["ana"], ['U0123"]\nself_approval = true # ']])
-def test_first_policy_refused(tmp_path: Path, approvers: list[str]) -> None:
-    """Approvers that name nobody, or smuggle in other keys, write nothing."""
-    with pytest.raises(PolicyError):
-        write_policy(tmp_path / "policy.toml", approvers)
-    assert not list(tmp_path.iterdir())

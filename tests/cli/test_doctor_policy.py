@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.doctor.checks import Check
-from bot.cli.doctor.policy import check_rules, usual_requesters
-from bot.cli.doctor.slack import check_slack
+from bot.cli.doctor.check import Check
+from bot.cli.doctor.people import check_people
+from bot.cli.doctor.policy import check_rules
+from bot.cli.doctor.requests import usual_requesters
+from bot.cli.doctor.slack import SignIn, make_client, sign_in
 from bot.clock import SystemClock
 from bot.policy.evaluate import parse
 from bot.policy.gates import dump_gate
@@ -63,7 +65,9 @@ def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
     """What is said of a policy beside Slack and the record, by what it is about."""
     found: dict[str, list[Check]] = {}
     usual = usual_requesters(settings, datetime.now(UTC))
-    for each in check_slack(settings, parse(policy), SystemClock(), usual):
+    signed_in = sign_in(make_client(settings), SystemClock())
+    assert isinstance(signed_in, SignIn)
+    for each in check_people(parse(policy), signed_in.workspace, usual):
         found.setdefault(each.about, []).append(each)
     return found
 
@@ -122,12 +126,15 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
 @pytest.mark.parametrize(
     "rule",
     [
-        'tool = "refund_*"\nwhen = \'args.amount > 5.0 && spent("refund_order", "amount", "1d") > 9.0\'',
+        'tool = "refund_*"\n'
+        'when = \'args.amount > 5.0 && spent("refund_order", "amount", "1d") > 9.0\'',
         'when = "has(args.amount) && args.amount > 5.0"',
         'effect = "destructive"',
         'tool = "schedule_message"\nwhen = "args.at > now || args.at <= now"',
-        'tool = "change_address"\nwhen = \'args.address.country == "France" && args.notify && now.getHours() > 8\'',
-        "tool = \"invite\"\nwhen = 'args.people.exists(p, p == requester) || requester in groups.finance'",
+        'tool = "change_address"\n'
+        "when = 'args.address.country == \"France\" && args.notify && now.getHours() > 8'",
+        'tool = "invite"\n'
+        "when = 'args.people.exists(p, p == requester) || requester in groups.finance'",
         'tool = "refund_order"\neditable = ["amount"]\nremember = [{fields = ["order_id"]}]',
     ],
 )
@@ -174,7 +181,7 @@ def test_tools_that_cannot_be_loaded(settings: Settings) -> None:
 
 
 def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
-    """A quorum of more people than there are, and steps that need the same one person twice, fail."""
+    """A quorum of more people than there are, and steps that need one person twice, fail."""
     found = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 3\n')
     assert "takes 3 to approve in 1 step, and 1 too few can" in found["rule 'default'"][0].text
     steps = '[defaults]\nstages = [{approvers = ["UCLEO0001"]}, {approvers = ["@finance"]}]\n'

@@ -1,4 +1,4 @@
-"""The looks that need no Slack: tools, database, disk, model.
+"""The checks that need no Slack: tools, database, disk, model.
 
 Each yields lines; none changes anything.
 """
@@ -11,34 +11,16 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, OpenAIError
 
 from bot import signing_key
+from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.settings import Settings
 from storage.digest import key_id
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
-PATIENCE = 15.0  # seconds any one look may take
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What came of one look; the remedy is empty where nothing is to be done."""
-
-    level: Literal["ok", "warn", "fail"]
-    about: str
-    text: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        """One line, or more where the text has more."""
-        return f"{self.level:<4}  {self.about}: {self.text}" + (
-            f". {self.remedy}" if self.remedy else ""
-        )
 
 
 def check_tools(settings: Settings) -> Iterator[Check]:
@@ -46,16 +28,15 @@ def check_tools(settings: Settings) -> Iterator[Check]:
     for name in settings.tool_modules:
         try:
             importlib.import_module(name)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever a module does when it is imported
             remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
-            yield Check(
-                "fail",
+            yield fail(
                 "tools",
                 f"{name} cannot be imported ({type(error).__name__}: {error})",
                 remedy,
             )
         else:
-            yield Check("ok", "tools", f"{name} can be imported")
+            yield ok("tools", f"{name} can be imported")
 
 
 def check_database(settings: Settings) -> Iterator[Check]:
@@ -68,12 +49,11 @@ def check_database(settings: Settings) -> Iterator[Check]:
     else:
         yield _makeable(path, folder)
     room = shutil.disk_usage(folder).free // 1_000_000
-    level: Literal["ok", "warn", "fail"] = (
-        "fail" if room < ROOM_FAIL else "warn" if room < ROOM_WARN else "ok"
-    )
-    yield Check(
-        level, "disk", f"{room} MB free beside the database", "" if level == "ok" else "Make room"
-    )
+    text = f"{room} MB free beside the database"
+    if room >= ROOM_WARN:
+        yield ok("disk", text)
+    else:
+        yield (fail if room < ROOM_FAIL else warn)("disk", text, "Make room")
 
 
 def _makeable(path: Path, folder: Path) -> Check:
@@ -84,13 +64,12 @@ def _makeable(path: Path, folder: Path) -> Check:
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
-        return Check(
-            "fail",
+        return fail(
             "database",
             f"{folder} cannot be written to",
             "Change its owner, or DATABASE_URL",
         )
-    return Check("ok", "database", f"{path} will be made at the first start")
+    return ok("database", f"{path} will be made at the first start")
 
 
 def _sound(path: Path) -> Check:
@@ -103,16 +82,18 @@ def _sound(path: Path) -> Check:
             database.execute("BEGIN IMMEDIATE")
             database.execute("ROLLBACK")
     except sqlite3.Error as error:
-        remedy = "See that the file is an SQLite database, that Countersign owns it, and that nothing else holds it"
-        return Check("fail", "database", f"{path}: {error}", remedy)
+        remedy = (
+            "See that the file is an SQLite database, that Countersign owns it,"
+            " and that nothing else holds it"
+        )
+        return fail("database", f"{path}: {error}", remedy)
     if found != "ok":
-        return Check(
-            "fail",
+        return fail(
             "database",
             f"{path} is damaged: {found}",
             "Stop Countersign and restore a backup",
         )
-    return Check("ok", "database", f"{path} is sound and can be written")
+    return ok("database", f"{path} is sound and can be written")
 
 
 def _keys(settings: Settings, path: Path) -> Iterator[Check]:
@@ -125,7 +106,8 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
         ) as database:
             rows = database.execute(
-                "SELECT key_id, count(*) FROM call WHERE status IN ('pending', 'approved') GROUP BY key_id"
+                "SELECT key_id, count(*) FROM call"
+                " WHERE status IN ('pending', 'approved') GROUP BY key_id"
             )
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
@@ -141,7 +123,7 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
     for each in signing_key.strangers(
         waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept
     ):
-        yield Check("fail", "key", each.removeprefix("COUNTERSIGN_KEY: "))
+        yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 
 
 def check_model(settings: Settings) -> Iterator[Check]:
@@ -160,16 +142,15 @@ def check_model(settings: Settings) -> Iterator[Check]:
                     model=name, input="Say yes.", max_output_tokens=16, store=False
                 )
         except AuthenticationError:
-            yield Check("fail", "model", "the API does not take the key", "Correct OPENAI_API_KEY")
+            yield fail("model", "the API does not take the key", "Correct OPENAI_API_KEY")
         except APIStatusError as error:
-            remedy = "Correct OPENAI_MODEL or OPENAI_BASE_URL, and see whether the key may use this model"
-            yield Check(
-                "fail", "model", f"{name} was answered with HTTP {error.status_code}", remedy
+            remedy = (
+                "Correct OPENAI_MODEL or OPENAI_BASE_URL,"
+                " and see whether the key may use this model"
             )
+            yield fail("model", f"{name} was answered with HTTP {error.status_code}", remedy)
         except OpenAIError as error:
             remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
-            yield Check(
-                "fail", "model", f"the API cannot be reached ({type(error).__name__})", remedy
-            )
+            yield fail("model", f"the API cannot be reached ({type(error).__name__})", remedy)
         else:
-            yield Check("ok", "model", f"{name} answers")
+            yield ok("model", f"{name} answers")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from bot.cli.doctor.checks import Check
+from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.settings import Settings
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog
@@ -39,20 +39,17 @@ def check_databases(settings: Settings) -> Iterator[Check]:
             remedy = (
                 "Correct it in COUNTERSIGN_DATABASES, or give the role and the file what they need"
             )
-            yield Check("fail", about, str(error), remedy)
+            yield fail(about, str(error), remedy)
             continue
         secret = sum(len(table.secret) for table in catalog.tables.values())
         can = "read and changed" if changeable and not database.read_only else "read"
         text = f"{version}, {len(catalog.tables)} tables, {secret} secret columns; it can be {can}"
-        yield Check(
-            "ok" if catalog.tables else "warn",
-            about,
-            text,
-            "" if catalog.tables else "Nothing can be seen there",
-        )
+        if catalog.tables:
+            yield ok(about, text)
+        else:
+            yield warn(about, text, "Nothing can be seen there")
         if not (changeable or database.read_only):
-            yield Check(
-                "warn",
+            yield warn(
                 about,
                 "the role may change nothing there",
                 "Say read_only = true, or give it rights",
@@ -72,9 +69,7 @@ def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check
     ]
     for pattern in database.secret:
         if not any(fnmatchcase(name, pattern.lower()) for name in there):
-            yield Check(
-                "warn", about, f"no column is named {pattern}", "Correct or remove it under secret"
-            )
+            yield warn(about, f"no column is named {pattern}", "Correct or remove it under secret")
     seen = [
         f"{table.name}.{each.name}"
         for table in catalog.tables.values()
@@ -86,6 +81,4 @@ def _secrets(about: str, database: Database, catalog: Catalog) -> Iterator[Check
             f" and {len(seen) - 5} more" if len(seen) > 5 else ""
         )
         remedy = "Name under secret, in COUNTERSIGN_DATABASES, which of them nobody may see"
-        yield Check(
-            "warn", about, f"by their names these could be secret, and are shown: {named}", remedy
-        )
+        yield warn(about, f"by their names these could be secret, and are shown: {named}", remedy)

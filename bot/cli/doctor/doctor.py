@@ -13,11 +13,20 @@ from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
 from bot.cli.console import DOTENV, UsageError, say
-from bot.cli.doctor.checks import Check, check_database, check_model, check_tools
+from bot.cli.doctor.check import Check, Level, fail, ok, warn
+from bot.cli.doctor.checks import check_database, check_model, check_tools
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
-from bot.cli.doctor.policy import check_rules, usual_requesters
-from bot.cli.doctor.slack import check_slack
+from bot.cli.doctor.people import check_people
+from bot.cli.doctor.policy import check_rules
+from bot.cli.doctor.requests import usual_requesters
+from bot.cli.doctor.slack import (
+    check_app_token,
+    check_places,
+    check_sign_in,
+    make_client,
+    sign_in,
+)
 from bot.clock import Clock, SystemClock
 from bot.policy.evaluate import Policy
 from bot.settings import Settings, prepare_environment
@@ -52,15 +61,14 @@ def examine(
     try:
         settings, policy = read(environ, dotenv_path)
     except StartupError as error:
-        yield from (Check("fail", "settings", each) for each in error.settings)
-        yield from (Check("fail", "policy", each) for each in error.policy)
+        yield from (fail("settings", each) for each in error.settings)
+        yield from (fail("policy", each) for each in error.policy)
         return
-    yield Check("ok", "settings", "all there")
+    yield ok("settings", "all there")
     for warning in settings.warnings:
-        yield Check("warn", "settings", warning)
+        yield warn("settings", warning)
     prepare_environment(environ, settings)
-    yield Check(
-        "ok",
+    yield ok(
         "policy",
         f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}",
     )
@@ -68,8 +76,17 @@ def examine(
 
 
 def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
-    """The checks beyond the configuration itself."""
-    yield from check_slack(settings, policy, clock, usual_requesters(settings, clock.now()))
+    """Make the checks beyond the configuration itself, in the order they build on."""
+    client = make_client(settings)
+    found = sign_in(client, clock)
+    if isinstance(found, Check):
+        yield found
+    else:
+        yield from check_sign_in(found)
+        yield from check_places(policy, found.workspace)
+        usual = usual_requesters(settings, clock.now())
+        yield from check_people(policy, found.workspace, usual)
+    yield check_app_token(client, settings)
     yield from check_tools(settings)
     yield from check_rules(settings, policy, clock)
     yield from check_database(settings)
@@ -79,9 +96,10 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
 
 def doctor(checks: Iterator[Check], say: Callable[[str], None]) -> int:
     """Say each check in a line, then the sum; returns the exit code, 1 where something failed."""
-    counts = {"ok": 0, "warn": 0, "fail": 0}
+    counts = dict.fromkeys(Level, 0)
     for check in checks:
         counts[check.level] += 1
         say(str(check))
-    say(f"{counts['ok']} ok, {counts['warn']} to look at, {counts['fail']} wrong")
-    return 1 if counts["fail"] else 0
+    bad = counts[Level.FAIL]
+    say(f"{counts[Level.OK]} ok, {counts[Level.WARN]} to look at, {bad} wrong")
+    return 1 if bad else 0

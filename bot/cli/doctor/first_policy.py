@@ -11,11 +11,12 @@ from bot.policy.evaluate import Policy, PolicyError, parse
 
 POLICY = Path("policy.toml")
 FIRST_POLICY = """\
-# Who decides about what the agent wants to do. Countersign reads this file at its start, and when it changes.
-# Rules are tried from the top; the first that fits applies. What no rule fits: reads run, all else asks.
+# Who decides about what the agent wants to do. Countersign reads this file at its start, and when
+# it changes. Rules are tried from the top; the first that fits applies. What no rule fits: reads
+# run, all else asks.
 
 [defaults]
-approvers = [{approvers}]  # user ids ("U0123"), groups ("@shop-leads"), or "channel": whoever is in it
+approvers = [{approvers}]  # user ids ("U0123"), groups ("@shop-leads"), "channel" (who is in it)
 post_to = "thread"  # or "approvers" (their DMs), a channel id ("C0123") or name ("#finance")
 deadline = "4h"  # then the answer is no; 30s to 30d
 self_approval = false  # true: who asks may also approve
@@ -51,7 +52,8 @@ def ask_and_write(approvers: Sequence[str]) -> int:
     """
     if not approvers and sys.stdin.isatty():
         answer = input(
-            'Who decides? User ids (U0123), groups (@shop-leads) or "channel", separated by spaces: '
+            "Who decides? User ids (U0123), groups (@shop-leads)"
+            ' or "channel", separated by spaces: '
         )
         approvers = answer.split()
     if not approvers:

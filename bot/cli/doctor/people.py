@@ -1,7 +1,6 @@
-"""The looks at the people and channels that the policy's rules name: who could decide, and whom
-nobody meant.
+"""The checks of the people and channels that the policy names: who could decide.
 
-It only reads.
+They only read.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.cli.doctor.checks import Check
-from bot.cli.doctor.policy import DAYS, Usual
+from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.cli.doctor.requests import DAYS, Usual
+from bot.cli.doctor.slack import Workspace
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.evaluate import Ask, Policy
 from bot.policy.gates import Approvers
@@ -24,11 +24,13 @@ CROWD = 50  # more people than this are not written to one by one
 FIRST = "Correct what is wrong above first"
 
 
-def check_people(
-    policy: Policy, client: WebClient, directory: SlackDirectory, team: str, usual: Usual
-) -> Iterator[Check]:
-    """Everybody whom the policy names, each once, then each rule that asks as a whole."""
-    asks, people = policy.asks(), _People(directory, team)
+def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator[Check]:
+    """Everybody whom the policy names, each once, then each rule that asks as a whole.
+
+    `usual`: who asks for what, as recorded.
+    """
+    client, directory = workspace.client, workspace.directory
+    asks, people = policy.asks(), _People(directory, workspace.team)
     named = [who for ask in asks for who in _all(ask)]
     for user in dict.fromkeys(user for each in named for user in each.users):
         yield people.user(user)
@@ -59,15 +61,15 @@ def _condition_group(handle: str, directory: SlackDirectory) -> Iterator[Check]:
     try:
         group = directory.group(handle)
     except LookupFailedError as error:
-        yield Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if group is None:
         text = "there is no such user group, so the rules that name it can never be told"
-        yield Check("fail", about, text, "Correct the handle in the policy")
+        yield fail(about, text, "Correct the handle in the policy")
     elif not group.members:
-        yield Check("warn", about, "is empty", "Put people into it, or take it out of the policy")
+        yield warn(about, "is empty", "Put people into it, or take it out of the policy")
     else:
-        yield Check("ok", about, f"{len(group.members)} members")
+        yield ok(about, f"{len(group.members)} members")
 
 
 def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
@@ -76,11 +78,14 @@ def _rule_channel(name: str, directory: SlackDirectory) -> Iterator[Check]:
     try:
         found = directory.channel(name)
     except LookupFailedError as error:
-        yield Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+        yield fail(about, f"Slack cannot be asked ({error})", FIRST)
         return
     if found is None:
-        text = "does not exist, or is private without the bot, so the rules that name it can never be told"
-        yield Check("fail", about, text, "Invite the bot, or correct the name in the policy")
+        text = (
+            "does not exist, or is private without the bot,"
+            " so the rules that name it can never be told"
+        )
+        yield fail(about, text, "Invite the bot, or correct the name in the policy")
 
 
 def _joinable(
@@ -94,7 +99,7 @@ def _joinable(
             return
         where = f"{', '.join(public)} may decide, and anybody can join: it is a public channel"
     remedy = "Name people or a group, or limit the rule to private channels"
-    yield Check("warn", f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
+    yield warn(f"rule {ask.rule!r}", f"whoever is in {where}", remedy)
 
 
 def _is_public(name: str, client: WebClient, directory: SlackDirectory) -> bool:
@@ -123,12 +128,10 @@ class _People:
         try:
             person = self._directory.person(user)
         except LookupFailedError as error:
-            return Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+            return fail(about, f"Slack cannot be asked ({error})", FIRST)
         if person is None or not is_colleague(person, self._team):
-            return Check(
-                "fail", about, _unfit(person, self._team), "Name somebody else in the policy"
-            )
-        return Check("ok", about, f"{person.name} may decide")
+            return fail(about, _unfit(person, self._team), "Name somebody else in the policy")
+        return ok(about, f"{person.name} may decide")
 
     def group(self, handle: str) -> Check:
         """One user group by handle."""
@@ -142,15 +145,13 @@ class _People:
                 if is_colleague(self._directory.person(each), self._team)
             ]
         except LookupFailedError as error:
-            return Check("fail", about, f"Slack cannot be asked ({error})", FIRST)
+            return fail(about, f"Slack cannot be asked ({error})", FIRST)
         if group is None:
-            return Check(
-                "fail", about, "there is no such user group", "Correct the handle in the policy"
-            )
+            return fail(about, "there is no such user group", "Correct the handle in the policy")
         if not able:
             text = "none of its members may decide" if members else "is empty"
-            return Check("fail", about, text, "Put active, full members of this workspace into it")
-        return Check("ok", about, f"{len(able)} of {len(members)} members may decide")
+            return fail(about, text, "Put active, full members of this workspace into it")
+        return ok(about, f"{len(able)} of {len(members)} members may decide")
 
     def rule(self, ask: Ask, asked: Counter[str]) -> Iterator[Check]:
         """What only shows when all approvers of a rule are taken together.
@@ -172,14 +173,15 @@ class _People:
         except LookupFailedError:
             return  # said for whom it concerns
         if missing > 0:
-            text = f"takes {ask.people} to approve in {len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
+            steps = f"{len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
+            text = f"takes {ask.people} to approve in {steps}"
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
-            yield Check("fail", about, f"{text}, and {missing} too few can", remedy)
+            yield fail(about, f"{text}, and {missing} too few can", remedy)
         if stuck:
-            yield Check("warn", about, _stuck(stuck, able, asked), "Name another approver")
+            yield warn(about, _stuck(stuck, able, asked), "Name another approver")
         if ask.post_to == "approvers" and len(meant) > CROWD:
             text = f"more than {CROWD} people would each get a direct message"
-            yield Check("warn", about, text, 'Set post_to to a channel, or to "thread"')
+            yield warn(about, text, 'Set post_to to a channel, or to "thread"')
 
     def _able(self, ask: Ask, who: Approvers) -> frozenset[str]:
         return self._authority.able(ask, who, requester="", channel="")

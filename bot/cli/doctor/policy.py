@@ -5,9 +5,8 @@ They need no Slack.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -15,24 +14,19 @@ from functools import partial
 from typing import Any
 
 from slack_sdk import WebClient
-from sqlalchemy.exc import SQLAlchemyError
 
-from bot.cli.doctor.checks import Check
+from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.clock import Clock
 from bot.policy.evaluate import Policy
 from bot.policy.facts import Facts
-from bot.policy.gates import Ask, load_gate
+from bot.policy.gates import Ask
 from bot.policy.rules import Rule, condition
 from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 from bot.toolbox import toolbox
 from bot.tools import Tool
-from storage import history
-from storage.reading import ReadOnly
 
-DAYS = 30  # how far back the record is read
 DEEPEST = 5  # levels of a made-up value
-Usual = dict[str, Counter[str]]  # rule -> who asked how often
 Tools = dict[str, Tool[Any]]
 _MOMENTS: dict[str, Any] = {
     "date": date(2026, 1, 5),
@@ -48,9 +42,8 @@ def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Ch
         tools = {
             each.name: each for each in toolbox(settings, client, SlackDirectory(client, clock))
         }
-    except Exception as error:
-        yield Check(
-            "warn",
+    except Exception as error:  # noqa: BLE001  # whatever the operator's own modules do
+        yield warn(
             "rules",
             f"not compared with the tools: {error}",
             "Correct what is wrong with them first",
@@ -59,24 +52,7 @@ def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Ch
     found = [each for rule in policy.rules for each in _rule(rule, tools)]
     yield from found
     if not found:
-        yield Check("ok", "rules", f"each fits a tool; there are {len(tools)} tools")
-
-
-def usual_requesters(settings: Settings, now: datetime) -> Usual:
-    """Who asked how often under which rule, in the last days.
-
-    Nothing where the record cannot be read.
-    """
-    store, found = ReadOnly(settings.database_path), Usual()
-    if store.trouble():
-        return found
-    try:
-        with store.read() as tx:
-            for gate, requester, count in history.asked(tx, now - timedelta(days=DAYS)):
-                found.setdefault(load_gate(gate).rule, Counter())[requester] += count
-    except (SQLAlchemyError, ValueError):
-        return {}
-    return found
+        yield ok("rules", f"each fits a tool; there are {len(tools)} tools")
 
 
 def _rule(rule: Rule, tools: Tools) -> Iterator[Check]:
@@ -89,10 +65,10 @@ def _rule(rule: Rule, tools: Tools) -> Iterator[Check]:
     matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
     if not named:
         remedy = "Correct the name, or remove the rule" + _meant(rule.tools, tools)
-        yield Check("warn", about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
+        yield warn(about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
     elif not matching:
         text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
-        yield Check("warn", about, text, "Correct effect or risk, or remove the rule")
+        yield warn(about, text, "Correct effect or risk, or remove the rule")
     else:
         yield from _fields(rule, matching)
         yield from _condition(rule, matching, tools)
@@ -109,9 +85,7 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
     if all(lacking.values()):
         near = _meant(blind, {field for each in matching for field in each.arguments.model_fields})
         text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
-        yield Check(
-            "fail", about, text, "What cannot be told is never allowed: correct the field" + near
-        )
+        yield fail(about, text, "What cannot be told is never allowed: correct the field" + near)
     else:
         unasked = {
             name: [f for f in fields if f not in told.asked] for name, fields in lacking.items()
@@ -119,8 +93,7 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
         some = [f"{name} lacks {', '.join(fields)}" for name, fields in unasked.items() if fields]
         if some:
             remedy = f"Name the tools it is meant for, or ask has(args.{blind[0]}) first"
-            yield Check(
-                "warn",
+            yield warn(
                 about,
                 f"its condition cannot be told of some tools: {'; '.join(some)}",
                 remedy,
@@ -130,16 +103,14 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
     for each in sorted(told.spent):
         tool = tools.get(each.tool)
         if tool is None:
-            yield Check(
-                "fail",
+            yield fail(
                 about,
                 f"it sums up {each.tool}, which is no tool",
                 "Correct it" + _meant([each.tool], tools),
             )
         elif each.field and each.field not in tool.arguments.model_fields:
             near = _meant([each.field], tool.arguments.model_fields)
-            yield Check(
-                "fail",
+            yield fail(
                 about,
                 f"it sums up {each.field}, which {each.tool} lacks",
                 "Correct it" + near,
@@ -172,7 +143,7 @@ def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
         else:
             return
     text = f"its condition {problems[0]} (tried with made-up values for every tool it is about)"
-    yield Check("warn", f"rule {rule.name!r}", text, "See whether it compares things of one kind")
+    yield warn(f"rule {rule.name!r}", text, "See whether it compares things of one kind")
 
 
 def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> Any:
@@ -210,7 +181,7 @@ def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
     offered = (field for offer in (*rule.gate.remember,) for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
-        yield Check("warn", f"rule {rule.name!r}", text, "Correct it" + _meant([field], there))
+        yield warn(f"rule {rule.name!r}", text, "Correct it" + _meant([field], there))
 
 
 def _meant(wrong: Iterable[str], there: Collection[str]) -> str:

@@ -1,11 +1,12 @@
-"""The looks at Slack: tokens, scopes, clock, and the places and people that the policy names.
+"""The checks of Slack itself: tokens, scopes, clock, and the places where cards go.
 
-It posts nothing.
+They post nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from pathlib import Path
@@ -16,9 +17,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.cli.doctor.checks import PATIENCE, Check
-from bot.cli.doctor.people import check_people
-from bot.cli.doctor.policy import Usual
+from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.clock import Clock
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Policy
@@ -31,28 +30,58 @@ DRIFT = 60.0  # seconds between our clock and Slack's
 UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
-def check_slack(settings: Settings, policy: Policy, clock: Clock, usual: Usual) -> Iterator[Check]:
-    """All looks at Slack, in the order in which one builds on the other.
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The workspace that the bot token is for, and the means to look things up in it."""
 
-    `usual`: who asks for what, as recorded.
-    """
+    client: WebClient
+    directory: SlackDirectory
+    team: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """What Slack answered to the bot token."""
+
+    workspace: Workspace
+    name: str  # the bot's, and where it is
+    headers: Mapping[str, str]
+    at: float  # when Slack was asked by our clock, Unix seconds
+
+
+def make_client(settings: Settings) -> WebClient:
+    """Make a client that only reads: it waits where Slack limits it."""
     token = settings.slack_bot_token.get_secret_value()
     client = WebClient(token, base_url=settings.slack_api_url, timeout=int(PATIENCE))
     client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
+    return client
+
+
+def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
+    """Ask Slack whose token it is; the check that failed where it does not say."""
     before = clock.now()
     try:
         answer = client.auth_test()
     except (SlackApiError, *UNREACHABLE) as error:
-        remedy = "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions), or see to the network and SLACK_API_URL"
-        yield Check("fail", "bot token", _reason(error), remedy)
-    else:
-        between = before + (clock.now() - before) / 2
-        headers = {str(key).lower(): str(value) for key, value in answer.headers.items()}
-        yield Check("ok", "bot token", f"@{answer.get('user')} in {answer.get('team')}")
-        yield _scopes(headers)
-        yield _clock(headers, between.timestamp())
-        yield from _named(policy, client, clock, str(answer["team_id"]), usual)
-    yield _app_token(client, settings)
+        remedy = (
+            "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions),"
+            " or see to the network and SLACK_API_URL"
+        )
+        return fail("bot token", _reason(error), remedy)
+    between = before + (clock.now() - before) / 2
+    return SignIn(
+        Workspace(client, SlackDirectory(client, clock), str(answer["team_id"])),
+        f"@{answer.get('user')} in {answer.get('team')}",
+        {str(key).lower(): str(value) for key, value in answer.headers.items()},
+        between.timestamp(),
+    )
+
+
+def check_sign_in(found: SignIn) -> Iterator[Check]:
+    """Whether the token has the right scopes, and our clock agrees with Slack's."""
+    yield ok("bot token", found.name)
+    yield _scopes(found.headers)
+    yield _clock(found.headers, found.at)
 
 
 def _reason(error: Exception) -> str:
@@ -65,58 +94,52 @@ def _reason(error: Exception) -> str:
 def _scopes(headers: Mapping[str, str]) -> Check:
     """The token's scopes, which Slack names in a header, against the manifest's."""
     if "x-oauth-scopes" not in headers or not MANIFEST.is_file():
-        return Check(
-            "warn", "scopes", "not compared: Slack named none, or manifest.yml is not here"
-        )
+        return warn("scopes", "not compared: Slack named none, or manifest.yml is not here")
     given = set(filter(None, (each.strip() for each in headers["x-oauth-scopes"].split(","))))
     wanted = set(yaml.safe_load(MANIFEST.read_text("utf-8"))["oauth_config"]["scopes"]["bot"])
     if missing := wanted - given:
         remedy = "Put manifest.yml into the app's page at Slack and reinstall the app"
-        return Check("fail", "scopes", f"missing: {', '.join(sorted(missing))}", remedy)
+        return fail("scopes", f"missing: {', '.join(sorted(missing))}", remedy)
     if more := given - wanted:
         remedy = "Take them away: Countersign does not use them"
-        return Check("warn", "scopes", f"more than needed: {', '.join(sorted(more))}", remedy)
-    return Check("ok", "scopes", "exactly those of manifest.yml")
+        return warn("scopes", f"more than needed: {', '.join(sorted(more))}", remedy)
+    return ok("scopes", "exactly those of manifest.yml")
 
 
 def _clock(headers: Mapping[str, str], now: float) -> Check:
-    """Our clock (`now`, Unix seconds) against the Date of Slack's answer, which counts whole
-    seconds.
+    """Compare our clock (`now`, Unix seconds) with the Date of Slack's answer.
+
+    That counts whole seconds.
     """
     try:
         drift = now - parsedate_to_datetime(headers["date"]).timestamp()
     except (KeyError, ValueError):
-        return Check("warn", "clock", "not compared: Slack's answer carried no date")
+        return warn("clock", "not compared: Slack's answer carried no date")
     if abs(drift) >= DRIFT:
         remedy = "Set the clock (NTP): deadlines and expiry hang on it"
-        return Check(
-            "fail",
+        return fail(
             "clock",
             f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} Slack's",
             remedy,
         )
-    return Check("ok", "clock", f"within {abs(drift) + 1:.0f} s of Slack's")
+    return ok("clock", f"within {abs(drift) + 1:.0f} s of Slack's")
 
 
-def _app_token(client: WebClient, settings: Settings) -> Check:
+def check_app_token(client: WebClient, settings: Settings) -> Check:
     """Whether Socket Mode would open; the connection that Slack offers is left unused."""
     try:
         client.apps_connections_open(app_token=settings.slack_app_token.get_secret_value())
     except (SlackApiError, *UNREACHABLE) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return Check("fail", "app token", _reason(error), remedy)
-    return Check("ok", "app token", "Socket Mode opens")
+        return fail("app token", _reason(error), remedy)
+    return ok("app token", "Socket Mode opens")
 
 
-def _named(
-    policy: Policy, client: WebClient, clock: Clock, team: str, usual: Usual
-) -> Iterator[Check]:
-    """The places and the people that the policy names; `team` is the installing workspace."""
-    directory = SlackDirectory(client, clock)
+def check_places(policy: Policy, workspace: Workspace) -> Iterator[Check]:
+    """Whether cards can be posted to the channels that the policy names."""
     places = (each.post_to for each in policy.asks() if each.post_to not in ("thread", "approvers"))
     for place in dict.fromkeys(places):
-        yield _place(place, client, directory)
-    yield from check_people(policy, client, directory, team, usual)
+        yield _place(place, workspace.client, workspace.directory)
 
 
 def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
@@ -128,23 +151,18 @@ def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
             client.conversations_info(channel=found)["channel"] if found else {}
         )
     except LookupFailedError as error:
-        return Check(
-            "fail", about, f"Slack cannot be asked ({error})", "Correct what is wrong above first"
-        )
+        return fail(about, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
     except (SlackApiError, *UNREACHABLE) as error:
-        return Check("fail", about, _reason(error), "Correct what is wrong above first")
+        return fail(about, _reason(error), "Correct what is wrong above first")
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
-        return Check("fail", about, text, "Invite the bot, or name another channel in the policy")
+        return fail(about, text, "Invite the bot, or name another channel in the policy")
     if not channel.get("is_member"):
-        return Check(
-            "fail", about, "the bot is not in it", f"Write /invite @countersign in {place}"
-        )
+        return fail(about, "the bot is not in it", f"Write /invite @countersign in {place}")
     if channel.get("is_ext_shared"):
-        return Check(
-            "warn",
+        return warn(
             about,
             "is shared with another company, which would see the cards",
             "Name another channel",
         )
-    return Check("ok", about, "the bot is in it")
+    return ok(about, "the bot is in it")
