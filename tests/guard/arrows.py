@@ -1,0 +1,205 @@
+"""What may import what: the rooms and their arrows, circles, chains, and a few single rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tests.guard.sources import Source, imports, module_of
+
+LONGEST_CHAIN = 12  # files
+
+# Rooms, and those below them that each may import. A file right in bot/ is a room of its own.
+LEAVES = (
+    "bot.clock",
+    "bot.durations",
+    "bot.environment",
+    "bot.identity",
+    "bot.logs",
+    "bot.settings",
+    "bot.toml_file",
+)
+UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
+UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.messages", "bot.approvals")
+ALL_ROOMS = (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.explain", "bot.slack", "bot.core")
+START = ("bot.signing_key", "bot.startup", "bot.toolbox")
+ARROWS: dict[str, tuple[str, ...]] = {
+    "storage": (),
+    **dict.fromkeys(LEAVES, LEAVES),
+    "bot.logs": ("storage",),
+    "bot.policy": ("storage", "bot.durations", "bot.toml_file"),
+    "bot.tools": ("storage", "bot.policy", *LEAVES),
+    "bot.agent": ("bot.policy", "bot.tools", *LEAVES),
+    "bot.messages": (*UP_TO_TOOLS, *LEAVES),
+    "bot.core": (*UP_TO_TOOLS, *LEAVES),
+    "bot.approvals": (*UP_TO_TOOLS, "bot.core", "bot.messages", *LEAVES),
+    "bot.runs": (*UP_TO_APPROVALS, "bot.core", "bot.agent", *LEAVES),
+    "bot.explain": (*UP_TO_APPROVALS, "bot.core", *LEAVES),
+    "bot.slack": (*UP_TO_APPROVALS, "bot.core", "bot.explain", *LEAVES),
+    "bot.toolbox": (*UP_TO_TOOLS, "bot.slack", *LEAVES),
+    "bot.startup": ("bot.policy", *LEAVES),
+    "bot.signing_key": ("storage", "bot.startup", *LEAVES),
+    "bot.app": (*ALL_ROOMS, *START, "bot.web", *LEAVES),
+    "bot.web": (*ALL_ROOMS, *LEAVES),
+    "bot.cli": (*ALL_ROOMS, *START, "bot.app", *LEAVES),
+}
+SANDBOX = "bot.sandbox"
+OVER_ALL = ("bot/__main__.py", "bot/sandbox/demo.py", "bot/cli/demo.py", "bot/cli/sandbox.py")
+
+
+def room_of(path: str) -> str:
+    """The room a file belongs to: storage, a package right below bot/, or a file of bot/ itself."""
+    parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+    return "storage" if parts[0] == "storage" else ".".join(parts[:2])
+
+
+def against_the_arrows(source: Source) -> Iterator[str]:
+    """Imports of a room that lies above this file's, or beside it."""
+    mine = room_of(source.path)
+    for each in imports(source):
+        if not each.within("bot", "storage"):
+            continue
+        theirs = room_of(each.name.replace(".", "/"))
+        if theirs in (mine, "bot", "bot.__version__") or source.path in OVER_ALL:
+            continue
+        if theirs not in ARROWS.get(mine, ()):
+            arrow = f"no arrow leads from {mine} to {theirs}"
+            yield f"{source}:{each.line}: imports {each.name}; {arrow}"
+
+
+Graph = Mapping[str, Sequence[str]]
+
+
+def module_graph(files: Mapping[str, Source]) -> dict[str, list[str]]:
+    """Each file and the files it imports when it runs; types-only imports are left out."""
+    graph: dict[str, list[str]] = {}
+    for path, source in files.items():
+        found = {module_of(each, files) for each in imports(source) if not each.typing}
+        graph[path] = sorted(each for each in found if each is not None and each != path)
+    return graph
+
+
+def package_graph(files: Mapping[str, Source]) -> dict[str, list[str]]:
+    """Each folder and the folders its files import from; a file right in bot/ stands for itself."""
+    node = {path: path if each.folder == "bot" else each.folder for path, each in files.items()}
+    graph: dict[str, set[str]] = {each: set() for each in node.values()}
+    for path, found in module_graph(files).items():
+        graph[node[path]] |= {node[each] for each in found} - {node[path]}
+    return {each: sorted(found) for each, found in graph.items()}
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Every set of two or more nodes that reach one another (Tarjan's components), sorted."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for each in graph[node]:
+            if each not in order:
+                visit(each)
+            if each in stack:
+                low[node] = min(low[node], low[each])
+        if low[node] == order[node]:
+            at = stack.index(node)
+            found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in graph:
+        if node not in order:
+            visit(node)
+    return sorted(each for each in found if len(each) > 1)
+
+
+def longest_chain(graph: Graph) -> list[str]:
+    """The longest path of a graph without circles, from its beginning."""
+    best: dict[str, list[str]] = {}
+
+    def chain(node: str) -> list[str]:
+        if node not in best:
+            best[node] = [node]  # of use only where there is a circle, which is told elsewhere
+            best[node] = [node, *max(map(chain, graph[node]), key=len, default=[])]
+        return best[node]
+
+    return max(map(chain, graph), key=len, default=[])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Files (patterns) that may not import these packages, but for `allowed` ones, and why."""
+
+    files: tuple[str, ...]
+    banned: tuple[str, ...]
+    why: str
+    but: tuple[str, ...] = ()  # files the rule does not concern
+    allowed: tuple[str, ...] = ()  # packages inside the banned ones
+    typing: bool = False  # imports for the type checker are fine
+
+    def broken(self, source: Source) -> Iterator[str]:
+        """Each import of the file that the rule bans."""
+        if not any(fnmatchcase(source.path, each) for each in self.files):
+            return
+        if any(fnmatchcase(source.path, each) for each in self.but):
+            return
+        for each in imports(source):
+            fine = each.within(*self.allowed) or (self.typing and each.typing)
+            if each.within(*self.banned) and not fine:
+                yield f"{source}:{each.line}: imports {each.name}; {self.why}"
+
+
+SLACK = ("slack_sdk", "slack_bolt")
+SLACK_TOOLS = "bot/tools/slack/*"
+ENTRIES = ("bot/cli/run.py", "bot/sandbox/*", "tests/*")
+RULES = (
+    Rule(("storage/*",), ("bot",), "storage never looks back at the bot"),
+    Rule(
+        ("storage/*",),
+        (*SLACK, "openai", "apscheduler"),
+        "storage knows no Slack, OpenAI or scheduler",
+    ),
+    Rule(("bot/agent/*",), (*SLACK, "bot.slack"), "the agent knows no Slack client"),
+    Rule(
+        ("bot/tools/*",),
+        ("bot.slack", "bot.agent", "openai"),
+        "tools know neither Slack's edge nor the model's",
+    ),
+    Rule(("bot/tools/*",), SLACK, "tools know no Slack client", but=(SLACK_TOOLS,)),
+    Rule(
+        (SLACK_TOOLS,),
+        SLACK,
+        "Slack tools are handed a client",
+        allowed=("slack_sdk.errors",),
+        typing=True,
+    ),
+    Rule(("bot/slack/*",), ("openai", "bot.agent.planner"), "Slack's edge knows no OpenAI"),
+    Rule(
+        ("*",),
+        (SANDBOX,),
+        "the sandbox is for its two commands and tests",
+        ("bot/cli/demo.py", "bot/cli/sandbox.py", "bot/sandbox/*", "tests/*"),
+    ),
+    Rule(("*",), ("bot.app",), "only the entry points build it all", ENTRIES),
+)
+
+
+def forbidden_imports(source: Source) -> Iterator[str]:
+    """Imports that the design rules out by name."""
+    for rule in RULES:
+        yield from rule.broken(source)
+
+
+SLACK_EDGE = (*SLACK, *(f"bot.slack.{name}" for name in ("listeners", "outbox", "directory")))
+MODEL_EDGE = ("openai", "bot.agent.planner")
+
+
+def imports_everything(source: Source) -> Iterator[str]:
+    """A file other than bot/app.py that knows both edges to the world: a second place to build."""
+    there = [each for each in imports(source) if not each.typing]
+    if source.path != "bot/app.py" and all(
+        any(each.within(*edge) for each in there) for edge in (SLACK_EDGE, MODEL_EDGE)
+    ):
+        yield f"{source}:1: imports Slack's edge and the model's; only bot/app.py knows both"

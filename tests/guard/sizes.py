@@ -1,0 +1,84 @@
+"""How large things may be: functions, files, folders; and how they are laid out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from tests.guard.sources import Source
+
+MAX_FUNCTION, MAX_FILE = 50, 300  # lines
+MAX_MODULES = 12  # in one folder
+FAMILIES = (  # of like modules: methods, queries, versions, figures, tests
+    "bot/sandbox/web_api",
+    "storage",
+    "storage/migrations/versions",
+    "bench",
+    "tests*",
+)
+DATA_TABLES: tuple[str, ...] = ()  # files whose tables may be laid out by hand
+
+
+def too_long(source: Source) -> Iterator[str]:
+    """Functions over 50 lines and files over 300."""
+    lines = len(source.text.splitlines())
+    if lines > MAX_FILE:
+        yield f"{source}:{MAX_FILE + 1}: the file has {lines} lines, more than {MAX_FILE}"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MAX_FUNCTION:
+                where = f"{source}:{node.lineno}"
+                yield f"{where}: {node.name} has {length} lines, more than {MAX_FUNCTION}"
+
+
+def crowded(sources: Iterable[Source]) -> Iterator[str]:
+    """Folders of more than twelve modules, but for families of like ones."""
+    modules = [each for each in sources if not each.path.endswith("/__init__.py")]
+    for folder, number in sorted(Counter(each.folder for each in modules).items()):
+        if number > MAX_MODULES and not any(fnmatchcase(folder, each) for each in FAMILIES):
+            yield f"{folder}:1: {number} modules, more than {MAX_MODULES}"
+
+
+def by_hand(source: Source) -> Iterator[str]:
+    """Lines that the formatter is told to leave alone, outside data tables."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if re.search(r"#\s*fmt:\s*(skip|off)", line) and source.path not in DATA_TABLES:
+            yield f"{source}:{number}: keeps the formatter out"
+
+
+def hidden_assignments(source: Source) -> Iterator[str]:
+    """Walruses anywhere but in the plain test of an `if`, `elif` or `while`."""
+    plain = {
+        id(inner)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.If | ast.While)
+        for inner in _plainly_below(node.test)
+    }
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.NamedExpr) and id(node) not in plain:
+            yield f"{source}:{node.lineno}: assigns {node.target.id} in the midst of an expression"
+
+
+_LATER_OR_SOMETIMES = (
+    ast.Lambda,
+    ast.IfExp,
+    ast.GeneratorExp,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+)
+
+
+def _plainly_below(node: ast.expr) -> Iterator[ast.AST]:
+    """The node and what it holds, but for what runs later or only sometimes."""
+    yield node
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.expr) and not isinstance(
+            each,
+            ast.Lambda | ast.IfExp | ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp,
+        ):
+            yield from _plainly_below(each)

@@ -1,0 +1,102 @@
+"""The project's files as the guard sees them: their text, their syntax, their imports.
+
+Checks take a Source and yield "file:line: what is wrong"; they read nothing themselves, so that
+faults can be planted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PRODUCT, TESTS, BENCH = ("bot", "storage"), ("tests",), ("bench",)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: its path below the root, with slashes, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The parsed module."""
+        return ast.parse(self.text, self.path)
+
+    @property
+    def folder(self) -> str:
+        """The folder it lies in."""
+        return self.path.rpartition("/")[0]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name, dotted in full; `typing` when it is there for the type checker only."""
+
+    name: str
+    line: int
+    typing: bool
+
+    def within(self, *packages: str) -> bool:
+        """Whether it is one of these packages or inside one."""
+        return any(
+            self.name == package or self.name.startswith(f"{package}.") for package in packages
+        )
+
+
+@cache
+def imports(source: Source) -> tuple[Import, ...]:
+    """Every import of a file; `from a import b` counts as a.b."""
+    guarded = {
+        id(inner)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.If)
+        and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    found: list[Import] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = ".".join(source.path.split("/")[: -node.level]) if node.level else ""
+            module = ".".join(part for part in (package, node.module) if part)
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found += [Import(name, node.lineno, id(node) in guarded) for name in names]
+    return tuple(found)
+
+
+@cache
+def python_files(*folders: str) -> tuple[Source, ...]:
+    """The project's Python files below these folders."""
+    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return tuple(
+        Source(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths
+    )
+
+
+def by_path(*sources: Source) -> dict[str, Source]:
+    """The files by their paths."""
+    return {source.path: source for source in sources}
+
+
+def module_of(each: Import, files: Mapping[str, Source]) -> str | None:
+    """The path of the project's file that this import names, if it names one."""
+    parts = each.name.split(".")
+    for length in (len(parts), len(parts) - 1):
+        stem = "/".join(parts[:length])
+        for path in (f"{stem}.py", f"{stem}/__init__.py"):
+            if path in files:
+                return path
+    return None

@@ -1,0 +1,102 @@
+"""Names and sentences: what is called how, and that everything is explained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from tests.guard.sources import Source
+
+TEST_WORDS = 3  # after "test_"
+
+
+def short_test_names(source: Source) -> Iterator[str]:
+    """Tests whose name says less than a behaviour: under three words."""
+    for node in _tests(source):
+        if len(node.name.removeprefix("test_").split("_")) < TEST_WORDS:
+            yield f"{source}:{node.lineno}: {node.name} says too little"
+
+
+def _tests(source: Source) -> list[ast.FunctionDef]:
+    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+    return [node for node in functions if node.name.startswith("test_")]
+
+
+def ids_of_elsewhere(source: Source) -> Iterator[str]:
+    """Docstrings of tests that name an id of some list: a capital letter and two digits."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+            text = ast.get_docstring(node) or ""
+            if found := re.search(r"\b[A-Z]\d\d\b", text):
+                line = getattr(node, "lineno", 1)
+                yield f"{source}:{line}: {found[0]} is explained nowhere; say it in words"
+
+
+def without_sentence(source: Source) -> Iterator[str]:
+    """Modules without a docstring, and tests without their sentence."""
+    if source.text.strip() and not ast.get_docstring(source.tree):
+        yield f"{source}:1: the module has no docstring"
+    for node in _tests(source):
+        if not ast.get_docstring(node):
+            yield f"{source}:{node.lineno}: {node.name} has no sentence"
+
+
+def repeated_classes(sources: Iterable[Source]) -> Iterator[str]:
+    """Classes that are called what another is called: one word, one thing."""
+    first: dict[str, str] = {}
+    for source in sources:
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                other = first.setdefault(node.name, source.path)
+                if other != source.path:
+                    yield f"{source}:{node.lineno}: {node.name} is a class of {other} too"
+
+
+def glossary(page: str) -> list[str]:
+    """The words explained under `## Words`, in the first column of its table."""
+    section = re.search(r"^## Words\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    lines = section[1].splitlines() if section else []
+    cells = [line.split("|")[1] for line in lines if line.startswith("|")]
+    words = [word for cell in cells[2:] for word in re.split(r"[,/·]", cell)]
+    return [word.strip(" *`").lower() for word in words if word.strip(" *`")]
+
+
+def unused_words(page: str, sources: Iterable[Source]) -> Iterator[str]:
+    """Words of the glossary that no name in the code uses, alone or as a part."""
+    text = "\n".join(source.text for source in sources)
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", " ".join(re.findall(r"\w+", text))).lower()
+    used = set(split.split())
+    for word in glossary(page):
+        parts = word.split()
+        if not all(part in used or f"{part}s" in used for part in parts):
+            yield f"docs/architecture.md:1: {word!r} is explained, and no name in the code uses it"
+
+
+_PARTS = "pypi .org|python hosted|npm js.|yarn pkg.com|crates .io|ruby gems.org|golang .org"
+_MORE = "repo.maven .apache|docker .io|ghcr .io|unpkg .com|js delivr|ana conda.org"
+HOSTS = [each.replace(" ", "") for each in f"{_PARTS}|{_MORE}".split("|")]
+
+
+def registries(source: Source) -> Iterator[str]:
+    """Host names of package registries, in any kind of text."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for host in HOSTS:
+            if host in line.lower():
+                yield f"{source}:{number}: names the package registry {host}"
+
+
+def unexplained(source: Source) -> Iterator[str]:
+    """Silenced lint or type errors without a reason behind them."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if re.search(r"#\s*(noqa(:\s*[A-Z0-9, ]+)?|type:\s*ignore(\[[\w, -]+\])?)\s*$", line):
+            yield f"{source}:{number}: silences a check without a reason"
+
+
+def sleeps(source: Source) -> Iterator[str]:
+    """Tests that wait for time to pass."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep":
+            if [ast.unparse(each) for each in node.args] == ["0"]:
+                continue  # lets other tasks run, takes no time
+            yield f"{source}:{node.lineno}: sleeps; wait for what you wait for"
