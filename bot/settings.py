@@ -18,6 +18,9 @@ from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
+CREDENTIALS = ("slack_bot_token", "slack_app_token", "openai_api_key")
+_MISSING = SecretStr("")  # never read from a variable: blank means unset there
+
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -202,10 +205,16 @@ class Settings(BaseModel):
     )
 
     @classmethod
-    def load(cls, environ: Mapping[str, str], dotenv_path: Path | str | None = None) -> Settings:
-        """Read `environ`, and under it the .env file at `dotenv_path` where there is one; blank
-        means unset.
+    def load(
+        cls,
+        environ: Mapping[str, str],
+        dotenv_path: Path | str | None = None,
+        *,
+        reading: bool = False,
+    ) -> Settings:
+        """Read `environ`, and under it the .env file at `dotenv_path`; blank means unset.
 
+        `reading`: tokens and keys may be missing, and are empty then: enough to look, not to run.
         Raises SettingsError with everything that is missing or wrong.
         """
         try:
@@ -221,6 +230,8 @@ class Settings(BaseModel):
             for key, field in cls.model_fields.items()
             if field.title is not None and field.title in given
         }
+        if reading:
+            values = dict.fromkeys(CREDENTIALS, _MISSING) | values
         problems: list[str] = []
         try:
             if "databases" in values:
@@ -252,6 +263,8 @@ class Settings(BaseModel):
     @field_validator("slack_bot_token", "slack_app_token")
     @classmethod
     def _token(cls, value: SecretStr, info: Any) -> SecretStr:
+        if value is _MISSING:
+            return value
         prefix = "xoxb-" if info.field_name == "slack_bot_token" else "xapp-"
         if not re.fullmatch(prefix + r"[!-~]+", value.get_secret_value()):
             raise ValueError(
@@ -262,7 +275,7 @@ class Settings(BaseModel):
     @field_validator("openai_api_key")
     @classmethod
     def _api_key(cls, value: SecretStr) -> SecretStr:
-        if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+        if value is not _MISSING and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
             raise ValueError("it is empty, or holds characters that no key has")
         return value
 

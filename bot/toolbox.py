@@ -1,31 +1,40 @@
-"""Which tools there are, as the settings say: the bot's, and those that the commands that only look
-speak of.
-"""
+"""Which tools there are, as the settings say: for the bot, and for the commands that only look."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from slack_sdk import WebClient
 
+from bot.policy.authority import Directory
 from bot.settings import Settings
-from bot.slack.directory import SlackDirectory
-from bot.tools import Registry, Tool
+from bot.tools import Registry, Tool, ToolError
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools
 
 
+class _NoClient:
+    """What stands in the place of Slack's client where nothing is to be called."""
+
+    def __getattr__(self, method: str) -> NoReturn:
+        """Refuse the call in the tool's own way."""
+        raise ToolError(f"Slack is not configured, so there is no {method}.")
+
+
 def toolbox(
     settings: Settings,
-    posting: WebClient,
-    directory: SlackDirectory,
+    posting: WebClient | None,
+    directory: Directory,
     extra: Iterable[Tool[Any]] = (),
 ) -> Registry:
-    """Every tool that is on, `extra` among them; calls none. Raises ValueError for tools that
-    cannot be registered, and whatever importing the operator's own modules raises.
+    """Return every tool that is on, `extra` among them; calls none.
+
+    Without a client in `posting` the Slack tools are there to be described, and refuse to run.
+    Raises ValueError for tools that cannot be registered, and whatever importing the operator's
+    own modules raises.
     """
     registry = Registry()
     if settings.shop_path:
@@ -43,5 +52,7 @@ def toolbox(
         registry.add(*found)
     registry.add(*extra)
     if settings.slack_tools:
-        registry.add(*slack_tools(posting, directory))
+        # the tools keep the client for their calls, and a description makes none
+        client = posting or cast(WebClient, _NoClient())
+        registry.add(*slack_tools(client, directory))
     return registry

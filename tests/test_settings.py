@@ -68,6 +68,17 @@ def test_defaults(environ: dict[str, str]) -> None:
     assert (settings.tool_modules, settings.slack_tools, settings.warnings) == ((), True, ())
 
 
+def test_reading_needs_no_tokens(environ: dict[str, str]) -> None:
+    """To look only, tokens and keys may be missing, and are empty then; a wrong one is refused."""
+    least = {"COUNTERSIGN_POLICY": environ["COUNTERSIGN_POLICY"]}
+    settings = Settings.load(least, reading=True)
+    for each in (settings.slack_bot_token, settings.slack_app_token, settings.openai_api_key):
+        assert each.get_secret_value() == ""
+    assert len(refused(least).problems) == 3
+    with pytest.raises(SettingsError, match="SLACK_BOT_TOKEN"):
+        Settings.load({**least, "SLACK_BOT_TOKEN": "no token"}, reading=True)
+
+
 def test_given(environ: dict[str, str]) -> None:
     """What is set is taken, typed and trimmed; blank means unset."""
     settings = Settings.load(

@@ -1,8 +1,7 @@
-"""What the commands that only look are made of: tools, policy, live look-ups and the rows, with
-nothing started.
+"""What the commands that only look are made of: tools, policy, look-ups and the rows.
 
-What cannot be looked up, or read, is not known; the core that is made here says so and never
-guesses.
+Nothing is started. What cannot be looked up, or read, is not known; the core that is made here
+says so and never guesses.
 """
 
 from __future__ import annotations
@@ -10,19 +9,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 
-from dotenv import dotenv_values
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
+from slack_sdk.errors import SlackApiError
 
+from bot.cli.directory import NotLookedUp
+from bot.cli.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
 from bot.core import Core
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
-from bot.policy.authority import Authority, Directory, Group, LookupFailedError, Person
+from bot.policy.authority import Authority, Directory
 from bot.policy.evaluate import PolicyError
 from bot.settings import Settings, SettingsError
 from bot.slack.directory import SlackDirectory
@@ -31,39 +29,6 @@ from bot.toolbox import toolbox
 from storage.reading import ReadOnly, teams
 
 BAD_INPUT = 2  # exit code
-PATIENCE = 15  # seconds for one look-up
-# What a look needs no value of its own for; never used, and never sent anywhere.
-_ABSENT = {
-    "SLACK_BOT_TOKEN": "xoxb-absent",
-    "SLACK_APP_TOKEN": "xapp-absent",
-    "OPENAI_API_KEY": "absent",
-}
-# what slack_sdk raises besides SlackApiError
-_UNREACHABLE = (SlackClientError, HTTPException, OSError)
-
-
-class NotLookedUp:
-    """A `bot.policy.authority.Directory` that can tell nothing."""
-
-    def __init__(self, why: str) -> None:
-        """`why` goes into every refusal."""
-        self.why = why
-
-    def person(self, user: str) -> Person | None:
-        """Raises LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def group(self, handle: str) -> Group | None:
-        """Raises LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def members(self, channel: str) -> frozenset[str]:
-        """Raises LookupFailedError."""
-        raise LookupFailedError(self.why)
-
-    def channel(self, name: str) -> str | None:
-        """Raises LookupFailedError."""
-        raise LookupFailedError(self.why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +64,22 @@ def _make(
 
     Raises SettingsError, PolicyError, and what the tools' modules raise.
     """
-    from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
-    given = {
-        name: value
-        for name, value in (*from_file.items(), *environ.items())
-        if value and value.strip()
-    }
+    environ = dict(environ)
     if policy is not None:
-        given["COUNTERSIGN_POLICY"] = str(policy)
+        environ["COUNTERSIGN_POLICY"] = str(policy)
         read_policy(policy)  # before the settings: its own complaint is the better one
-    settings = Settings.load({**_ABSENT, **given})
-    client = WebClient(
-        settings.slack_bot_token.get_secret_value(),
-        base_url=settings.slack_api_url,
-        timeout=PATIENCE,
-    )
-    client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
-    live = SlackDirectory(client, clock)
-    tools = toolbox(settings, client, live)
-    asking = frozenset(each.name for each in tools if each.asks)
+    settings = Settings.load(environ, dotenv_path, reading=True)
+    client = make_client(settings) if settings.slack_bot_token.get_secret_value() else None
     store = ReadOnly(settings.database_path)
     no_record = store.trouble()
-    identity, no_slack = _identity(client, "SLACK_BOT_TOKEN" in given)
+    identity, no_slack = _identity(client) if client else (None, "Slack is not configured")
     if identity is None:
         identity = Identity("" if no_record else _only_team(store), "", "")
-    directory: Directory = NotLookedUp(no_slack) if no_slack else live
+    directory: Directory = NotLookedUp(no_slack)
+    if client and not no_slack:
+        directory = SlackDirectory(client, clock)
+    tools = toolbox(settings, client, directory)
+    asking = frozenset(each.name for each in tools if each.asks)
     core = Core(
         settings=settings,
         store=store,
@@ -138,16 +94,12 @@ def _make(
     return ReadOnlyCore(core, no_slack, no_record)
 
 
-def _identity(client: WebClient, configured: bool) -> tuple[Identity | None, str]:
-    """Who the bot is, or why that is not known."""
-    if not configured:
-        return None, "Slack is not configured"
+def _identity(client: WebClient) -> tuple[Identity | None, str]:
+    """Return who the bot is, or why that is not known."""
     try:
         me = client.auth_test()
-    except SlackApiError as error:
-        return None, f"Slack answers {error.response.get('error') or 'with an error'}"
-    except _UNREACHABLE as error:
-        return None, f"Slack cannot be reached ({type(error).__name__})"
+    except (SlackApiError, *UNREACHABLE) as error:
+        return None, reason(error)
     return Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or "")), ""
 
 

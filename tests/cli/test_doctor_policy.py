@@ -14,7 +14,8 @@ from bot.cli.doctor.check import Check
 from bot.cli.doctor.people import check_people
 from bot.cli.doctor.policy import check_rules
 from bot.cli.doctor.requests import usual_requesters
-from bot.cli.doctor.slack import SignIn, make_client, sign_in
+from bot.cli.doctor.slack import SignIn, sign_in
+from bot.cli.slack_client import make_client
 from bot.clock import SystemClock
 from bot.policy.evaluate import parse
 from bot.policy.gates import dump_gate
@@ -55,10 +56,8 @@ def settings(slack: Sandbox, tmp_path: Path) -> Settings:
 
 def rules(settings: Settings, rule: str) -> list[str]:
     """What is said of this one rule beside the tools."""
-    found = check_rules(
-        settings, parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n'), SystemClock()
-    )
-    return [str(each) for each in found]
+    policy = parse(f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "ask"\n{rule}\n')
+    return [str(each) for each in check_rules(settings, policy)]
 
 
 def people(settings: Settings, policy: str) -> dict[str, list[Check]]:

@@ -24,9 +24,9 @@ from bot.cli.doctor.slack import (
     check_app_token,
     check_places,
     check_sign_in,
-    make_client,
     sign_in,
 )
+from bot.cli.slack_client import make_client
 from bot.clock import Clock, SystemClock
 from bot.policy.evaluate import Policy
 from bot.settings import Settings, prepare_environment
@@ -88,7 +88,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         yield from check_people(policy, found.workspace, usual)
     yield check_app_token(client, settings)
     yield from check_tools(settings)
-    yield from check_rules(settings, policy, clock)
+    yield from check_rules(settings, policy)
     yield from check_database(settings)
     yield from check_databases(settings)
     yield from check_model(settings)

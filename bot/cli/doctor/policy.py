@@ -13,16 +13,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from slack_sdk import WebClient
-
+from bot.cli.directory import NotLookedUp
 from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.clock import Clock
 from bot.policy.evaluate import Policy
 from bot.policy.facts import Facts
 from bot.policy.gates import Ask
 from bot.policy.rules import Rule, condition
 from bot.settings import Settings
-from bot.slack.directory import SlackDirectory
 from bot.toolbox import toolbox
 from bot.tools import Tool
 
@@ -35,12 +32,12 @@ _MOMENTS: dict[str, Any] = {
 }
 
 
-def check_rules(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Check]:
+def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
     """Whether each rule is about a tool there is, and its condition about fields that tool has."""
-    client = WebClient(base_url=settings.slack_api_url)
     try:
         tools = {
-            each.name: each for each in toolbox(settings, client, SlackDirectory(client, clock))
+            each.name: each
+            for each in toolbox(settings, None, NotLookedUp("rules are compared without Slack"))
         }
     except Exception as error:  # noqa: BLE001  # whatever the operator's own modules do
         yield warn(

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import yaml
 from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
+from slack_sdk.errors import SlackApiError
 
-from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
+from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.cli.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Policy
@@ -26,8 +25,6 @@ from bot.slack.directory import SlackDirectory
 
 MANIFEST = Path(__file__).parents[3] / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's
-# what slack_sdk raises besides SlackApiError
-UNREACHABLE = (SlackClientError, HTTPException, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +46,6 @@ class SignIn:
     at: float  # when Slack was asked by our clock, Unix seconds
 
 
-def make_client(settings: Settings) -> WebClient:
-    """Make a client that only reads: it waits where Slack limits it."""
-    token = settings.slack_bot_token.get_secret_value()
-    client = WebClient(token, base_url=settings.slack_api_url, timeout=int(PATIENCE))
-    client.retry_handlers.append(RateLimitErrorRetryHandler(max_retry_count=2))
-    return client
-
-
 def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
     """Ask Slack whose token it is; the check that failed where it does not say."""
     before = clock.now()
@@ -67,7 +56,7 @@ def sign_in(client: WebClient, clock: Clock) -> SignIn | Check:
             "Correct SLACK_BOT_TOKEN (xoxb-…, OAuth & Permissions),"
             " or see to the network and SLACK_API_URL"
         )
-        return fail("bot token", _reason(error), remedy)
+        return fail("bot token", reason(error), remedy)
     between = before + (clock.now() - before) / 2
     return SignIn(
         Workspace(client, SlackDirectory(client, clock), str(answer["team_id"])),
@@ -82,13 +71,6 @@ def check_sign_in(found: SignIn) -> Iterator[Check]:
     yield ok("bot token", found.name)
     yield _scopes(found.headers)
     yield _clock(found.headers, found.at)
-
-
-def _reason(error: Exception) -> str:
-    """Slack's own error code, or the kind of what went wrong on the way; never a URL or a token."""
-    if isinstance(error, SlackApiError):
-        return f"Slack answers {error.response.get('error') or 'with an error'}"
-    return f"Slack cannot be reached ({type(error).__name__})"
 
 
 def _scopes(headers: Mapping[str, str]) -> Check:
@@ -131,7 +113,7 @@ def check_app_token(client: WebClient, settings: Settings) -> Check:
         client.apps_connections_open(app_token=settings.slack_app_token.get_secret_value())
     except (SlackApiError, *UNREACHABLE) as error:
         remedy = "Make an app-level token with connections:write, and turn Socket Mode on"
-        return fail("app token", _reason(error), remedy)
+        return fail("app token", reason(error), remedy)
     return ok("app token", "Socket Mode opens")
 
 
@@ -153,7 +135,7 @@ def _place(place: str, client: WebClient, directory: SlackDirectory) -> Check:
     except LookupFailedError as error:
         return fail(about, f"Slack cannot be asked ({error})", "Correct what is wrong above first")
     except (SlackApiError, *UNREACHABLE) as error:
-        return fail(about, _reason(error), "Correct what is wrong above first")
+        return fail(about, reason(error), "Correct what is wrong above first")
     if not channel or channel.get("is_archived"):
         text = "is archived" if channel else "does not exist, or is private without the bot"
         return fail(about, text, "Invite the bot, or name another channel in the policy")

@@ -1,0 +1,29 @@
+"""A directory in the place of Slack's, where Slack is not asked."""
+
+from __future__ import annotations
+
+from bot.policy.authority import Group, LookupFailedError, Person
+
+
+class NotLookedUp:
+    """A `bot.policy.authority.Directory` that can tell nothing."""
+
+    def __init__(self, why: str) -> None:
+        """`why` goes into every refusal."""
+        self.why = why
+
+    def person(self, user: str) -> Person | None:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def group(self, handle: str) -> Group | None:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def members(self, channel: str) -> frozenset[str]:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def channel(self, name: str) -> str | None:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
