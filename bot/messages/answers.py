@@ -29,7 +29,7 @@ _EFFECTS = {
 
 
 def answer_blocks(text: str, run_id: str, last: bool) -> list[Json]:
-    """One part of an answer (see `split_markdown`) as blocks.
+    """Build the blocks of one part of an answer (see `split_markdown`).
 
     The last part carries the feedback buttons.
     """
@@ -40,7 +40,7 @@ def answer_blocks(text: str, run_id: str, last: bool) -> list[Json]:
 
 
 def feedback(run_id: str) -> Json:
-    """Thumbs up and down for a run."""
+    """Build thumbs up and down for the answer of a run."""
     good, bad = (encode(Rating(run_id, good=each)) for each in (True, False))
     return {
         "type": "context_actions",
@@ -70,7 +70,7 @@ _LEAVES = {
 
 
 def notice_blocks(sentence: str) -> list[Json]:
-    """A sentence of `sentences` as blocks in which only its mentions, times and links act.
+    """Build blocks of one of the `sentences`, in which only its mentions, times and links act.
 
     All else is literal: no `*`, back-tick or address in an effect or a reason is formatted, as it
     would be in a text.
@@ -99,8 +99,9 @@ def notice_blocks(sentence: str) -> list[Json]:
 
 
 def table_blocks(body: Mapping[str, Any]) -> list[Json]:
-    """Rows a tool found (see `bot.runs.results`): what they are, the first of them, and where the
-    rest is.
+    """Build the table of rows a tool found: what they are, the first of them, where the rest is.
+
+    `body`: see `bot.runs.results`.
     """
     total, shown, columns = body["total"], len(body["rows"]), len(body["columns"])
     parts = [
@@ -130,7 +131,7 @@ def _raw(text: str) -> Json:
 
 
 def prose_blocks(text: str) -> list[Json]:
-    """Our own prose (the greeting, help) as mrkdwn, in as many sections as its lines need."""
+    """Build sections of our own prose (the greeting, help), which is mrkdwn."""
     parts: list[str] = [""]
     for each in text.split("\n"):
         if len(parts[-1]) + len(each) > 2_800:
@@ -144,17 +145,18 @@ def prose_blocks(text: str) -> list[Json]:
 
 
 def retry_blocks(text: str, run_id: str) -> list[Json]:
-    """Why a run cannot go on (from `sentences.gave_up`), with the button that continues it."""
+    """Build the message that says why a run cannot go on (`text`), with the Retry button."""
     retry = button(Action.RETRY, "Retry", RunTarget(run_id))
     return [*notice_blocks(text), actions(block_id(Block.RETRY, run_id), [retry])]
 
 
 def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:
-    """The first words to a person, in mrkdwn: what this is, that it is an AI, and how to begin."""
+    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin."""
     lines = [
-        f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by mentioning me in a channel.",
-        "What only reads I do at once. What changes something I first show to the people who may decide, "
-        "and nothing happens until one of them approves.",
+        f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
+        "mentioning me in a channel.",
+        "What only reads I do at once. What changes something I first show to the people who may "
+        "decide, and nothing happens until one of them approves.",
     ]
     if tools:
         lines.append(f"I can, for example: {_some(tools)}. Say `help` for all of it.")
@@ -172,15 +174,19 @@ def _name(title: str) -> str:
 
 
 def help_text(tools: Sequence[tuple[str, str]]) -> str:
-    """All that the agent may propose, by effect class, in mrkdwn.
+    """List all that the agent may propose, by effect class, in mrkdwn.
 
     `tools`: (title, read | write | destructive).
     """
     lines = [
-        "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me directly."
+        "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "
+        "directly."
     ]
     for effect, heading in _EFFECTS.items():
         if titles := [_name(title) for title, does in tools if does == effect]:
             lines += ["", heading, *(f"• {title}" for title in titles)]
-    end = "Say `cancel` in our thread to stop a request. Only buttons decide: words like “yes” approve nothing."
+    end = (
+        "Say `cancel` in our thread to stop a request. Only buttons decide: words like “yes” "
+        "approve nothing."
+    )
     return "\n".join([*lines, "", end])

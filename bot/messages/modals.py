@@ -75,7 +75,7 @@ def _state(state_values: Mapping[str, Any], field: Field, entry: Entry) -> Mappi
 
 
 def send_back_modal(target: CallTarget, *, title: str) -> Json:
-    """Build the dialog for a remark on a plan; `target` is a call of it, `title` what it would do."""
+    """Build the dialog for a remark on a plan: `target` is a call of it, `title` its effects."""
     label = "What should the new plan do otherwise?"
     return {
         "type": "modal",

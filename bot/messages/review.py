@@ -1,4 +1,4 @@
-"""The Review dialog: all of one call, with a note and what is to be remembered when it is approved.
+"""The Review dialog: all of one call, a note, and what to remember with its approval.
 
 Pure: a view out, submitted state in.
 """
@@ -44,8 +44,8 @@ def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
         return view
     size = sum(piece.size for piece in pieces_of(call))
     sorry = (
-        f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot be "
-        "seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
+        f"This call has {size:,} characters, more than Slack can show in one dialog. What cannot "
+        "be seen in full cannot be approved here. Edit it, or reject it and ask for smaller steps."
     )
     blocks = [
         section("sorry", plain_text(f"⚠️ {sorry}")),

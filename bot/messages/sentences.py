@@ -1,8 +1,8 @@
-"""Every sentence that people are told about a decision, in one place. Pure: mrkdwn out, nothing is
-looked up.
+"""Every sentence that people are told about a decision, in one place.
 
-People and times arrive as ids and datetimes and become mentions and local times; everything that a
-person, a tool or the model wrote is made visible, put on one line and escaped.
+Pure: mrkdwn out (but for `offer_label` and `plainly`), nothing is looked up. People and times
+arrive as ids and datetimes and become mentions and local times; everything that a person, a tool or
+the model wrote is made visible, put on one line and escaped.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ _VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel
 
 
 def said(text: str, limit: int = 300) -> str:
-    """Somebody else's words for mrkdwn: secrets masked, hidden characters shown, on one line,
-    bounded, escaped.
-    """
+    """Quote what others wrote, in mrkdwn: masked, hidden characters shown, one line, escaped."""
     return escape(plain(visible(" ".join(masked(text).split())), limit))
 
 
 def past(verb: str) -> str:
-    """ "approve" -> "approved"; other words as they are."""
+    """Return the past of a verb ("approve": "approved"); other words as they are."""
     return _VERBS.get(verb, verb)
 
 
 def already_decided(by: str, verb: str, at: datetime | None) -> str:
-    """For who clicks a call that is decided: by whom ("" for the clock or policy), what and when."""
+    """Tell whoever clicks a decided call what was decided, when and by whom ("": by no person)."""
     time = f", {when(at)}" if at else ""
     if not by:
         return f"This is already {past(verb)}{time}. Your click changed nothing."
@@ -41,48 +39,54 @@ def already_decided(by: str, verb: str, at: datetime | None) -> str:
 
 
 def your_own_click(verb: str) -> str:
-    """For who clicks twice."""
+    """Tell somebody that their second click changed nothing."""
     return f"You already {past(verb)} this. The second click changed nothing."
 
 
 def not_an_approver(approver_mentions: str) -> str:
-    """For who may not decide; takes the ready mrkdwn of who may ("" when nobody may)."""
+    """Tell somebody that they may not decide; takes mrkdwn of who may ("" when nobody may)."""
     if not approver_mentions:
-        return "You cannot decide this one, and nobody else can at the moment: its list of approvers is empty."
+        return (
+            "You cannot decide this one, and nobody else can at the moment: its list of "
+            "approvers is empty."
+        )
     return f"You cannot decide this one. These people can: {approver_mentions}."
 
 
 def not_an_editor() -> str:
-    """For who may not edit."""
+    """Tell somebody that they may not edit."""
     return "You cannot edit this one."
 
 
 def own_request() -> str:
-    """For a requester who tries to approve."""
-    return "This is your own request, so somebody else has to approve it. You can still reject or cancel it."
+    """Tell a requester that somebody else has to approve."""
+    return (
+        "This is your own request, so somebody else has to approve it. You can still reject "
+        "or cancel it."
+    )
 
 
 def own_edit() -> str:
-    """For an editor who tries to approve what they edited."""
+    """Tell an editor that somebody else has to approve what they edited."""
     return "You edited this, so somebody else has to approve it."
 
 
 def not_yet(approver_mentions: str) -> str:
-    """For an approver of another step; takes the ready mrkdwn of who decides in this one."""
+    """Tell an approver of another step that it is not their turn; takes mrkdwn of whose it is."""
     who = f"these people decide: {approver_mentions}" if approver_mentions else "nobody can decide"
     return f"It is not your turn: in this step {who}. You can reject it."
 
 
 def again_needs_all() -> str:
-    """For who wants to run again what takes several people to approve."""
+    """Tell somebody that what took several people to approve is not run again by one."""
     return (
-        "This took more than one person to approve, so one click cannot run it again. Say whether it happened; "
-        "if it did not, ask for it anew."
+        "This took more than one person to approve, so one click cannot run it again. "
+        "Say whether it happened; if it did not, ask for it anew."
     )
 
 
 def lookup_failed() -> str:
-    """For who clicked while Slack could not say whether they may."""
+    """Tell somebody that Slack could not say whether they may."""
     return (
         "I could not check with Slack whether you may decide this, so nothing was changed. "
         "Please try again in a minute."
@@ -90,21 +94,24 @@ def lookup_failed() -> str:
 
 
 def stale_card() -> str:
-    """For who clicks a card that has moved on."""
-    return "This card was out of date: the request has changed since. Nothing was changed; look at the current card."
+    """Tell somebody that the card they clicked was out of date."""
+    return (
+        "This card was out of date: the request has changed since. Nothing was changed; look "
+        "at the current card."
+    )
 
 
 def too_late(deadline: datetime | None) -> str:
-    """For who clicks after the deadline."""
+    """Tell somebody that they clicked after the deadline."""
     return (
         f"Too late: the deadline was {when(deadline)}, and nobody had answered. Nothing will run."
         if deadline
-        else ("Too late: the deadline has passed. Nothing will run.")
+        else "Too late: the deadline has passed. Nothing will run."
     )
 
 
 def waits_for(requester: str) -> str:
-    """For who addresses the bot in somebody else's thread."""
+    """Tell somebody that the thread belongs to another person's request."""
     return (
         f"I am working on a request by {mention(requester)} here and wait for a decision on it. "
         "Start a new thread and I will gladly take yours."
@@ -112,9 +119,7 @@ def waits_for(requester: str) -> str:
 
 
 def card_elsewhere(place: str, link: str = "") -> str:
-    """For the thread, when the card went elsewhere: a channel id, or "" for the approvers' direct
-    messages.
-    """
+    """Tell the thread where its card went: `place` is a channel id, or "" for direct messages."""
     where = channel_mention(place) if place else "the approvers, in direct messages"
     seen = (
         f" (<{link.replace('|', '%7C')}|see it>)"
@@ -125,7 +130,7 @@ def card_elsewhere(place: str, link: str = "") -> str:
 
 
 def offer_label(what: Offer, titles: Mapping[str, str]) -> str:
-    """An offer to remember an approval, as an option of a menu: plain text, no mrkdwn.
+    """Word an offer to remember an approval, as the plain text of a menu's option.
 
     "the same amount and account, in this thread, for 1 day, 10 times"; `titles` by field name.
     """
@@ -137,37 +142,43 @@ def offer_label(what: Offer, titles: Mapping[str, str]) -> str:
 
 
 def remembered(grant_id: str, until: datetime, uses: int) -> str:
-    """For the thread, after an approval that is remembered."""
-    return f"🧷 This is remembered until {when(until)}, for {uses} more times: `{grant_id}`, see `/approvals grants`."
+    """Tell the thread that an approval is remembered, for how long and how often."""
+    return (
+        f"🧷 This is remembered until {when(until)}, for {uses} more times: `{grant_id}`, see "
+        "`/approvals grants`."
+    )
 
 
 def words_needed() -> str:
-    """For who decides without saying why, where the policy wants words."""
+    """Tell somebody that the policy wants a reason with this decision."""
     return "Please say why: this one needs a note. Open Review on the card, or choose Reject."
 
 
 def not_the_requester(requester: str) -> str:
-    """For who tries to withdraw somebody else's request."""
+    """Tell somebody that only the requester can withdraw a call."""
     return f"Only {mention(requester)}, who asked for this, can withdraw it. You can reject it."
 
 
 def withdrawn_line(person: str, effects: Sequence[str]) -> str:
-    """The one line in the thread after the requester has withdrawn a call."""
+    """Tell the thread in one line that the requester has withdrawn a call."""
     return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
 
 
 def sent_back_line(person: str, feedback: str) -> str:
-    """The one line in the thread after a plan was sent back."""
+    """Tell the thread in one line that a plan was sent back."""
     return f"↪️ {mention(person)} sent the plan back: “{said(feedback)}”. I will make a new one."
 
 
 def sent_back_enough(rounds: int) -> str:
-    """For who sends a plan back once too often."""
-    return f"This request has been sent back {rounds} times, which is its limit. Approve, reject or cancel it."
+    """Tell somebody that a request cannot be sent back any more."""
+    return (
+        f"This request has been sent back {rounds} times, which is its limit. Approve, reject "
+        "or cancel it."
+    )
 
 
 def effect_list(effects: Sequence[str]) -> str:
-    """Effect sentences on one line, the first three in words and the number of the others."""
+    """Join effect sentences on one line: the first three, and how many others there are."""
     named = [said(each, 160) for each in effects[:3]]
     more = len(effects) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
@@ -176,10 +187,10 @@ def effect_list(effects: Sequence[str]) -> str:
 def decision_line(
     verb: str, person: str, effects: Sequence[str], reason: str = "", needed: int = 0
 ) -> str:
-    """The one line in the thread after a decision: "✅ @ana approved: Refund 40.00 EUR of order
-    1042".
+    """Tell the thread in one line who decided what.
 
-    `needed`: how many more people have to approve before anything happens.
+    "✅ @ana approved: Refund 40.00 EUR of order 1042". `needed`: how many more people have to
+    approve before anything happens.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{said(reason)}”" if reason.strip() else ""
@@ -188,67 +199,71 @@ def decision_line(
 
 
 def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """For the approvers who have not decided yet; `who` is the ready mrkdwn of their names."""
+    """Remind the approvers who have not decided yet; `who` is mrkdwn of their names."""
     by = f" by {when(deadline)}" if deadline else ""
     return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
 
 
 def next_step(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """For the people of the next stage."""
+    """Tell the people of the next stage that it is their turn."""
     by = f" by {when(deadline)}" if deadline else ""
     return f"➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
 
 
 def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """For the people who may decide besides, because nobody has."""
+    """Tell more people that they may decide as well, because nobody has."""
     by = f" by {when(deadline)}" if deadline else ""
-    return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {effect_list(effects)}"
+    return (
+        f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: "
+        f"{effect_list(effects)}"
+    )
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
-    """The one line in the thread when the clock said no."""
+    """Tell the thread in one line that nobody answered in time."""
     by = f" by {when(deadline)}" if deadline else " in time"
     return f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
 
 
 def cancelled_line(person: str) -> str:
-    """The one line in the thread when the request was stopped."""
+    """Tell the thread in one line that the request was stopped."""
     return (
         f"⏹️ {mention(person)} cancelled the request. Nothing more will run."
         if person
-        else ("⏹️ The request was cancelled. Nothing more will run.")
+        else "⏹️ The request was cancelled. Nothing more will run."
     )
 
 
 def gave_up(error: str) -> str:
-    """For the thread, when the run cannot go on; goes with the Retry button."""
-    return f"I could not go on: {said(error)}\nNothing is lost: Retry continues from here, and nothing runs twice."
+    """Tell the thread that the run cannot go on; the Retry button goes with it."""
+    return (
+        f"I could not go on: {said(error)}\nNothing is lost: Retry continues from here, and "
+        "nothing runs twice."
+    )
 
 
 def trigger_expired() -> str:
-    """For who clicked, when Slack would not open the dialog any more."""
+    """Tell somebody that Slack would not open the dialog any more."""
     return "Slack did not let me open the dialog in time. Nothing was changed; please click again."
 
 
 def not_your_run(requester: str) -> str:
-    """For who tries to stop somebody else's request."""
+    """Tell somebody that only the requester can cancel a request."""
     return f"Only {mention(requester)}, who asked for this, can cancel it."
 
 
 def nothing_to_cancel() -> str:
-    """For who cancels a request that is already over."""
+    """Tell somebody that the request they cancel is already over."""
     return "This request is already finished; there is nothing to cancel."
 
 
 def nothing_to_retry() -> str:
-    """For who retries a request that goes on already, or that a newer one in the thread has
-    replaced.
-    """
+    """Tell somebody that the request they retry goes on already, or a newer one took over."""
     return "There is nothing to retry here any more."
 
 
 def could_not(slack_unreachable: bool) -> str:
-    """For who wrote or clicked something that could not be dealt with, after several tries."""
+    """Tell somebody that what they wrote or clicked could not be dealt with, despite retries."""
     why = (
         "Slack did not tell me who you are"
         if slack_unreachable
@@ -258,12 +273,12 @@ def could_not(slack_unreachable: bool) -> str:
 
 
 def not_asked(tool: str, why: str) -> str:
-    """For the thread, when a call was refused before anybody was asked."""
+    """Tell the thread that a call was refused before anybody was asked."""
     return f"I did not ask anybody about {said(tool, 80)}: {said(why)}."
 
 
 def plainly(text: str) -> str:
-    """One of these sentences without mrkdwn, for places that show plain text only."""
+    """Return one of these sentences without mrkdwn, for places that show plain text only."""
     text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
     text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
     text = re.sub(r"<@[^>]+>", "somebody", text)

@@ -65,7 +65,7 @@ class SlackDirectory:
         return self._remember(("channel", name), lambda: self._channel(name))
 
     def forget(self, kind: str = "", name: str = "") -> None:
-        """Drop what is remembered of that kind and name (all, when empty): something there changed."""
+        """Drop what is remembered of that kind and name (of all, when empty)."""
         with self._lock:
             self._epoch += 1
             for key in [
@@ -74,9 +74,7 @@ class SlackDirectory:
                 del self._known[key]
 
     def warm(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """Look up many things at once, so that deciding a burst of clicks waits for one look-up,
-        not for fifty.
-        """
+        """Look up many things side by side, so that a burst of clicks does not wait for each."""
         methods: dict[str, Callable[[str], object]] = {
             "person": self.person,
             "group": self.group,

@@ -1,4 +1,4 @@
-"""What the tests of cards share: calls to draw, and the judges that blocks and views have to pass."""
+"""What the tests of cards share: calls to draw, and checks for blocks and views."""
 
 from __future__ import annotations
 

@@ -44,17 +44,20 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "Refund an order  ·  #1a2b3c4d",
         "The agent says:",
         "The parcel arrived broken.",
-        "ApproveEditRejectCancel requestApprove with a note…Send the plan back…Withdraw (who asked)",
+        "ApproveEditRejectCancel request"
+        "Approve with a note…Send the plan back…Withdraw (who asked)",
     ]
 
 
 def test_the_notification_is_a_plain_sentence() -> None:
     """The lock screen says who asks for what, until when."""
     assert card(view(), NOW).text == (
-        "<@UBEN00001> asks to refund 40.00 EUR of order 1042. Approve or reject by 21 Nov 2026, 15:00 UTC."
+        "<@UBEN00001> asks to refund 40.00 EUR of order 1042. "
+        "Approve or reject by 21 Nov 2026, 15:00 UTC."
     )
     assert card(view(REFUND, CANCEL), NOW).text.startswith(
-        "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; cancel order 1043 for good. Approve"
+        "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; "
+        "cancel order 1043 for good. Approve"
     )
 
 

@@ -260,7 +260,7 @@ def test_small_calls_leave_their_room_to_large_ones() -> None:
 @pytest.mark.parametrize("status", CallStatus)
 @pytest.mark.parametrize("char", ["&", "🏴", "\u202e"])
 def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
-    """S03: five calls with everything as long as it can be, and as many approvers as it can name."""
+    """S03: five calls, everything as long as it can be, and as many approvers as can be named."""
     long = char * 3_000
     value = Value(char * 200, char * 280, char * 280)
     call = replace(

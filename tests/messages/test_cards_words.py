@@ -144,7 +144,10 @@ def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
 
 def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
     """Each kind of token becomes the leaf that acts as it does in a text."""
-    sentence = "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> <https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
+    sentence = (
+        "<@U1> <!subteam^S1> <#C1> <!date^5^{time}|noon> "
+        "<https://a.example/?x=1&amp;y|see it> &amp;lt; `x`"
+    )
     leaves = notice_blocks(sentence)[0]["elements"][0]["elements"]
     assert [leaf for leaf in leaves if leaf != {"type": "text", "text": " "}] == [
         {"type": "user", "user_id": "U1"},

@@ -29,7 +29,7 @@ NOW = dumped(Everything(name="Ana"))
 
 
 def test_metadata_holds_no_value() -> None:
-    """The modal carries the call and its revision only, and no secret appears anywhere in it (S15)."""
+    """The modal carries the call and its revision only, and no secret appears in it (S15)."""
     arguments = NOW | {"password": "hunter22"}
     view = view_of(TOOL, arguments, approve=True)
     assert json.loads(view["private_metadata"]) == {"call": "call-1", "revision": 3}
@@ -198,7 +198,7 @@ def test_lists_of_any_strings_survive(before: list[str] | None) -> None:
 
 
 def test_optional_nested() -> None:
-    """A nested model is set and unset as a whole, and set with the defaults of what is left empty."""
+    """A nested model is set and unset as a whole; what is left empty takes its default."""
     assert edited(TOOL, NOW, other="yes", other__city="Bonn") == {
         "other": None,
         "other.city": "Bonn",

@@ -1,4 +1,4 @@
-"""The Edit modal over unusual models: rules, secrets, limits, names, and values that fit no input."""
+"""The Edit modal over unusual models: rules, secrets, limits, names, values that fit no input."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> 
 @SETTINGS
 @given(models(), TEXTS.filter(lambda text: 0 < len(text) <= 3000))
 def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -> None:
-    """With one text changed the others come back to the last digit, after a real validation (B13)."""
+    """With one text changed the others come back to the last digit, really validated (B13)."""
     model = create_model("Marked", __base__=type(instance), marked=(str, ...))
     tool = tool_for(model)
     arguments = {**instance.model_dump(mode="json"), "marked": "before"}
@@ -148,7 +148,7 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
 @SETTINGS
 @given(models(), st.data())
 def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) -> None:
-    """Whatever is sent, the answer fits the model or is sentences at inputs that exist (B13, A05)."""
+    """Whatever is sent, the answer fits the model, or is sentences at its inputs (B13, A05)."""
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
     state = states(

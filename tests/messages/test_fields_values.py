@@ -161,7 +161,7 @@ def test_a_key_the_model_lacks_is_shown() -> None:
 
 @given(st.text())
 def test_visible_leaves_nothing_hidden(text: str) -> None:
-    """No control or format character is left but newline and tab, and the rest is unchanged (S04)."""
+    """No control or format character is left but newline and tab; the rest is unchanged (S04)."""
     seen = visible(text)
     assert not [
         char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"

@@ -1,4 +1,4 @@
-"""A call that no longer waits for its decision: what became of it, who said so and why.
+"""A call that no longer waits for its decision: what became of it, who decided, and why.
 
 Pure; part of `cards`.
 """
@@ -64,11 +64,10 @@ BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
 def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
-    """Effect, outcome, reason or result, the arguments on one line; buttons only where the outcome
-    is unknown.
+    """Build the effect, what became of it and why, and the arguments on one line.
 
-    `others_wait`: whether other calls of the same message still wait, which an approved call has to
-    say.
+    There are buttons only where nobody knows how the call ended. `others_wait`: other calls of the
+    same message still wait, which an approved call has to say.
     """
     elements = [line(words(plain(effect_of(call), EFFECT_LIMIT), bold=True))]
     text = _said(call)
@@ -90,7 +89,7 @@ def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
 
 
 def _status(call: CallView, others_wait: bool) -> list[Json]:
-    """ "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
+    """Build "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
     leaves = [words(f"{ICONS[call.status]} "), words(WORDS[call.status], bold=True)]
     match call.status:
         case S.APPROVED | S.REJECTED | S.CANCELLED:
@@ -164,7 +163,8 @@ def _small(call: CallView) -> list[Json]:
 def _resolutions(call: CallView) -> list[Json]:
     again = confirm(
         "Run it again?",
-        f"{plain(effect_of(call), 150)}\n\nIf the first attempt did finish after all, this happens a second time.",
+        f"{plain(effect_of(call), 150)}\n\n"
+        "If the first attempt did finish after all, this happens a second time.",
         "Run it again",
     )
     return [
@@ -175,9 +175,9 @@ def _resolutions(call: CallView) -> list[Json]:
 
 
 def outcome_sentence(call: CallView) -> str:
-    """For the notification: "Approved by <@U1>: Refund 40.00 EUR of order 1042.
+    """Say what became of the call, for the notification: escaped, at most 250 characters.
 
-    Done.", escaped, <= 250 characters.
+    "Approved by <@U1>: Refund 40.00 EUR of order 1042. Done."
     """
     effect = escape(plain(effect_of(call), 120)).rstrip(".")
     by = f" by {_mentions(call)}" if call.decided_by else ""

@@ -1,4 +1,5 @@
-"""The blocks of the Edit modal: an input for a value that can be edited, text for one that cannot.
+"""The blocks of the Edit dialog: an input for a value that can be edited, text for one that cannot.
+
 Pure; it decides nothing about values. All text is `plain_text` without emoji, so that nothing in it
 is markup.
 """
@@ -55,9 +56,7 @@ def input_block(made: Input) -> dict[str, Any]:
 
 
 def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
-    """A value that cannot be edited here, whole and in order, or how long it is where it is
-    enormous.
-    """
+    """Build a value that cannot be edited: all of it, or only its length where that is enormous."""
     label = plain(visible(slot.label), 150)
     text = MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
     if slack_length(text) > MOST_SHOWN:
@@ -79,10 +78,7 @@ def section(text: str) -> dict[str, Any]:
 
 
 def then_block() -> dict[str, Any]:
-    """The choice to approve what is saved.
-
-    A modal has one submit button, so it is a box to tick, empty at first.
-    """
+    """Build the box to tick for approving what is saved, as a dialog has only one submit button."""
     option = {"text": text_object("Approve it as well", 75), "value": Action.APPROVE}
     element = {"type": "checkboxes", "action_id": Entry.VALUE, "options": [option]}
     label = text_object("After saving", 200)
@@ -131,10 +127,7 @@ def _multiline(made: Input) -> bool:
 
 
 def _lengths(made: Input) -> dict[str, int]:
-    """The lengths for Slack to check while typing.
-
-    Not where they would refuse what is there or `""`.
-    """
+    """Return lengths for Slack to check while typing: none that refuses what is there, or `""`."""
     if made.kind is not Kind.TEXT:
         return {}
     least, most = made.slot.schema.get("minLength", 0), made.slot.schema.get("maxLength", LONGEST)
@@ -151,7 +144,7 @@ def _lengths(made: Input) -> dict[str, int]:
 
 
 def _bounds(made: Input) -> dict[str, str]:
-    """Bounds for Slack to check while typing, where they are exact and do not refuse what is there."""
+    """Return bounds for Slack to check while typing: exact ones that allow what is there."""
     branches = [
         option for option in made.slot.schema.get("anyOf", ()) if option.get("type") == "number"
     ]
@@ -197,9 +190,8 @@ def _hint(made: Input) -> str:
         case Kind.DATETIME | Kind.TIME if (
             made.initial is not None and made.old != f"{made.initial}:00"
         ):
-            said.append(
-                f"Now {readable(made.old, made.kind)}; kept to the second unless you pick another minute."
-            )
+            now = readable(made.old, made.kind)
+            said.append(f"Now {now}; kept to the second unless you pick another minute.")
         case Kind.CHOICE if made.widget == TEXT_INPUT:
             said.append("One of the allowed values, as it is written.")
         case _:

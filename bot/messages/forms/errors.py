@@ -16,16 +16,17 @@ from bot.messages.text import visible
 LONGEST = 150  # characters of an error; more would not be read under an input
 Loc = tuple[int | str, ...]
 _SUBJECT = re.compile(
-    r"^(Input|String|List|Value|Data|Set|Tuple|Dictionary|Decimal input|URL|Number|Datetime|Date|Time) should "
+    r"^(Input|String|List|Value|Data|Set|Tuple|Dictionary|Decimal input|URL|Number|Datetime|Date"
+    r"|Time) should "
 )
 
 
 def located(
     error: ValidationError, slots: Sequence[Slot], inputs: Collection[str]
 ) -> dict[str, str]:
-    """The errors by block id, given the slots of the arguments and the block ids of the inputs
-    there are.
+    """Return the errors by block id.
 
+    `slots` are those of the arguments, `inputs` the block ids of the inputs there are.
     An error at a value without an input goes to the nearest input (of equally near ones the one
     above), with the value's label before it; one that concerns no single value goes to the first.
     Empty when there are no inputs.
@@ -52,7 +53,7 @@ def located(
 
 
 def sentence(kind: str, message: str) -> str:
-    """Pydantic's message as a sentence for a person."""
+    """Reword Pydantic's message as a sentence for a person."""
     if kind == "missing":
         return "A value is needed here."
     text = re.sub(r"^(Value error|Assertion failed), ", "", visible(" ".join(message.split())))
@@ -61,7 +62,7 @@ def sentence(kind: str, message: str) -> str:
 
 
 def shortened(texts: Sequence[str]) -> str:
-    """As many of the sentences as fit, the first one cut where it alone is too long."""
+    """Join as many of the sentences as fit; the first is cut where it alone is too long."""
     kept = texts[0] if len(texts[0]) <= LONGEST else texts[0][: LONGEST - 1].rstrip() + "…"
     for text in texts[1:]:
         if len(kept) + 1 + len(text) <= LONGEST:
@@ -70,8 +71,10 @@ def shortened(texts: Sequence[str]) -> str:
 
 
 def _slot_of(loc: Loc, slots: Sequence[Slot]) -> tuple[int | None, Loc | None]:
-    """The slot the location begins with and what of the location is left; for a nested model as a
-    whole the first slot within it and None; (None, the location) where there is neither.
+    """Find the slot the location begins with, by index, and what of the location is left.
+
+    For a nested model as a whole: the first slot within it, and None. Where there is neither:
+    (None, the location).
     """
     best: tuple[int | None, Loc | None] = (None, loc)
     for index, slot in enumerate(slots):
