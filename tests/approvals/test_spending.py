@@ -147,7 +147,7 @@ def test_what_is_open_counts_however_old_it_is(ledger: Ledger, status: CallStatu
 
 
 @pytest.mark.parametrize("status", [C.SUCCEEDED, C.UNKNOWN])
-def test_the_window(ledger: Ledger, status: CallStatus) -> None:
+def test_the_window_is_one_day(ledger: Ledger, status: CallStatus) -> None:
     """It counts from when it ended, or was decided where no end is known.
 
     Exactly a day later it counts no more.
@@ -196,7 +196,7 @@ def test_sums_are_exact(shared: Ledger, amounts: list[Decimal]) -> None:
     assert ledger.sum(siblings=[("note", each) for each in whole]) == sum(map(int, amounts))
 
 
-def test_siblings_count(ledger: Ledger) -> None:
+def test_calls_proposed_together_count(ledger: Ledger) -> None:
     """Calls proposed together count one after the other before any of them is stored.
 
     Other tools' do not.

@@ -79,7 +79,7 @@ class FakeModel:
             item["call_id"] for item in transcript if item.get("type") == "function_call_output"
         ]
         if Counter(asked) != Counter(told) or len(set(asked)) != len(asked):
-            self.wrong.append(f"L01: asked {asked}, told {told}")
+            self.wrong.append(f"asked {asked}, told {told}")
         step = self.script.pop(0) if self.script else "answer"
         if step == "crash":
             raise Crash

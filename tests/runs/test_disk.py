@@ -109,9 +109,7 @@ def counts_once(core: Core, many: list[Seeded]) -> None:
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
-    """D07, D03: what the last pages do not hold is not half there, and counts once when there is
-    room again.
-    """
+    """What the last pages do not hold is not half there, and counts once when there is room again."""
     many = clicked(core, 30)
     full.full()
     with pytest.raises(OperationalError, match="full"):
@@ -126,7 +124,7 @@ def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
 
 
 def test_a_read_only_database_at_the_decision(core: Core) -> None:
-    """D07: a click on a database that cannot be written decides nothing while it cannot, and counts
+    """A click on a database that cannot be written decides nothing while it cannot, and counts
     afterwards.
     """
     many = clicked(core, 1)
@@ -203,7 +201,7 @@ def kept(core: Core) -> list[str]:
 
 
 def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> None:
-    """D07, X03: on a full disk the click is answered with an error, so Slack tells the person.
+    """On a full disk the click is answered with an error, so Slack tells the person.
 
     Later it is taken.
     """
@@ -218,13 +216,13 @@ def test_what_cannot_be_stored_is_not_acknowledged(core: Core, full: Full) -> No
 
 
 def test_a_click_of_another_workspace_is_acknowledged_and_dropped(core: Core) -> None:
-    """A04: what another workspace sends is not redelivered for ever, and not stored."""
+    """What another workspace sends is not redelivered for ever, and not stored."""
     assert press(bolt(core), "1", team="T0OTHERCO") == 200
     assert kept(core) == []
 
 
 def test_a_read_only_database_acknowledges_nothing(core: Core) -> None:
-    """D07: when the file may not be written, nobody is told that it was."""
+    """When the file may not be written, nobody is told that it was."""
     app = bolt(core)
     with read_only(core.store):
         assert press(app, "1") == 500

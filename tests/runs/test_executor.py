@@ -63,7 +63,7 @@ def worked(harness: LoopHarness) -> Call:
 
 
 def test_what_was_shown_runs(harness: LoopHarness) -> None:
-    """X01: the approved call runs once, with what was shown, and the model hears by whom it was
+    """The approved call runs once, with what was shown, and the model hears by whom it was
     approved.
     """
     call = worked(harness)
@@ -92,8 +92,8 @@ TAMPERED = {
 
 @pytest.mark.parametrize("what", TAMPERED)
 def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) -> None:
-    """B01: anything altered in storage after the card was shown is refused, audited, and told to
-    the model.
+    """Anything altered in storage after the card was shown is refused, audited, and told to the
+    model.
     """
     tamper(harness, *TAMPERED[what])
     call = worked(harness)
@@ -107,7 +107,7 @@ def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) 
 
 
 def test_a_tool_that_is_gone(harness: LoopHarness) -> None:
-    """B07: after a deploy without the tool the call is invalidated, and the run goes on."""
+    """After a deploy without the tool the call is invalidated, and the run goes on."""
     del harness.core.tools.tools["note"]
     call = worked(harness)
     assert (call.status, harness.effects[call.id]) == (C.INVALIDATED, 0)
@@ -120,7 +120,7 @@ class Louder(Note):
 
 
 def test_a_tool_with_another_schema(harness: LoopHarness) -> None:
-    """B07: the same name with another schema, or another effect on the world, is another tool."""
+    """The same name with another schema, or another effect on the world, is another tool."""
 
     @tool(title="Note", effect="Note", does=Effect.WRITE, name="note")
     def note(args: Louder, context: ToolContext) -> str:
@@ -131,7 +131,7 @@ def test_a_tool_with_another_schema(harness: LoopHarness) -> None:
 
 
 def test_a_tool_that_became_dangerous(harness: LoopHarness) -> None:
-    """B07: what was approved as a change that can be put right is not run as one that cannot."""
+    """What was approved as a change that can be put right is not run as one that cannot."""
     harness.core.tools.tools["note"] = next(
         each for each in make_tools(lambda *_: "ran") if each.name == "wipe"
     )
@@ -139,7 +139,7 @@ def test_a_tool_that_became_dangerous(harness: LoopHarness) -> None:
 
 
 def test_policy_now_denies(harness: LoopHarness) -> None:
-    """B05: a yes of a person does not override a rule that forbids it now."""
+    """A yes of a person does not override a rule that forbids it now."""
     harness.core.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Stocktaking."\n'
     )
@@ -149,10 +149,7 @@ def test_policy_now_denies(harness: LoopHarness) -> None:
 
 
 def test_policy_now_asks_others(harness: LoopHarness) -> None:
-    """B06, B12: when others must approve now, the old yes is not enough.
-
-    Theirs, on a card of its own, is.
-    """
+    """When others must approve now, the old yes is not enough. Theirs, on a card of its own, is."""
     harness.core.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n'
     )
@@ -167,7 +164,7 @@ def test_policy_now_asks_others(harness: LoopHarness) -> None:
 
 
 def test_policy_now_allows(harness: LoopHarness) -> None:
-    """B06: a rule that was relaxed meanwhile does not stand in the way of what people approved."""
+    """A rule that was relaxed meanwhile does not stand in the way of what people approved."""
     harness.core.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
     assert worked(harness).status is C.SUCCEEDED
 
@@ -175,7 +172,7 @@ def test_policy_now_allows(harness: LoopHarness) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("name", "again"), [("note", 0), ("wipe", 0), ("put", 1)])
 def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: str) -> None:
-    """X06: after a crash between RUNNING and the result nothing runs again, but what is idempotent,
+    """After a crash between RUNNING and the result nothing runs again, but what is idempotent,
     under its key.
     """
     harness = approved(tmp_path / "db", name)
@@ -192,9 +189,7 @@ def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: 
 
 
 def test_a_death_before_the_next_model_turn(tmp_path: Path) -> None:
-    """X07, X08: when the process dies, or the model fails, after the result, the tool is not run
-    again.
-    """
+    """When the process dies, or the model fails, after the result, the tool is not run again."""
     harness = approved(tmp_path / "db")
     harness.model.script = ["crash"]
     with pytest.raises(Crash):

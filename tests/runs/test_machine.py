@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
         self.what_ended_without_running_stays_so(proposed, told)
         # 7: at each model turn so far, each call had exactly one output
         assert self.harness.model.wrong == []
-        # D03: each row's status is where its audit rows lead, one step after the other
+        # each row's status is where its audit rows lead, one step after the other
         for call in proposed:
             assert walked(call, told) == call.status, call
         for run in found:

@@ -75,8 +75,8 @@ def approve(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) 
 
 
 def test_a_stored_click_beats_the_deadline(desk: Desk) -> None:
-    """T01, T02: clicks stored before the deadline are decided first, also when everything is looked
-    at much later.
+    """Clicks stored before the deadline are decided first, also when everything is looked at much
+    later.
     """
     intime, late, silent = (seed(desk.store, deadline=AT + TICK) for _ in range(3))
     desk.arrive(approve(late, at=AT + TICK), approve(intime))
@@ -94,7 +94,7 @@ def test_a_stored_click_beats_the_deadline(desk: Desk) -> None:
 
 
 def test_a_click_that_cannot_be_looked_up(desk: Desk) -> None:
-    """A03, T09: while Slack cannot be asked who clicked, the click is refused and audited.
+    """While Slack cannot be asked who clicked, the click is refused and audited.
 
     Deadlines fall as ever.
     """
@@ -107,8 +107,8 @@ def test_a_click_that_cannot_be_looked_up(desk: Desk) -> None:
 
 
 def test_a_click_that_never_works_does_not_hold_up_for_ever(desk: Desk) -> None:
-    """D06, T02: a delivery that fails every time is set aside after five tries, its person is told,
-    deadlines fall.
+    """A delivery that fails every time is set aside after five tries, its person is told, deadlines
+    fall.
     """
     seeded = seed(desk.store, deadline=AT + TICK)
     broken = approve(seeded)
@@ -132,8 +132,8 @@ BREAKS = {
 
 @pytest.mark.parametrize("what", BREAKS)
 def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
-    """T07, D06: when one row is broken, what fell due before and after it expires all the same, and
-    work goes on.
+    """When one row is broken, what fell due before and after it expires all the same, and work goes
+    on.
     """
     before, broken, after = (seed(desk.store, deadline=AT + number * TICK) for number in range(3))
     other, ready = seed(desk.store), seed(desk.store, run=R.READY)
@@ -158,8 +158,8 @@ def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
 
 
 def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
-    """T07: a deadline that has passed and cannot fall is looked at again once a second, not as fast
-    as possible.
+    """A deadline that has passed and cannot fall is looked at again once a second, not as fast as
+    possible.
     """
     seed(desk.store, deadline=AT)
     with desk.store.write() as tx:
@@ -182,7 +182,7 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
 
 
 def test_stopping_waits_only_for_what_runs(desk: Desk) -> None:
-    """X05: at a stop the run that is being worked on may end.
+    """At a stop the run that is being worked on may end.
 
     Runs that no worker had begun are not waited for.
     """
@@ -208,7 +208,7 @@ def test_stopping_waits_only_for_what_runs(desk: Desk) -> None:
 
 
 def test_clicks_count_in_the_order_they_were_stored(desk: Desk) -> None:
-    """X02: of two clicks in one tick the one stored first wins, and the other person hears who did."""
+    """Of two clicks in one tick the one stored first wins, and the other person hears who did."""
     seeded = seed(desk.store)
     desk.arrive(approve(seeded, CLEO), approve(seeded, ANA))
     desk.tick()
@@ -222,7 +222,7 @@ def test_clicks_count_in_the_order_they_were_stored(desk: Desk) -> None:
     ("person", "why"), [(BEN, "not_approver"), (DAN, "not_approver"), ("UEVE00001", "stranger")]
 )
 def test_a_click_of_somebody_else(desk: Desk, person: str, why: str) -> None:
-    """A01, A04: whoever is no approver is refused in private, audited, and nothing moves."""
+    """Whoever is no approver is refused in private, audited, and nothing moves."""
     seeded = seed(desk.store)
     desk.arrive(approve(seeded, person))
     desk.tick()
@@ -234,7 +234,7 @@ def test_a_click_of_somebody_else(desk: Desk, person: str, why: str) -> None:
 
 
 def test_two_loops_over_one_deadline(desk: Desk) -> None:
-    """T06: two sweepers at once: one expiry, one line in the thread, one run freed."""
+    """Two sweepers at once: one expiry, one line in the thread, one run freed."""
     seeded = [seed(desk.store, deadline=AT) for _ in range(8)]
     other = desk.begin()
     ticks: list[Callable[[], None]] = [desk.loop.tick, other.tick]
@@ -249,8 +249,8 @@ def test_two_loops_over_one_deadline(desk: Desk) -> None:
 
 
 def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
-    """X06, X11: a call that ran when its run was cancelled and the process died ends unknown, in
-    the transcript too.
+    """A call that ran when its run was cancelled and the process died ends unknown, in the
+    transcript too.
     """
     seeded = seed(desk.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with desk.store.write() as tx:
@@ -269,8 +269,8 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
 
 
 def test_a_restart_takes_up_what_ran(desk: Desk) -> None:
-    """X05: what was RUNNING when the process died is READY at once at the next start, whatever its
-    lease says.
+    """What was RUNNING when the process died is READY at once at the next start, whatever its lease
+    says.
     """
     running, waiting = seed(desk.store, C.APPROVED, run=R.RUNNING), seed(desk.store)
     desk.loop.adopt()

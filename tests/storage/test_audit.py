@@ -47,8 +47,8 @@ def broken_at(store: Store) -> int | None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: str) -> None:
-    """D03: audit, revisions, votes and transcript refuse update, delete and overwriting, row by row
-    and all at once.
+    """Audit, revisions, votes and transcript refuse update, delete and overwriting, row by row and
+    all at once.
     """
     before = raw.execute(f"SELECT * FROM {table}").fetchall()
     assert before
@@ -66,8 +66,8 @@ def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: s
 
 
 def test_our_own_connections_cannot_replace_either(decided: Seeded) -> None:
-    """D03: `recursive_triggers` is on for every connection of the store, so REPLACE is refused
-    there too.
+    """`recursive_triggers` is on for every connection of the store, so REPLACE is refused there
+    too.
     """
     for table in TABLES:
         with pytest.raises(Exception, match="append-only"), decided.store.write() as tx:
@@ -75,7 +75,7 @@ def test_our_own_connections_cannot_replace_either(decided: Seeded) -> None:
 
 
 def test_the_chain_holds(decided: Seeded) -> None:
-    """D03: each row carries the hash of the one before it, from 64 zeros on, and the whole of it
+    """Each row carries the hash of the one before it, from 64 zeros on, and the whole of it
     verifies.
     """
     assert broken_at(decided.store) is None
@@ -104,16 +104,14 @@ CHANGES = {
 
 @pytest.mark.parametrize("column", CHANGES)
 def test_tampering_is_found(decided: Seeded, raw: sqlite3.Connection, column: str) -> None:
-    """B01, D03: whoever drops the triggers and changes any column of a row is found out, at that
-    row.
-    """
+    """Whoever drops the triggers and changes any column of a row is found out, at that row."""
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute(f"UPDATE audit SET {CHANGES[column]} WHERE seq = 1")
     assert broken_at(decided.store) == 1
 
 
 def test_a_missing_row_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
-    """D03: a row taken out, or two that change places, break the chain where it happened."""
+    """A row taken out, or two that change places, break the chain where it happened."""
     raw.execute("DROP TRIGGER audit_no_delete")
     raw.execute("DROP TRIGGER audit_no_update")
     raw.execute("UPDATE audit SET seq = seq + 10 WHERE seq = 2")
@@ -123,7 +121,7 @@ def test_a_missing_row_is_found(decided: Seeded, raw: sqlite3.Connection) -> Non
 
 
 def test_a_row_put_in_by_hand_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
-    """D03: a made-up row at the end, even one that names its predecessor, does not verify."""
+    """A made-up row at the end, even one that names its predecessor, does not verify."""
     raw.execute(
         "INSERT INTO audit (at, run_id, call_id, actor, event, data, previous, hash) "
         "SELECT at, run_id, call_id, 'UEVE00001', event, data, hash, 'made up' FROM audit WHERE seq = 3"
@@ -132,7 +130,7 @@ def test_a_row_put_in_by_hand_is_found(decided: Seeded, raw: sqlite3.Connection)
 
 
 def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
-    """S15: a token in what is recorded is masked before it is hashed and kept, so the chain holds."""
+    """A token in what is recorded is masked before it is hashed and kept, so the chain holds."""
     seeded = seed(store)
     with store.write() as tx:
         why = {"why": "the model said xoxb-123456789012-abc", "of": ["password=hunter2"]}

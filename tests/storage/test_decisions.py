@@ -55,10 +55,8 @@ def status_of(outcome: Outcome) -> object:
     return outcome.call.status if isinstance(outcome, Decided | Applied) else outcome
 
 
-def test_approve(store: Store) -> None:
-    """X01: the first approval counts, with its digest in the vote and in the audit, and frees the
-    run.
-    """
+def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
+    """The first approval counts, with its digest in the vote and in the audit, and frees the run."""
     seeded = seed(store)
     won = vote(seeded)
     assert isinstance(won, Applied)
@@ -69,13 +67,13 @@ def test_approve(store: Store) -> None:
     assert seeded.events() == ["call.approved", "run.ready"]
     assert json.loads(seeded.audit()[0].data)["digest"] == "digest-0"
     assert status_of(vote(seeded)) is C.APPROVED  # the double click
-    assert isinstance(vote(seeded, "reject", CLEO), Decided)  # X02
+    assert isinstance(vote(seeded, "reject", CLEO), Decided)
     assert (len(seeded.votes()), seeded.events()) == (1, ["call.approved", "run.ready"])
 
 
-def test_reject(store: Store) -> None:
-    """L03: a rejection ends the call, and its reason reaches the model quoted and at most 500
-    characters long.
+def test_a_rejection_quotes_its_reason(store: Store) -> None:
+    """A rejection ends the call, and its reason reaches the model quoted and at most 500 characters
+    long.
     """
     seeded = seed(store)
     assert status_of(vote(seeded, "reject")) is C.REJECTED
@@ -96,7 +94,7 @@ def test_only_known_verbs(store: Store) -> None:
 
 
 def test_the_run_waits_for_the_last_call(store: Store) -> None:
-    """P01, P04: the run goes on when the last call of its plan is decided, once, and not before."""
+    """The run goes on when the last call of its plan is decided, once, and not before."""
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED)
     vote(seeded, index=1)
     assert seeded.run().status is R.WAITING
@@ -108,7 +106,7 @@ def test_the_run_waits_for_the_last_call(store: Store) -> None:
 
 @pytest.mark.parametrize(("early", "won"), [(TICK, True), (timedelta(), False), (-TICK, False)])
 def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bool) -> None:
-    """T01, T03: a click counts when it was stored before the deadline, and not at it or after it."""
+    """A click counts when it was stored before the deadline, and not at it or after it."""
     for verb in ("approve", "reject", "edit"):
         seeded = seed(store, deadline=AT + early)
         outcome = edit(seeded) if verb == "edit" else vote(seeded, verb)
@@ -121,8 +119,8 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
     assert isinstance(resolve(seeded, "done"), Applied) == won
 
 
-def test_an_edit(store: Store) -> None:
-    """B09, B10: an edit is a new revision with no votes.
+def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
+    """An edit is a new revision with no votes.
 
     The old one's buttons are stale, the new one's work.
     """
@@ -164,10 +162,8 @@ def test_what_is_not_there(store: Store) -> None:
         assert isinstance(decisions.look(tx, "nothing", 1, AT), Gone)
 
 
-def test_expire(store: Store) -> None:
-    """T04, T06: the deadline denies once, by the clock and not as anybody's rejection, and the run
-    goes on.
-    """
+def test_the_deadline_denies_once(store: Store) -> None:
+    """The deadline denies once, by the clock and not as anybody's rejection, and the run goes on."""
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
@@ -193,7 +189,7 @@ def test_no_deadline_never_falls(store: Store) -> None:
 
 
 def test_due_is_ordered(store: Store) -> None:
-    """T02: after a long stop everything due is found, oldest deadline first, and nothing that is
+    """After a long stop everything due is found, oldest deadline first, and nothing that is
     decided.
     """
     deadlines = [AT + 3 * TICK, AT, AT + TICK]
@@ -206,8 +202,8 @@ def test_due_is_ordered(store: Store) -> None:
 
 
 def test_an_unknown_call_is_given_up_once(store: Store) -> None:
-    """T06: at its deadline an unknown call stays unknown, nobody is asked any more, and the model
-    is told, once.
+    """At its deadline an unknown call stays unknown, nobody is asked any more, and the model is
+    told, once.
     """
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
@@ -224,7 +220,7 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
 
 
 def test_a_resolved_call_is_not_given_up(store: Store) -> None:
-    """T01: the sweep read an unknown call before a person said what became of it: the person's word
+    """The sweep read an unknown call before a person said what became of it: the person's word
     stands.
     """
     seeded = seed(store, C.UNKNOWN, deadline=AT + TICK)
@@ -238,8 +234,8 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
 @pytest.mark.parametrize(
     ("verb", "end"), [("done", C.SUCCEEDED), ("not_done", C.FAILED), ("again", C.APPROVED)]
 )
-def test_resolve(store: Store, verb: str, end: object) -> None:
-    """X06: a person says how an unknown call ended, or that it should run again, once."""
+def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object) -> None:
+    """A person says how an unknown call ended, or that it should run again, once."""
     seeded = seed(store, C.UNKNOWN)
     assert isinstance(resolve(seeded, verb, revision=2), Stale)
     assert status_of(resolve(seeded, verb)) is end
@@ -262,8 +258,8 @@ def test_only_unknown_calls_are_resolved(store: Store) -> None:
         assert seeded.call().status is status
 
 
-def test_ask_again(store: Store) -> None:
-    """B06: an approved call that now needs a stricter yes is a new revision of the same arguments,
+def test_asking_again_drops_the_votes(store: Store) -> None:
+    """An approved call that now needs a stricter yes is a new revision of the same arguments,
     without votes.
     """
     seeded = seed(store)
@@ -304,10 +300,8 @@ def outputs(seeded: Seeded) -> list[tuple[str, str]]:
         ]
 
 
-def test_cancel(store: Store) -> None:
-    """L01: cancelling ends what was not started, keeps what was, and gives each call its one
-    output.
-    """
+def test_cancelling_gives_each_call_one_output(store: Store) -> None:
+    """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
         assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
@@ -330,7 +324,7 @@ def test_cancel(store: Store) -> None:
 
 
 def test_cancel_while_a_tool_runs(store: Store) -> None:
-    """X11: the result of what runs is awaited and recorded.
+    """The result of what runs is awaited and recorded.
 
     Only then does the transcript get its outputs.
     """
@@ -349,8 +343,8 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
 
 
 def test_cancel_after_a_crash(store: Store) -> None:
-    """X06, X11: a call whose worker died, and whose run is cancelled before another one took it,
-    ends unknown.
+    """A call whose worker died, and whose run is cancelled before another one took it, ends
+    unknown.
     """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
@@ -362,8 +356,8 @@ def test_cancel_after_a_crash(store: Store) -> None:
     assert [call for call, _ in outputs(seeded)] == ["call_0", "call_1"]
 
 
-def test_remake(store: Store) -> None:
-    """L02, B04: asking for something else supersedes what was not started.
+def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
+    """Asking for something else supersedes what was not started.
 
     The run goes on, and its card is dead.
     """
@@ -382,7 +376,7 @@ def test_remake(store: Store) -> None:
 
 
 def test_a_card_decides_its_own_calls(store: Store) -> None:
-    """P16, P08: "approve all" is about the pending calls that its card shows, in the model's order."""
+    """ "approve all" is about the pending calls that its card shows, in the model's order."""
     seeded = seed(store, C.PENDING, C.PENDING, C.APPROVED, C.PENDING)
     with store.read() as tx:
         only = [seeded.ids[3], seeded.ids[2], seeded.ids[0]]

@@ -84,14 +84,14 @@ def same(left: Any, right: Any) -> bool:
 
 @given(values, values)
 def test_equal_text_means_equal_values(left: Any, right: Any) -> None:
-    """B02: two values have the same canonical text exactly when they are equal."""
+    """Two values have the same canonical text exactly when they are equal."""
     assert (canonical(left) == canonical(right)) == same(left, right)
 
 
 @given(values)
 def test_canonical_text_reads_back(value: Any) -> None:
-    """B02: the text is JSON that means the value, is its own canonical text, and does not depend on
-    key order.
+    """The text is JSON that means the value, is its own canonical text, and does not depend on key
+    order.
     """
     written = canonical(value)
     assert same(json.loads(written), value)
@@ -102,8 +102,8 @@ def test_canonical_text_reads_back(value: Any) -> None:
 
 @given(st.integers(), st.integers())
 def test_whole_numbers_of_any_size(left: int, right: int) -> None:
-    """B02: no two whole numbers have one text, however big: beyond 2**53 they are written as
-    strings, in full.
+    """No two whole numbers have one text, however big: beyond 2**53 they are written as strings, in
+    full.
     """
     for add in (0, SAFE_INTEGER, 2**64, -(2**53)):
         a, b = left + add, right + add
@@ -119,8 +119,8 @@ amounts = (
 
 
 @given(amounts, amounts)
-def test_decimals(left: Decimal, right: Decimal) -> None:
-    """B02: equal decimals have one text (40.0 and 40.00), others never, and no digit is lost."""
+def test_equal_decimals_have_one_text(left: Decimal, right: Decimal) -> None:
+    """Equal decimals have one text (40.0 and 40.00), others never, and no digit is lost."""
     zeros = Decimal(f"{left:f}" + ("0" if "." in f"{left:f}" else ".0"))
     assert canonical(zeros) == canonical(left)
     assert (canonical(left) == canonical(right)) == (left == right)
@@ -128,21 +128,21 @@ def test_decimals(left: Decimal, right: Decimal) -> None:
 
 
 @pytest.mark.parametrize("zeros", ["40", "40.0", "40.00", "4E+1", "0.4E2"])
-def test_trailing_zeros(zeros: str) -> None:
-    """B02: however an amount was written, it is one amount; zero is zero with either sign."""
+def test_trailing_zeros_do_not_count(zeros: str) -> None:
+    """However an amount was written, it is one amount; zero is zero with either sign."""
     assert canonical(Decimal(zeros)) == '"40"'
     assert canonical(Decimal("-0.00")) == canonical(Decimal(0)) == '"0"'
 
 
 def test_long_decimals_are_not_rounded() -> None:
-    """B02: amounts that differ in the fortieth digit differ in the digest."""
+    """Amounts that differ in the fortieth digit differ in the digest."""
     ones = "1." + "1" * 40
     assert canonical(Decimal(ones)) == f'"{ones}"'
     assert canonical(Decimal(ones)) != canonical(Decimal(ones + "1"))
 
 
 def test_kinds_are_kept_apart() -> None:
-    """B02: 1, "1", true and [1] differ, also as keys' values; 1 and 1.0 are JSON's same number."""
+    """1, "1", true and [1] differ, also as keys' values; 1 and 1.0 are JSON's same number."""
     texts = [
         canonical({"x": each})
         for each in (1, "1", True, None, [1], {"1": 1}, "true", Decimal(1) + 1)
@@ -154,7 +154,7 @@ def test_kinds_are_kept_apart() -> None:
 
 @given(text)
 def test_unicode_forms_differ(word: str) -> None:
-    """B02: composed and decomposed letters look alike and are not the same value."""
+    """Composed and decomposed letters look alike and are not the same value."""
     composed, apart = (
         unicodedata.normalize("NFC", word + "é"),
         unicodedata.normalize("NFD", word + "é"),
@@ -173,7 +173,7 @@ class Level(IntEnum):
 
 
 def test_values_of_models() -> None:
-    """B02: enums, dates and times have the text of what they stand for."""
+    """Enums, dates and times have the text of what they stand for."""
     assert canonical([Size.SMALL, Level.HIGH, date(2026, 3, 2)]) == '["s",3,"2026-03-02"]'
     assert canonical(datetime(2026, 3, 2, 1, 2, 3)) == '"2026-03-02T01:02:03"'
     assert canonical((1, 2)) == canonical([1, 2])
@@ -203,8 +203,8 @@ def test_values_of_models() -> None:
     ids=lambda odd: type(odd).__name__,
 )
 def test_odd_values_are_refused(odd: Any) -> None:
-    """B02: what has no canonical form is refused, at the top or deep inside, never written some
-    other way.
+    """What has no canonical form is refused, at the top or deep inside, never written some other
+    way.
     """
     for value in (odd, {"deep": [{"er": odd}]}):
         with pytest.raises(OddValueError):
@@ -234,9 +234,9 @@ def test_odd_values_are_refused(odd: Any) -> None:
     ],
     ids=lambda text: text[:24],
 )
-def test_parse_refuses(text: str) -> None:
-    """L09, B02: malformed, ambiguous, endless and non-object arguments are refused in one way,
-    whatever is wrong.
+def test_parsing_refuses_what_is_ambiguous(text: str) -> None:
+    """Malformed, ambiguous, endless and non-object arguments are refused in one way, whatever is
+    wrong.
     """
     with pytest.raises(OddValueError) as caught:
         canonical(parse_object(text))
@@ -244,7 +244,7 @@ def test_parse_refuses(text: str) -> None:
 
 
 @given(st.dictionaries(text, values, max_size=4))
-def test_parse_reads(value: dict[str, Any]) -> None:
+def test_parsing_reads_every_object(value: dict[str, Any]) -> None:
     """Every JSON object that is in order is read as it is."""
     assert same(parse_object(json.dumps(value)), value)
     assert same(parse_object(canonical(value)), value)
@@ -263,9 +263,7 @@ PARTS: dict[str, Any] = {
 
 @given(st.sampled_from(sorted(PARTS)), text, st.integers(2, 9))
 def test_every_part_counts(part: str, word: str, number: int) -> None:
-    """B01, B07, B09: a change of any one of tool, schema, arguments, requester, team, gate or
-    revision changes it.
-    """
+    """A change of any one of tool, schema, arguments, requester, team, gate or revision changes it."""
     other = number if part == "revision" else str(PARTS[part]) + word + "x"
     key = b"k" * 32
     assert digest(key, **PARTS) == digest(key, **PARTS)
@@ -275,7 +273,7 @@ def test_every_part_counts(part: str, word: str, number: int) -> None:
 
 @given(text, text)
 def test_parts_do_not_run_together(left: str, right: str) -> None:
-    """B01: moving text from one part to the next is another digest."""
+    """Moving text from one part to the next is another digest."""
     one = digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
     two = digest(b"k", **PARTS | {"tool": left, "schema": right})
     assert (one == two) == (right == "")
@@ -299,7 +297,7 @@ def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_keys(tmp_path: Path) -> None:
+def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
     """A key that is there is used as it is, each new one is another, and one that is too short is
     refused.
     """

@@ -78,13 +78,13 @@ ORDINARY = [
 
 @pytest.mark.parametrize(("secret", "left"), SECRETS.items(), ids=lambda text: text[:20])
 @pytest.mark.parametrize("around", ["{}", "use {} please", "(“{}”)", "a\n{}\nb", "{}, {}"])
-def test_each_kind(secret: str, left: str, around: str) -> None:
-    """S15: whatever stands around it, the secret goes, and its kind stays."""
+def test_each_kind_of_secret_goes(secret: str, left: str, around: str) -> None:
+    """Whatever stands around it, the secret goes, and its kind stays."""
     assert masked(around.format(*[secret] * 2)) == around.format(*[left] * 2)
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary(text: str) -> None:
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
     """What people write and the ids of this product stay as they are."""
     assert masked(text) == text
 
@@ -113,7 +113,7 @@ def test_prose_and_ids(text: str) -> None:
 
 @given(prose, st.sampled_from(sorted(SECRETS)), prose)
 def test_a_secret_among_prose(before: str, secret: str, after: str) -> None:
-    """S15: between any words the secret goes and all else stays; masked twice is masked once."""
+    """Between any words the secret goes and all else stays; masked twice is masked once."""
     found = masked(f"{before} {secret} {after}")
     assert found == f"{before} {SECRETS[secret]} {after}"
     assert masked(found) == found
@@ -172,7 +172,7 @@ def test_time_grows_with_the_text(beginning: str) -> None:
     assert time.process_time() - began < 2  # what grows with the square takes minutes
 
 
-def test_data() -> None:
+def test_json_data_keeps_its_shape() -> None:
     """In JSON data every string is masked, however deep; keys, numbers and the shape stay."""
     data = {"why": "token xoxb-123456789012", "n": [1, None, True, {"deep": ("password=x",)}]}
     assert masked_data(data) == {
@@ -195,8 +195,8 @@ def written() -> Iterator[io.StringIO]:
     root.removeHandler(handler)
 
 
-def test_logs(written: io.StringIO) -> None:
-    """S15: messages, their arguments and tracebacks are logged without what looks like a secret."""
+def test_logs_are_masked_with_tracebacks(written: io.StringIO) -> None:
+    """Messages, their arguments and tracebacks are logged without what looks like a secret."""
     log = logging.getLogger("countersign.test")
     log.warning("it says %s of %d", "xoxb-123456789012-abc", 7)
     try:

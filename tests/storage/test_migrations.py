@@ -86,7 +86,7 @@ def pending(store: Store) -> Seeded:
 
 
 def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
-    """D05: what the migrations make is what the models say: Alembic finds no difference."""
+    """What the migrations make is what the models say: Alembic finds no difference."""
     with store.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, SQLModel.metadata) == []
@@ -95,7 +95,7 @@ def test_a_fresh_schema_is_that_of_the_models(store: Store) -> None:
 
 
 def test_opening_again_changes_nothing(store: Store) -> None:
-    """D05: a start with the newest schema makes no copy and leaves every row as it is."""
+    """A start with the newest schema makes no copy and leaves every row as it is."""
     pending(store)
     before = counts(store.path)
     store.close()
@@ -106,8 +106,8 @@ def test_opening_again_changes_nothing(store: Store) -> None:
 
 
 def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
-    """D05: rebuilding tables that others refer to keeps every row, the triggers, and foreign keys,
-    and copies first.
+    """Rebuilding tables that others refer to keeps every row, the triggers, and foreign keys, and
+    copies first.
     """
     pending(store)
     before = counts(store.path)
@@ -124,7 +124,7 @@ def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
 
 
 def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
-    """D05, D03: what waited before a migration is decided after it, and the audit's chain goes on."""
+    """What waited before a migration is decided after it, and the audit's chain goes on."""
     seeded = pending(store)
     drop = [f"op.execute('ALTER TABLE {table} DROP COLUMN extra')" for table in REBUILT]
     migrate(store, followed(scripts, "; ".join(drop)))
@@ -143,8 +143,8 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
 
 
 def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> None:
-    """D05: when a migration breaks off, schema and rows are the old ones, the copy is there, and
-    the next try works.
+    """When a migration breaks off, schema and rows are the old ones, the copy is there, and the
+    next try works.
     """
     pending(store)
     before = counts(store.path)
@@ -159,8 +159,8 @@ def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> 
 
 
 def test_a_newer_schema_is_refused(store: Store) -> None:
-    """D05: a database of a newer version is refused in a sentence that says so, and is not touched
-    or kept locked.
+    """A database of a newer version is refused in a sentence that says so, and is not touched or
+    kept locked.
     """
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = '8888'")

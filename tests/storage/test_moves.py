@@ -27,7 +27,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.mark.parametrize(("source", "target"), list(product(CallStatus, repeat=2)))
 def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) -> None:
-    """D01: a move of the table changes the row once and leaves one audit row.
+    """A move of the table changes the row once and leaves one audit row.
 
     Any other raises and leaves nothing.
     """
@@ -53,7 +53,7 @@ def test_every_call_move(shared: Store, source: CallStatus, target: CallStatus) 
 
 @pytest.mark.parametrize(("source", "target"), list(product(RunStatus, repeat=2)))
 def test_every_run_move(shared: Store, source: RunStatus, target: RunStatus) -> None:
-    """D01: the same for runs; a run that nobody works on holds no lease."""
+    """The same for runs; a run that nobody works on holds no lease."""
     seeded = seed(shared, run=source)
     with shared.write() as tx:
         if target not in RUN_MOVES[source]:
@@ -77,9 +77,7 @@ LEGAL = [(source, target) for source, targets in CALL_MOVES.items() for target i
 def test_the_second_swap_of_one_row_loses(
     shared: Store, source: CallStatus, target: CallStatus
 ) -> None:
-    """D01, X01: who holds the row as it was before somebody else moved it is told so, and writes
-    nothing.
-    """
+    """Who holds the row as it was before somebody else moved it is told so, and writes nothing."""
     seeded = seed(shared, source)
     first, second = seeded.call(), seeded.call()
     with shared.write() as tx:
@@ -94,7 +92,7 @@ def test_the_second_swap_of_one_row_loses(
 
 @pytest.mark.parametrize("source", [R.READY, R.RUNNING, R.WAITING, R.FAILED])
 def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> None:
-    """D01, X09: two that read a run in one status cannot both move it."""
+    """Two that read a run in one status cannot both move it."""
     seeded = seed(shared, run=source)
     first, second = seeded.run(), seeded.run()
     target = min(RUN_MOVES[source])
@@ -105,7 +103,7 @@ def test_the_second_move_of_a_run_loses(shared: Store, source: RunStatus) -> Non
 
 
 def test_a_row_of_an_older_revision_loses(store: Store) -> None:
-    """B10: a move prepared before an edit does not count after it, though the status is the same."""
+    """A move prepared before an edit does not count after it, though the status is the same."""
     seeded = seed(store)
     before = seeded.call()
     with store.write() as tx:
@@ -125,7 +123,7 @@ def test_a_row_of_an_older_revision_loses(store: Store) -> None:
     assert seeded.call().status is C.PENDING
 
 
-def test_births(store: Store) -> None:
+def test_no_other_births_are_allowed(store: Store) -> None:
     """A call or a run is born in no status but those of the tables, and its birth is audited."""
     seeded = seed(store)
     for status in CallStatus:
@@ -165,13 +163,13 @@ def test_births(store: Store) -> None:
 
 
 def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
-    """X10: a worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
+    """A worker that was overtaken cannot move the run, renew its lease, or read it as its own."""
     seeded = seed(store, run=R.READY, fence=4)
     with store.write() as tx:
         claimed = runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR)
         assert claimed is not None
         assert (claimed.fence, claimed.status, claimed.lease_until) == (5, R.RUNNING, AT + HOUR)
-        assert runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None  # X09
+        assert runs.claim(tx, seeded.run_id, now=AT, lease_until=AT + HOUR) is None
         assert not moves.run(tx, claimed, R.COMPLETED, at=AT, fence=4)
         assert not runs.renew(tx, seeded.run_id, 4, AT + 2 * HOUR)
         assert runs.renew(tx, seeded.run_id, 5, AT + 2 * HOUR)
@@ -182,7 +180,7 @@ def test_a_fence_keeps_out_who_was_overtaken(store: Store) -> None:
 
 
 def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
-    """X05: a run is up for another worker at the end of its lease, not a microsecond before."""
+    """A run is up for another worker at the end of its lease, not a microsecond before."""
     seeded = seed(store, run=R.RUNNING)
     seed(store, run=R.WAITING)
     with store.read() as tx:
@@ -192,7 +190,7 @@ def test_orphans_are_those_whose_lease_has_lapsed(store: Store) -> None:
 
 @pytest.mark.parametrize("broken", ["audit", "message", "plan", "vote"])
 def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
-    """D03: when any one of vote, status, audit or outbox cannot be written, none of them is."""
+    """When any one of vote, status, audit or outbox cannot be written, none of them is."""
     seeded = seed(store)
     event = {
         "audit": "INSERT ON audit",
@@ -220,9 +218,7 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
 
 
 def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
-    """D03, X03: a crash before the commit leaves the database as if the click had not been dealt
-    with.
-    """
+    """A crash before the commit leaves the database as if the click had not been dealt with."""
     seeded = seed(store)
 
     def decide_and_die() -> None:
@@ -238,7 +234,7 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
 
 
 def test_a_touched_plan_draws_its_own_cards_only(store: Store) -> None:
-    """S12, B03: any change in a plan redraws all of its cards at once, and no other plan's."""
+    """Any change in a plan redraws all of its cards at once, and no other plan's."""
     seeded, other = seed(store), seed(store)
     with store.write() as tx:
         moves.touch(tx, seeded.plan_id)

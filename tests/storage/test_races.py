@@ -80,7 +80,7 @@ def sweeper(seeded: Seeded) -> Callable[[], bool]:
 
 
 def test_two_people_approve_at_once(store: Store) -> None:
-    """X02: in each of 20 races one of two approvals counts, and only its vote is there."""
+    """In each of 20 races one of two approvals counts, and only its vote is there."""
     for _ in range(ROUNDS):
         seeded = seed(store)
         won = together(voter(seeded, "UANA00001"), voter(seeded, "UCLEO0001"))
@@ -90,7 +90,7 @@ def test_two_people_approve_at_once(store: Store) -> None:
 
 
 def test_approve_and_reject_at_once(store: Store) -> None:
-    """X02: a yes and a no at once: the status is the winner's word."""
+    """A yes and a no at once: the status is the winner's word."""
     for _ in range(ROUNDS):
         seeded = seed(store)
         won = together(voter(seeded, "UANA00001"), voter(seeded, "UCLEO0001", "reject"))
@@ -99,8 +99,8 @@ def test_approve_and_reject_at_once(store: Store) -> None:
 
 
 def test_click_against_edit(store: Store) -> None:
-    """B10: an approval never counts for arguments that an edit has just replaced, nor an edit for
-    what is decided.
+    """An approval never counts for arguments that an edit has just replaced, nor an edit for what
+    is decided.
     """
     for _ in range(ROUNDS):
         seeded = seed(store)
@@ -113,8 +113,8 @@ def test_click_against_edit(store: Store) -> None:
 
 @pytest.mark.parametrize("deadline", [AT, AT + TICK], ids=["at the deadline", "just before it"])
 def test_click_against_the_clock(store: Store, deadline: object) -> None:
-    """T01: click and sweep at once, at the deadline and before it: exactly one of the two, as the
-    times say.
+    """Click and sweep at once, at the deadline and before it: exactly one of the two, as the times
+    say.
     """
     for _ in range(ROUNDS):
         seeded = seed(store, deadline=AT if deadline == AT else AT + TICK)
@@ -123,8 +123,8 @@ def test_click_against_the_clock(store: Store, deadline: object) -> None:
         assert seeded.call().status is (C.EXPIRED if deadline == AT else C.APPROVED)
 
 
-def test_two_sweepers(store: Store) -> None:
-    """T06: two sweeps at once expire a call once and free its run once."""
+def test_two_sweepers_expire_a_call_once(store: Store) -> None:
+    """Two sweeps at once expire a call once and free its run once."""
     for status in [C.PENDING, C.UNKNOWN] * (ROUNDS // 2):
         seeded = seed(store, status, deadline=AT)
         assert sorted(together(sweeper(seeded), sweeper(seeded))) == [False, True]
@@ -135,7 +135,7 @@ def test_two_sweepers(store: Store) -> None:
 
 
 def test_two_decide_the_last_two_calls(store: Store) -> None:
-    """P04: two people decide two calls of one plan at once: both count, and the run is freed once."""
+    """Two people decide two calls of one plan at once: both count, and the run is freed once."""
     for _ in range(ROUNDS):
         seeded = seed(store, C.PENDING, C.PENDING)
         other = Seeded(store, seeded.run_id, seeded.plan_id, seeded.ids[::-1])
@@ -148,7 +148,7 @@ def test_two_decide_the_last_two_calls(store: Store) -> None:
 
 
 def test_two_workers_claim(store: Store) -> None:
-    """X09: of four workers one gets the run, with a fence of its own."""
+    """Of four workers one gets the run, with a fence of its own."""
     for _ in range(ROUNDS):
         seeded = seed(store, run=R.READY)
 
@@ -161,7 +161,7 @@ def test_two_workers_claim(store: Store) -> None:
 
 
 def test_many_writers_keep_one_chain(store: Store) -> None:
-    """D03: 24 decisions at once leave an audit whose chain holds, with a row for each."""
+    """24 decisions at once leave an audit whose chain holds, with a row for each."""
     many = [seed(store) for _ in range(24)]
     assert all(together(*(voter(each, "UANA00001") for each in many)))
     with store.read() as tx:
@@ -170,7 +170,7 @@ def test_many_writers_keep_one_chain(store: Store) -> None:
 
 
 def test_one_vote_per_person_and_revision(store: Store) -> None:
-    """A08: the database itself refuses a person's second vote on a revision.
+    """The database itself refuses a person's second vote on a revision.
 
     On the next one they may vote again.
     """

@@ -61,7 +61,7 @@ def test_the_drawn_tables_are_complete() -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), CALL_CELLS)
-def test_call_moves(source: str, target: str) -> None:
+def test_a_call_makes_only_marked_moves(source: str, target: str) -> None:
     """A call makes exactly the marked moves; any other raises and names both ends."""
     if CALL_CELLS[source, target]:
         states.check(states.CALL_MOVES, CallStatus[source], CallStatus[target])
@@ -71,7 +71,7 @@ def test_call_moves(source: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), RUN_CELLS)
-def test_run_moves(source: str, target: str) -> None:
+def test_a_run_makes_only_marked_moves(source: str, target: str) -> None:
     """A run makes exactly the marked moves; any other raises and names both ends."""
     if RUN_CELLS[source, target]:
         states.check(states.RUN_MOVES, RunStatus[source], RunStatus[target])
@@ -80,7 +80,7 @@ def test_run_moves(source: str, target: str) -> None:
             states.check(states.RUN_MOVES, RunStatus[source], RunStatus[target])
 
 
-def test_births() -> None:
+def test_rows_are_born_in_these_statuses() -> None:
     """A call is born asking, allowed or refused; a run is born ready."""
     assert {status.name for status in states.CALL_BIRTHS} == {"PENDING", "APPROVED", "REFUSED"}
     assert {status.name for status in states.RUN_BIRTHS} == {"READY"}
@@ -122,9 +122,7 @@ def test_every_status_can_be_reached() -> None:
 
 
 def test_nothing_runs_unless_approved() -> None:
-    """X06, X12 RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads
-    anywhere.
-    """
+    """RUNNING comes from APPROVED alone, and no refusal, rejection or expiry leads anywhere."""
     assert {source for source in CallStatus if CallStatus.RUNNING in states.CALL_MOVES[source]} == {
         CallStatus.APPROVED
     }

@@ -58,10 +58,8 @@ def test_only_a_file_will_do(url: str) -> None:
         ("busy_timeout", 10_000),
     ],
 )
-def test_pragmas(store: Store, pragma: str, value: object) -> None:
-    """D02, D03: every connection, the first and the tenth at once, has the pragmas that the
-    promises rest on.
-    """
+def test_every_connection_has_the_pragmas(store: Store, pragma: str, value: object) -> None:
+    """Every connection, the first and the tenth at once, has the pragmas that the promises rest on."""
     open_now = [store.engine.connect() for _ in range(10)]
     try:
         assert {each.exec_driver_sql(f"PRAGMA {pragma}").scalar() for each in open_now} == {value}
@@ -71,7 +69,7 @@ def test_pragmas(store: Store, pragma: str, value: object) -> None:
 
 
 def test_children_need_their_parents(store: Store) -> None:
-    """D05: foreign keys are enforced: a call of no run is refused, and a run with calls cannot be
+    """Foreign keys are enforced: a call of no run is refused, and a run with calls cannot be
     deleted.
     """
     seeded = seed(store)
@@ -84,7 +82,7 @@ def test_children_need_their_parents(store: Store) -> None:
 
 
 def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
-    """D02: readers begin deferred: one that is never closed sees its snapshot, and writers go on at
+    """Readers begin deferred: one that is never closed sees its snapshot, and writers go on at
     once.
     """
     keep(store, "before")
@@ -103,7 +101,7 @@ def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
 
 
 def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
-    """D02: a writer begins immediate, so reading first and writing then never fails half-way."""
+    """A writer begins immediate, so reading first and writing then never fails half-way."""
     with store.write() as tx:
         tx.execute(select(Run))
         with (
@@ -116,7 +114,7 @@ def test_a_writer_takes_the_lock_at_once(store: Store) -> None:
 
 
 def test_writers_take_turns(store: Store) -> None:
-    """D02: 16 threads that read a number and write the next one lose none."""
+    """16 threads that read a number and write the next one lose none."""
     keep(store, "counter")
 
     def add() -> None:
@@ -144,7 +142,7 @@ def _hold(path: str, pipe: Pipe) -> None:
 
 
 def test_a_busy_database_is_waited_for(store: Store) -> None:
-    """D02, S01: while another process writes, ours waits.
+    """While another process writes, ours waits.
 
     It says "stored" only when it is, and loses nothing.
     """
@@ -170,7 +168,7 @@ def test_a_busy_database_is_waited_for(store: Store) -> None:
 
 
 def test_an_error_rolls_back_and_frees_the_writer(store: Store) -> None:
-    """D03: what an exception interrupts is not there, and the next writer does not wait for it."""
+    """What an exception interrupts is not there, and the next writer does not wait for it."""
 
     def stop_half_way() -> None:
         with store.write() as tx:
@@ -193,8 +191,8 @@ def _open(path: str, pipe: Pipe) -> None:
 
 
 def test_a_second_process_is_refused(store: Store) -> None:
-    """X09: one process at a time: a second one is told what is going on, and may come once the
-    first has ended.
+    """One process at a time: a second one is told what is going on, and may come once the first has
+    ended.
     """
     for expected in ("another Countersign is running on", "opened"):
         ours, theirs = SPAWN.Pipe()
@@ -207,7 +205,7 @@ def test_a_second_process_is_refused(store: Store) -> None:
 
 
 def test_a_second_store_in_one_process_is_refused(store: Store) -> None:
-    """X09: also within one process; a reader that asks for no lock, like the doctor, is let in."""
+    """Also within one process; a reader that asks for no lock, like the doctor, is let in."""
     with pytest.raises(AlreadyRunningError):
         Store(f"sqlite:///{store.path}").open()
     Store(f"sqlite:///{store.path}").open(exclusive=False).close()
@@ -232,7 +230,7 @@ TIMES = [
 
 @pytest.mark.parametrize("moment", TIMES, ids=str)
 def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
-    """T01: a time comes back as the same moment, to the microsecond, in UTC."""
+    """A time comes back as the same moment, to the microsecond, in UTC."""
     with store.write() as tx:
         inbox.store(tx, delivery("k", at=moment))
         found = inbox.new(tx)[0].received_at
@@ -264,7 +262,7 @@ def keep_at(store: Store, moment: datetime) -> None:
 
 
 def test_rows_are_detached(store: Store) -> None:
-    """D01: rows do not change under who holds them, so a swap compares with what was read."""
+    """Rows do not change under who holds them, so a swap compares with what was read."""
     seeded = seed(store)
     before = seeded.run()
     with store.write() as tx:

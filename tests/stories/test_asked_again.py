@@ -13,7 +13,7 @@ C = CallStatus
 
 def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
     """It did nothing, its card gives way to one that shows what is there now, and that runs once
-    approved (B01).
+    approved.
     """
     thread = ask(harness, ("empty", {"text": "history"}))
     old = harness.card(SUPPORT, thread)
@@ -61,7 +61,7 @@ def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTo
     assert fakes.did("empty", "poetry") == 0
 
 
-def test_cancelled_meanwhile(harness: Harness, fakes: FakeTools) -> None:
+def test_a_cancelled_request_asks_nobody_again(harness: Harness, fakes: FakeTools) -> None:
     """A request that is over asks nobody again: the call has failed, and nothing was done."""
     thread = ask(harness, ("empty", {"text": "slowly"}))
     card = harness.card(SUPPORT, thread)

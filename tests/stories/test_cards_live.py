@@ -62,7 +62,7 @@ def test_secrets_are_masked_everywhere_but_covered(
 ) -> None:
     """Neither card, notification, thread, audit nor log has the secret.
 
-    The digest tells two secrets apart (S15).
+    The digest tells two secrets apart.
     """
     caplog.set_level(logging.INFO)
     secret, other = "hunter2-correct-horse", "hunter3-correct-horse"
@@ -98,7 +98,7 @@ def test_secrets_are_masked_everywhere_but_covered(
 
 
 def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: FakeTools) -> None:
-    """Mentions, links, Markdown, direction and zero-width characters do nothing but show (S04)."""
+    """Mentions, links, Markdown, direction and zero-width characters do nothing but show."""
     text = "<!channel> <@UDAN00001> *bold* `x` <https://evil.example|Approve> &amp; \u202egnp.\u200bexe"
     before = len(harness.person("dan").notifications())
     thread = ask(harness, ("note", {"text": text}))
@@ -167,7 +167,7 @@ def test_a_card_in_another_channel(harness: Harness) -> None:
 def test_copies_in_the_approvers_messages_die_together(harness: Harness, fakes: FakeTools) -> None:
     """Who cannot see the place is asked in DMs and the thread says so.
 
-    One decision redraws all copies (S12).
+    One decision redraws all copies.
     """
     ben = harness.person("ben")
     thread = ask(harness, ("note", {"text": "private"}), channel=ben.dm_channel)
@@ -192,7 +192,7 @@ def test_copies_in_the_approvers_messages_die_together(harness: Harness, fakes: 
 
 def test_the_update_after_a_decision_is_retried(harness: Harness, fakes: FakeTools) -> None:
     """Slack refuses the redrawing for a while: the click counted, a stale button says so, the card
-    follows (S07).
+    follows.
     """
     thread = ask(harness, ("note", {"text": "redraw"}))
     card = harness.card(SUPPORT, thread)
@@ -212,7 +212,7 @@ def test_the_update_after_a_decision_is_retried(harness: Harness, fakes: FakeToo
 
 
 def test_a_deleted_card_comes_back_and_is_decided(harness: Harness, fakes: FakeTools) -> None:
-    """Somebody deleted the message: the next change posts it anew, with buttons that count (S08)."""
+    """Somebody deleted the message: the next change posts it anew, with buttons that count."""
     thread = ask(harness, ("note", {"text": "deleted"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -228,7 +228,7 @@ def test_a_deleted_card_comes_back_and_is_decided(harness: Harness, fakes: FakeT
 def test_a_click_on_a_card_deleted_under_the_finger_counts(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """The click that was on its way decides; the truth is posted in the thread again (S08)."""
+    """The click that was on its way decides; the truth is posted in the thread again."""
     thread = ask(harness, ("note", {"text": "vanished"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -246,7 +246,7 @@ def test_a_dialog_that_slack_will_not_open(
     harness: Harness, fakes: FakeTools, way: str, action: str
 ) -> None:
     """The trigger expired or the line was cut: the person is told, nothing is stuck, the next click
-    works (S02).
+    works.
     """
     thread = ask(harness, ("note", {"text": f"{way} {action}"}))
     card = harness.card(SUPPORT, thread)
@@ -267,7 +267,7 @@ def test_a_dialog_that_slack_will_not_open(
 def test_a_review_submitted_after_the_decision_tells_who_was_first(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Who approves there too late is told so at the note, and nothing runs twice (S10)."""
+    """Who approves there too late is told so at the note, and nothing runs twice."""
     text = "late " * 1000
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread, having="review")
@@ -283,7 +283,7 @@ def test_a_review_submitted_after_the_decision_tells_who_was_first(
 
 def test_a_card_that_cannot_be_posted_fails_closed(harness: Harness, fakes: FakeTools) -> None:
     """Slack will never take it: the call is cancelled, requester and model hear why, the run goes
-    on (S05).
+    on.
     """
     harness.slack.faults.fail(
         "chat.postMessage", "restricted_action", match=lambda a: "card:" in json.dumps(a)
@@ -305,7 +305,7 @@ def test_a_card_that_cannot_be_posted_fails_closed(harness: Harness, fakes: Fake
 
 
 def test_one_copy_that_cannot_be_posted_does_not_cancel(harness: Harness, fakes: FakeTools) -> None:
-    """As long as one approver can see a copy the call stays open and is decided there (S05, S12)."""
+    """As long as one approver can see a copy the call stays open and is decided there."""
     ana, ben = harness.person("ana"), harness.person("ben")
     harness.slack.faults.fail(
         "conversations.open", "user_disabled", match=lambda a: "UCLEO0001" in str(a.get("users"))

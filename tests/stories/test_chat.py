@@ -70,7 +70,7 @@ def stands_once(harness: Harness, thread: str, text: str) -> dict[str, Any]:
     return found
 
 
-def test_first_contact(own_harness: Callable[..., Harness]) -> None:
+def test_each_person_is_greeted_once(own_harness: Callable[..., Harness]) -> None:
     """One greeting for each person, in the DM or privately in the channel, that says it is an AI.
 
     Prompts in the DM.
@@ -183,7 +183,7 @@ def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> Non
 def test_the_line_breaks_while_it_streams(
     harness: Harness, slowly: None, method: str, when: Any
 ) -> None:
-    """A request of the stream whose answer is lost: in the end the answer stands there once (L11)."""
+    """A request of the stream whose answer is lost: in the end the answer stands there once."""
     harness.slack.faults.drop(method, when)
     thread = chat(harness, LONG)
     harness.said(SUPPORT, thread, "word119")
@@ -191,7 +191,7 @@ def test_the_line_breaks_while_it_streams(
 
 
 def test_the_model_breaks_off_while_it_streams(harness: Harness, slowly: None) -> None:
-    """The stream is cut in mid-text and the turn tried again: nothing is shown twice (X08, L11)."""
+    """The stream is cut in mid-text and the turn tried again: nothing is shown twice."""
     harness.planner.cut(60)
     thread = chat(harness, LONG)
     harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
@@ -235,7 +235,7 @@ def test_an_answer_too_long_for_a_message(harness: Harness) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: bool) -> None:
-    """Mentions and broadcasts in the model's words are words, posted or streamed (S04)."""
+    """Mentions and broadcasts in the model's words are words, posted or streamed."""
     if not streamed:
         harness.slack.faults.fail("chat.startStream", "feature_disabled")
     start = len(harness.slack.requests)
@@ -257,7 +257,7 @@ def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: boo
 
 @pytest.mark.parametrize("delay", [0.0, 0.012])
 def test_words_before_a_plan(harness: Harness, slowly: None, delay: float) -> None:
-    """What the model says before it proposes something is shown once, and above the card (L11)."""
+    """What the model says before it proposes something is shown once, and above the card."""
     harness.planner.chunk_delay = delay
     harness.planner.script(Turn(text=LONG, calls=[("note", {"text": "after words"})]))
     thread = harness.person("ben").say(SUPPORT, "@bot please")

@@ -54,7 +54,7 @@ def asked(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT)
     return words(message)
 
 
-def test_explain(harness: Harness) -> None:
+def test_explain_answers_for_who_asks(harness: Harness) -> None:
     """The rule, its reason and the people are those for who asks, here and now.
 
     Names are mentions, the rest words.

@@ -90,7 +90,7 @@ def test_refunds_with_a_daily_limit(harness: Harness) -> None:
     assert harness.shop.order(1042).left == left - Decimal("20.01")
 
 
-def test_two_stages(harness: Harness) -> None:
+def test_an_order_is_cancelled_in_two_stages(harness: Harness) -> None:
     """Both leads get a card, finance gets one when a lead has approved, and then the order is
     cancelled.
     """
@@ -108,7 +108,7 @@ def test_two_stages(harness: Harness) -> None:
     assert harness.shop.order(1044).status == "cancelled"
 
 
-def test_four_eyes(harness: Harness) -> None:
+def test_four_eyes_are_anybody_of_the_channel(harness: Harness) -> None:
     """Who asks is told to find somebody else; anybody of the channel will do."""
     cook(harness, "Four eyes")
     left = harness.shop.order(1042).left
@@ -134,7 +134,7 @@ def test_a_team_of_one(harness: Harness) -> None:
 
 def test_a_paused_tool(harness: Harness) -> None:
     """Paused while a refund waits for a lead: neither that one nor a small one runs, and all hear
-    why (B05).
+    why.
     """
     cook(harness, "Refunds with a daily limit")
     left = harness.shop.order(1042).left

@@ -90,9 +90,7 @@ def holds(bot: BotProcess, stage: str) -> Any:
     ],
 )
 def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
-    """Whatever the moment, after the restart there is one card, one effect, one answer (X03, X05,
-    X07, S09).
-    """
+    """Whatever the moment, after the restart there is one card, one effect, one answer."""
     bot.planner.script(Turn(calls=[("once", {"text": "it"})]), Turn(text=ANSWER))
     late = stage in ("click being decided", "second model turn")
     held = None if late else holds(bot, stage)
@@ -125,7 +123,7 @@ def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
 def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) -> None:
     """UNKNOWN and never run again by itself.
 
-    A tool that says idempotent runs again with the same key (X06).
+    A tool that says idempotent runs again with the same key.
     """
     os.mkfifo(bot.folder / "hang")
     bot.planner.script(Turn(calls=[(tool, {"text": "it"})]), Turn(text=ANSWER))
@@ -149,7 +147,7 @@ def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) ->
 
 def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     """Killed in the middle of a streamed answer: the open stream is closed, and the answer stands
-    there once (L11).
+    there once.
     """
     text = "A long answer that is worth streaming. " * 20 + ANSWER
     bot.planner.chunk_delay = 0.02

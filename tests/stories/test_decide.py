@@ -20,7 +20,7 @@ def test_a_rejection_reaches_the_model_with_its_reason_quoted_and_bounded(
     harness: Harness, fakes: FakeTools
 ) -> None:
     """What the approver wrote is told to the model in quotation marks, in the thread and on the
-    card (L03).
+    card.
     """
     thread = ask(harness, ("note", {"text": "no thanks"}))
     card = harness.card(SUPPORT, thread)
@@ -59,10 +59,7 @@ def test_a_rejection_needs_a_reason_that_slack_takes(harness: Harness) -> None:
 def test_the_same_call_after_a_rejection_is_refused_without_a_card(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """A rejected call that the model proposes again unchanged asks nobody.
-
-    Changed, it is asked (L05).
-    """
+    """A rejected call that the model proposes again unchanged asks nobody. Changed, it is asked."""
     harness.planner.script(
         Turn(calls=[("note", {"text": "again"})]),
         Turn(calls=[("note", {"text": "again", "reason_for_approver": "please!"})]),
@@ -92,7 +89,7 @@ def test_the_same_call_after_a_rejection_is_refused_without_a_card(
 
 
 def test_a_double_click_runs_the_tool_once(harness: Harness, fakes: FakeTools) -> None:
-    """The second click of the same person is told that it changed nothing (X01)."""
+    """The second click of the same person is told that it changed nothing."""
     thread = ask(harness, ("note", {"text": "double"}))
     card = harness.card(SUPPORT, thread)
     hold = harness.planner.hold()
@@ -109,7 +106,7 @@ def test_a_double_click_runs_the_tool_once(harness: Harness, fakes: FakeTools) -
 
 
 def test_two_people_in_the_same_second(harness: Harness, fakes: FakeTools) -> None:
-    """One of two approvers wins; the other is told privately who did and when (X02)."""
+    """One of two approvers wins; the other is told privately who did and when."""
     thread = ask(harness, ("note", {"text": "race"}))
     card = harness.card(SUPPORT, thread)
     with ThreadPoolExecutor(2) as pool:
@@ -131,8 +128,8 @@ def test_two_people_in_the_same_second(harness: Harness, fakes: FakeTools) -> No
 
 
 def test_approve_against_reject(harness: Harness, fakes: FakeTools) -> None:
-    """A dialog that was open while somebody else approved says so at its field, and changes nothing
-    (S10).
+    """A dialog that was open while somebody else approved says so at its field, and changes
+    nothing.
     """
     thread = ask(harness, ("note", {"text": "cross"}))
     card = harness.card(SUPPORT, thread)
@@ -151,7 +148,7 @@ def test_approve_against_reject(harness: Harness, fakes: FakeTools) -> None:
 
 def test_a_redelivered_click_and_message_count_once(harness: Harness, fakes: FakeTools) -> None:
     """The same payloads again, and an acknowledgement that Slack did not get: one run, one vote,
-    one effect (X03).
+    one effect.
     """
     harness.slack.faults.lose_ack("events_api")
     thread = ask(harness, ("note", {"text": "redelivered"}))
@@ -178,8 +175,8 @@ def test_a_redelivered_click_and_message_count_once(harness: Harness, fakes: Fak
 def test_forged_values_and_unknown_actions_decide_nothing(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """A button value that was tampered with, an unknown verb and an odd revision are refused (A05,
-    promise 8).
+    """A button value that was tampered with, an unknown verb and an odd revision are refused
+    (promise 8).
     """
     thread = ask(harness, ("note", {"text": "forged"}))
     card = harness.card(SUPPORT, thread)
@@ -217,7 +214,7 @@ def test_forged_values_and_unknown_actions_decide_nothing(
 
 
 def test_a_forged_dialog_cannot_name_another_call(harness: Harness, fakes: FakeTools) -> None:
-    """A submitted Review whose metadata names a revision that is not shown is stale (A05, B03)."""
+    """A submitted Review whose metadata names a revision that is not shown is stale."""
     thread = ask(harness, ("note", {"text": "x" * 4000}))
     card = harness.card(SUPPORT, thread, having="review")
     open_modal(harness, "ana", SUPPORT, card, "review")

@@ -37,7 +37,7 @@ def revisions(harness: Harness, thread: str) -> list[dict[str, Any]]:
 def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Harness) -> None:
     """Errors stand at their fields and store nothing.
 
-    Saving makes a revision that kills older buttons (L04, B13).
+    Saving makes a revision that kills older buttons.
     """
     before = harness.shop.order(1031).refunded
     thread = ask(harness, REFUND)
@@ -74,7 +74,7 @@ def test_edit_with_errors_then_save_then_a_stale_button_then_approve(harness: Ha
 
 
 def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
-    """Type, range and a missing value are told in the modal only (B13)."""
+    """Type, range and a missing value are told in the modal only."""
     thread = ask(harness, REFUND)
     card = harness.card(SUPPORT, thread)
     asked = len(harness.planner.requests)
@@ -96,7 +96,7 @@ def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
 
 def test_an_edit_that_changes_nothing_is_no_edit(harness: Harness, fakes: FakeTools) -> None:
     """Saving the dialog untouched leaves the revision, the buttons and the editor's right to
-    approve (B14).
+    approve.
     """
     thread = ask(harness, ("note", {"text": "as it is"}))
     card = harness.card(SUPPORT, thread)
@@ -112,7 +112,7 @@ def test_an_edit_that_changes_nothing_is_no_edit(harness: Harness, fakes: FakeTo
 
 
 def test_nobody_approves_their_own_edit(harness: Harness, fakes: FakeTools) -> None:
-    """Who edited counts as a requester: another approver has to say yes (A10)."""
+    """Who edited counts as a requester: another approver has to say yes."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -131,7 +131,7 @@ def test_nobody_approves_their_own_edit(harness: Harness, fakes: FakeTools) -> N
 def test_the_requester_may_edit_but_not_approve(harness: Harness, fakes: FakeTools) -> None:
     """By default the requester corrects their own request and an approver decides.
 
-    Others may not edit (A01, A10).
+    Others may not edit.
     """
     thread = ask(harness, ("note", {"text": "tpyo"}))
     card = harness.card(SUPPORT, thread)
@@ -151,9 +151,7 @@ def test_the_requester_may_edit_but_not_approve(harness: Harness, fakes: FakeToo
 
 
 def test_editing_while_another_approves(harness: Harness, fakes: FakeTools) -> None:
-    """The edit of a call that was approved meanwhile is refused in the modal and changes nothing
-    (B10, S10).
-    """
+    """The edit of a call that was approved meanwhile is refused in the modal and changes nothing."""
     thread = ask(harness, ("note", {"text": "first"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -170,7 +168,7 @@ def test_editing_while_another_approves(harness: Harness, fakes: FakeTools) -> N
 def test_two_editors_at_once(harness: Harness, fakes: FakeTools) -> None:
     """The second of two edits of the same revision is told that the request has changed.
 
-    Nothing is merged (B10).
+    Nothing is merged.
     """
     thread = ask(harness, ("note", {"text": "both edit"}))
     card = harness.card(SUPPORT, thread)
@@ -216,9 +214,7 @@ def test_save_and_approve_where_the_editor_counts(own_harness: Callable[..., Har
 def test_an_edit_under_another_rule_needs_both_rules_people(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """Policy is asked anew for the edited call: its place, and its approvers after those of before
-    (B09, B12).
-    """
+    """Policy is asked anew for the edited call: its place, and its approvers after those of before."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools)
     thread = ask(harness, ("note", {"text": "small"}))
@@ -249,7 +245,7 @@ def test_an_edit_under_another_rule_needs_both_rules_people(
 
 
 def test_a_rejected_edit_reads_as_edited_and_rejected(harness: Harness, fakes: FakeTools) -> None:
-    """After an edit and a rejection nothing has run, neither the old nor the new arguments (B09)."""
+    """After an edit and a rejection nothing has run, neither the old nor the new arguments."""
     thread = ask(harness, ("note", {"text": "old"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")

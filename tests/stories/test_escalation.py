@@ -143,7 +143,7 @@ def test_the_first_people_keep_their_say(harness: Harness, fakes: FakeTools) -> 
 
 def test_a_click_just_before_the_escalation(harness: Harness, fakes: FakeTools) -> None:
     """A click counts at the time it was stored: decided after the escalation, it was still too
-    early (T01).
+    early.
     """
     thread = ask(harness, ("note", {"text": "too early"}))
     card = harness.card(SUPPORT, thread)
@@ -181,9 +181,7 @@ def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_a_quorum_that_takes_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """It needs two people and has one until Dan comes in: asked all the same, and run with both
-    (A08).
-    """
+    """It needs two people and has one until Dan comes in: asked all the same, and run with both."""
     fakes.go_on.set()
     thread = ask(harness, ("slow", {"text": "both"}))
     card = harness.card(SUPPORT, thread)
@@ -197,9 +195,7 @@ def test_a_quorum_that_takes_the_escalation(harness: Harness, fakes: FakeTools) 
 
 
 def test_nobody_until_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """The list is empty at first: nobody sees a card until somebody can decide, and then they do
-    (S05).
-    """
+    """The list is empty at first: nobody sees a card until somebody can decide, and then they do."""
     thread = ask(harness, ("lose", {"text": "empty"}))
     harness.slack.wait(lambda: statuses(harness, thread) == [C.PENDING])
     harness.settle()
@@ -228,7 +224,7 @@ def test_down_over_the_escalation(harness: Harness, fakes: FakeTools) -> None:
 
 def test_a_reminder_goes_to_who_has_not_voted(harness: Harness, fakes: FakeTools) -> None:
     """Each reminder once, to those who are still needed, not repeated by a restart, never after the
-    end (T08).
+    end.
     """
     thread = ask(harness, ("async_note", {"text": "remind"}))
     card = harness.card(SUPPORT, thread)
@@ -253,7 +249,7 @@ def test_a_reminder_goes_to_who_has_not_voted(harness: Harness, fakes: FakeTools
 def test_a_reminder_does_not_call_a_whole_group(harness: Harness, fakes: FakeTools) -> None:
     """While nobody of the group has voted it is called by its name.
 
-    Then only those who have not (T08).
+    Then only those who have not.
     """
     thread = ask(harness, ("wipe", {"text": "nobody yet"}))
     harness.card(SUPPORT, thread)
@@ -269,7 +265,7 @@ def test_a_reminder_does_not_call_a_whole_group(harness: Harness, fakes: FakeToo
 
 
 def test_nothing_is_said_after_the_decision(harness: Harness, fakes: FakeTools) -> None:
-    """Decided before its time came: neither a reminder nor an escalation follows (T08)."""
+    """Decided before its time came: neither a reminder nor an escalation follows."""
     thread = ask(harness, ("note", {"text": "quick"}))
     vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, "That is all.")
@@ -286,7 +282,7 @@ def test_nothing_is_said_after_the_decision(harness: Harness, fakes: FakeTools) 
 def test_an_edit_repeats_nothing(harness: Harness, fakes: FakeTools) -> None:
     """What was said before an edit is not said again after it.
 
-    What is due later is, about what it has become (T08).
+    What is due later is, about what it has become.
     """
     thread = ask(harness, ("async_note", {"text": "plain"}))
     card = harness.card(SUPPORT, thread)
@@ -309,7 +305,7 @@ def test_an_edit_repeats_nothing(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_the_deadline_comes_first(harness: Harness, fakes: FakeTools) -> None:
-    """The process slept over reminder, escalation and deadline: only the deadline is told (T02)."""
+    """The process slept over reminder, escalation and deadline: only the deadline is told."""
     thread = ask(harness, ("async_note", {"text": "slept"}))
     harness.card(SUPPORT, thread)
     later(harness, 4000)

@@ -35,7 +35,9 @@ def stopped(own_harness: Callable[..., Harness]) -> tuple[Harness, FakeTools, st
     return harness, fakes, thread, card
 
 
-def test_another_key(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
+def test_another_key_stops_the_start(
+    stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
+) -> None:
     """The start stops with both ids and what to do, and changes nothing.
 
     With the old key all goes on.
@@ -77,7 +79,9 @@ def test_another_key(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) ->
     assert {call.key_id for call in harness.all(Call)} == {old, new}
 
 
-def test_a_lost_key(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
+def test_a_lost_key_stops_the_start(
+    stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
+) -> None:
     """Where the key is said to be lost, what it made is closed undone: the card says so, and the
     model is told.
     """

@@ -37,7 +37,9 @@ def peeks(*texts: str) -> Turn:
     return Turn(calls=[("peek", {"text": text}) for text in texts])
 
 
-def test_turns(harness: Harness, fakes: FakeTools, limits: Callable[..., None]) -> None:
+def test_turns_are_limited_per_run(
+    harness: Harness, fakes: FakeTools, limits: Callable[..., None]
+) -> None:
     """A model that never comes to an end is stopped after so many turns, and the thread is told."""
     limits(max_turns=2)
     harness.planner.script(peeks("turn 1"), peeks("turn 2"), peeks("turn 3"))
@@ -50,7 +52,7 @@ def test_turns(harness: Harness, fakes: FakeTools, limits: Callable[..., None]) 
     assert (fakes.did("peek", "turn 2"), fakes.did("peek", "turn 3")) == (1, 0)
 
 
-def test_tokens(harness: Harness, limits: Callable[..., None]) -> None:
+def test_tokens_are_limited_per_run(harness: Harness, limits: Callable[..., None]) -> None:
     """A run that has used up its tokens asks the model no more.
 
     The next request in the thread may.
@@ -65,7 +67,9 @@ def test_tokens(harness: Harness, limits: Callable[..., None]) -> None:
     harness.said(SUPPORT, thread, "Begun anew.")
 
 
-def test_calls(harness: Harness, fakes: FakeTools, limits: Callable[..., None]) -> None:
+def test_calls_beyond_the_limit_are_refused(
+    harness: Harness, fakes: FakeTools, limits: Callable[..., None]
+) -> None:
     """Calls beyond the limit are refused with a reason, in the same turn and in later ones.
 
     The others count.
@@ -78,9 +82,9 @@ def test_calls(harness: Harness, fakes: FakeTools, limits: Callable[..., None]) 
     assert "3 calls at most" in harness.outputs()[-1]["output"]
 
 
-def test_cards(harness: Harness, limits: Callable[..., None]) -> None:
-    """After so many cards nobody is asked any more in this request: refused, and the thread is told
-    (L05).
+def test_cards_beyond_the_limit_are_refused(harness: Harness, limits: Callable[..., None]) -> None:
+    """After so many cards nobody is asked any more in this request: refused, and the thread is
+    told.
     """
     limits(max_cards=1)
     thread, card = ask_for(harness, "the first card")
@@ -98,10 +102,7 @@ def test_cards(harness: Harness, limits: Callable[..., None]) -> None:
 def test_pending_calls_of_one_requester(
     harness: Harness, fakes: FakeTools, limits: Callable[..., None]
 ) -> None:
-    """Nobody can have more undecided calls than allowed, over all threads.
-
-    Others still can ask (A11).
-    """
+    """Nobody can have more undecided calls than allowed, over all threads. Others still can ask."""
     limits(max_pending=2)
     first, card = ask_for(harness, "pending one")
     harness.planner.script(
@@ -188,7 +189,7 @@ def test_tokens_within_a_day(harness: Harness, limits: Callable[..., None]) -> N
 def test_strangers_are_told_privately(harness: Harness, who: str, channel: str) -> None:
     """A guest and somebody of another company are told so, and nobody else sees it.
 
-    There is no run (A04).
+    There is no run.
     """
     asked = len(harness.planner.requests)
     thread = harness.person(who).say(channel, "@bot refund everything")
@@ -213,9 +214,7 @@ def test_a_stranger_in_a_dm(harness: Harness) -> None:
 
 
 def test_a_stranger_in_somebody_elses_thread(harness: Harness) -> None:
-    """While people decide, a guest's words in the thread neither change nor cancel anything (L07,
-    A04).
-    """
+    """While people decide, a guest's words in the thread neither change nor cancel anything."""
     thread, _ = ask_for(harness, "not for guests")
     asked = len(harness.planner.requests)
     harness.person("gus").say(SUPPORT, "@bot cancel", thread)

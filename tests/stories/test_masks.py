@@ -27,8 +27,8 @@ def seen(harness: Harness, thread: str) -> str:
 
 
 def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools) -> None:
-    """S15: masked on the card and in its notification, in Reject, after an edit, in the thread and
-    in the audit.
+    """Masked on the card and in its notification, in Reject, after an edit, in the thread and in
+    the audit.
     """
     reason = "the key is sk-proj-abcdefghij0123456789ABCD"
     thread = ask(harness, ("note", {"text": TEXT, "reason_for_approver": reason}))
@@ -59,9 +59,9 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
         assert not [row for row in harness.all(Audit) if secret in row.data]
 
 
-def test_review(harness: Harness, fakes: FakeTools) -> None:
-    """S15: the dialog that shows all of a call masks as its card does, and what is approved there
-    is the real thing.
+def test_review_masks_as_the_card_does(harness: Harness, fakes: FakeTools) -> None:
+    """The dialog that shows all of a call masks as its card does, and what is approved there is the
+    real thing.
     """
     long = f"{TEXT} {'and more ' * 500}"
     thread = ask(harness, ("note", {"text": long}))
@@ -78,8 +78,8 @@ def test_review(harness: Harness, fakes: FakeTools) -> None:
 def test_words_of_people_and_logs(
     harness: Harness, fakes: FakeTools, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """S15: what somebody writes when rejecting, and what a tool raises, are masked for people and
-    in the log.
+    """What somebody writes when rejecting, and what a tool raises, are masked for people and in the
+    log.
     """
     thread = ask(harness, ("note", {"text": "not with a token"}))
     assert (
@@ -104,7 +104,7 @@ def test_words_of_people_and_logs(
 
 
 def test_what_a_tool_says_beforehand(harness: Harness) -> None:
-    """S15: a preview that repeats an argument is masked as well."""
+    """A preview that repeats an argument is masked as well."""
     card = harness.card(SUPPORT, ask(harness, ("empty", {"text": TEXT})))
     assert f"3 books stand on {MASKED}" in words(card)
     assert TOKEN not in words(card)

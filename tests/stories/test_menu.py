@@ -13,7 +13,7 @@ from tests.stories.steps import ask, menu, now_at, told
 C = CallStatus
 
 
-def test_withdraw(harness: Harness, fakes: FakeTools) -> None:
+def test_who_asked_withdraws_one_call(harness: Harness, fakes: FakeTools) -> None:
     """Who asked takes one call back; nobody else can; the rest of the plan goes on."""
     thread = ask(harness, ("note", {"text": "keep"}), ("note", {"text": "drop"}))
     card = harness.card(SUPPORT, thread)
@@ -37,10 +37,10 @@ def test_withdraw(harness: Harness, fakes: FakeTools) -> None:
     assert (fakes.did("note", "keep"), fakes.did("note", "drop")) == (1, 0)
 
 
-def test_sent_back(harness: Harness, fakes: FakeTools) -> None:
+def test_a_plan_sent_back_is_remade(harness: Harness, fakes: FakeTools) -> None:
     """The whole plan dies, the model hears the words, one new plan stands in its place.
 
-    Within a cap (P09).
+    Within a cap.
     """
     rounds = harness.app.core.settings.max_rounds
     harness.planner.script(

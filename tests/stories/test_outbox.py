@@ -77,7 +77,7 @@ def test_an_answer_whose_receipt_was_lost(harness: Harness, counted: Counted, wh
 
 def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) -> None:
     """After 500 and 503 on post and update each is tried again: one card, and in the end it tells
-    the truth (S07).
+    the truth.
     """
     for status in (500, 503):
         harness.slack.faults.status("chat.postMessage", status, match=with_card)
@@ -146,13 +146,13 @@ def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:
 
 def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
     """Its channel is archived: what nobody could see is not done, and the thread and the model hear
-    so (S05).
+    so.
     """
     harness.slack.archive(FINANCE)
     try:
         thread = ask(
             harness,
-            ("cancel_order", {"order_id": 1043, "reason": "S05"}),
+            ("cancel_order", {"order_id": 1043, "reason": "ordered twice"}),
             answer="It was not cancelled.",
         )
         harness.said(SUPPORT, thread, "could not show this to its approvers")
@@ -168,7 +168,7 @@ def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
 
 def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools) -> None:
     """The card can no longer be posted where it was asked for: fails closed, the requester hears in
-    a DM (S05, S13).
+    a DM.
     """
     hold = harness.slack.faults.hold("chat.postMessage", match=with_card)
     thread = ask(harness, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
@@ -189,7 +189,7 @@ def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools)
 
 def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
     """Someone deletes the card: a click still on its way counts, and the rest is asked in a new
-    card (S08).
+    card.
     """
     thread = ask(harness, ("note", {"text": "kept"}), ("note", {"text": "also kept"}))
     card = harness.card(SUPPORT, thread)
@@ -208,7 +208,7 @@ def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_a_message_that_cannot_be_drawn_is_set_aside(harness: Harness) -> None:
-    """A corrupt row in the outbox fails alone; what comes after it in the channel is said (D06)."""
+    """A corrupt row in the outbox fails alone; what comes after it in the channel is said."""
     with harness.app.core.store.write() as tx:
         outbox.put(tx, Message(key="bad", kind="card", channel=SUPPORT, body="{"))
     thread = chat(harness, "After the corrupt one.")

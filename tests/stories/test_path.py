@@ -37,7 +37,7 @@ def test_mention_card_approve_effect_answer(harness: Harness) -> None:
 def test_the_call_survives_a_restart_between_card_and_click(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """A card posted by an earlier life of the process is decided by the next one (S09, X05)."""
+    """A card posted by an earlier life of the process is decided by the next one."""
     harness.planner.script(
         Turn(calls=[("note", {"text": "over the restart"})]), Turn(text="It is noted.")
     )

@@ -31,9 +31,7 @@ def until(harness: Harness, thread: str, *expected: str) -> None:
 
 
 def test_several_calls_decided_differently(harness: Harness, fakes: FakeTools) -> None:
-    """Approved, edited and approved, rejected: one output each, in the model's order, truthful
-    (P01, L01, L04).
-    """
+    """Approved, edited and approved, rejected: one output each, in the model's order, truthful."""
     thread = ask(harness, note("one"), note("two"), note("three"))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -74,7 +72,7 @@ def test_several_calls_decided_differently(harness: Harness, fakes: FakeTools) -
 
 
 def test_the_plan_runs_in_order_and_stops_at_a_failure(harness: Harness, fakes: FakeTools) -> None:
-    """After a failed step the rest is cancelled, and the model is told why (L01, X12)."""
+    """After a failed step the rest is cancelled, and the model is told why."""
     thread = ask(harness, note("before"), ("refuse", {"text": "x"}), note("after"))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -87,7 +85,7 @@ def test_the_plan_runs_in_order_and_stops_at_a_failure(harness: Harness, fakes: 
 
 
 def test_gated_and_ungated_together(harness: Harness, fakes: FakeTools) -> None:
-    """What only reads runs at once, and not again when the rest is decided (P02)."""
+    """What only reads runs at once, and not again when the rest is decided."""
     thread = ask(
         harness, ("peek", {"text": "mixed"}), note("mixed"), ("peek", {"text": "mixed too"})
     )
@@ -112,9 +110,7 @@ def test_gated_and_ungated_together(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_partly_decided_then_a_restart(harness: Harness, fakes: FakeTools) -> None:
-    """What was decided stays so, the rest is clickable on the same card, and all runs once (P03,
-    S09).
-    """
+    """What was decided stays so, the rest is clickable on the same card, and all runs once."""
     thread = ask(harness, note("early"), note("late"))
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve", value=value_of(card, "approve", 0))
@@ -131,7 +127,7 @@ def test_partly_decided_then_a_restart(harness: Harness, fakes: FakeTools) -> No
 def test_two_people_decide_two_calls_of_one_card_at_once(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Both count, each is told in the thread, and the card shows both (P04)."""
+    """Both count, each is told in the thread, and the card shows both."""
     thread = ask(harness, note("left"), note("right"))
     card = harness.card(SUPPORT, thread)
     for nth, name in enumerate(("ana", "cleo")):
@@ -157,7 +153,7 @@ def test_two_people_decide_two_calls_of_one_card_at_once(
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_all_at_once_leaves_a_row_for_each(harness: Harness, fakes: FakeTools, verb: str) -> None:
-    """Approve all and reject all: one vote, one audit row and one digest for each call (P16)."""
+    """Approve all and reject all: one vote, one audit row and one digest for each call."""
     thread = ask(harness, note(f"{verb} a"), note(f"{verb} b"), note(f"{verb} c"))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -217,9 +213,7 @@ def test_approve_all_after_the_plan_changed_is_stale(harness: Harness, fakes: Fa
 
 
 def test_approve_all_that_counts_for_some_only(harness: Harness, fakes: FakeTools) -> None:
-    """What the voter edited themself is left for others, and does not lose its neighbours (P06,
-    A10).
-    """
+    """What the voter edited themself is left for others, and does not lose its neighbours."""
     thread = ask(harness, note("r"), note("s"))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit", 0)
@@ -235,7 +229,7 @@ def test_approve_all_that_counts_for_some_only(harness: Harness, fakes: FakeTool
 
 
 def test_what_the_model_adds_later_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """Approving a plan covers its calls only: the next turn's calls get a card of their own (P08)."""
+    """Approving a plan covers its calls only: the next turn's calls get a card of their own."""
     harness.planner.script(
         Turn(calls=[note("plan 1"), note("plan 1b")]), Turn(calls=[note("plan 2"), note("plan 1")])
     )
@@ -260,7 +254,7 @@ def test_what_the_model_adds_later_is_asked_again(harness: Harness, fakes: FakeT
 def test_more_calls_than_a_message_holds(harness: Harness, fakes: FakeTools) -> None:
     """Twelve calls stand on three cards that say so.
 
-    None is left out, and each card decides its own (P14).
+    None is left out, and each card decides its own.
     """
     texts = [f"many {n}" for n in range(12)]
     thread = ask(harness, *map(note, texts))
@@ -285,8 +279,8 @@ def test_more_calls_than_a_message_holds(harness: Harness, fakes: FakeTools) -> 
 
 
 def test_two_routes_two_cards(harness: Harness) -> None:
-    """Calls of one plan that other people decide stand on cards of their own, each where it belongs
-    (P01).
+    """Calls of one plan that other people decide stand on cards of their own, each where it
+    belongs.
     """
     cancel: tuple[str, dict[str, Any]] = (
         "cancel_order",

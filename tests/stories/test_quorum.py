@@ -70,7 +70,7 @@ def statuses(harness: Harness, thread: str) -> list[CallStatus]:
 
 
 def test_the_second_person_runs_it(harness: Harness, fakes: FakeTools) -> None:
-    """The card counts down, one person twice counts once, and the model hears who approved (A08)."""
+    """The card counts down, one person twice counts once, and the model hears who approved."""
     thread = ask(harness, ("note", {"text": "two"}))
     card = harness.card(SUPPORT, thread)
     assert "2 approvals needed" in words(card)
@@ -92,7 +92,7 @@ def test_the_second_person_runs_it(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_both_count_in_the_same_second(harness: Harness, fakes: FakeTools) -> None:
-    """Two people at once on the card as it was: both votes count, and it runs once (X02)."""
+    """Two people at once on the card as it was: both votes count, and it runs once."""
     thread = ask(harness, ("note", {"text": "at once"}))
     card = harness.card(SUPPORT, thread)
     with ThreadPoolExecutor(2) as pool:
@@ -113,7 +113,7 @@ def test_both_count_in_the_same_second(harness: Harness, fakes: FakeTools) -> No
 
 
 def test_one_vote_and_then_the_deadline(harness: Harness, fakes: FakeTools) -> None:
-    """Half an approval is none: the clock denies, and says expired, not rejected (T04)."""
+    """Half an approval is none: the clock denies, and says expired, not rejected."""
     thread = ask(harness, ("note", {"text": "half"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.clock.advance(3601)
@@ -174,9 +174,7 @@ def test_a_no_that_is_outvoted(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_an_edit_drops_all_votes(harness: Harness, fakes: FakeTools) -> None:
-    """The votes were for other arguments: older buttons are dead, and it takes two people anew
-    (B09, B10).
-    """
+    """The votes were for other arguments: older buttons are dead, and it takes two people anew."""
     thread = ask(harness, ("note", {"text": "before"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -198,7 +196,7 @@ def test_an_edit_drops_all_votes(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_an_editor_does_not_count(harness: Harness, fakes: FakeTools) -> None:
-    """Who edited cannot be one of the two, though they are on the list (A10)."""
+    """Who edited cannot be one of the two, though they are on the list."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "dan", SUPPORT, card, "edit")
@@ -214,9 +212,7 @@ def test_an_editor_does_not_count(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None:
-    """The first vote is in the rows: after a restart the second one completes it on the same card
-    (P03, S09).
-    """
+    """The first vote is in the rows: after a restart the second one completes it on the same card."""
     thread = ask(harness, ("note", {"text": "restart"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.restart()
@@ -229,8 +225,8 @@ def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None
 
 
 def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> None:
-    """The group has one member: nobody is asked, the thread and the model hear why, the run goes on
-    (A08).
+    """The group has one member: nobody is asked, the thread and the model hear why, the run goes
+    on.
     """
     thread = ask(harness, ("wipe", {"text": "unreachable"}))
     harness.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached")
@@ -245,7 +241,7 @@ def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> N
 
 
 def test_the_requester_leaves_too_few(harness: Harness, fakes: FakeTools) -> None:
-    """Ana asks, so only Cleo and Dan are left; both are needed (A02, A08)."""
+    """Ana asks, so only Cleo and Dan are left; both are needed."""
     thread = ask(harness, ("note", {"text": "ana's"}), who="ana")
     card = harness.card(SUPPORT, thread)
     vote(harness, "ana", card)
@@ -257,10 +253,10 @@ def test_the_requester_leaves_too_few(harness: Harness, fakes: FakeTools) -> Non
     assert fakes.did("note", "ana's") == 1
 
 
-def test_approve_all(harness: Harness, fakes: FakeTools) -> None:
+def test_approve_all_votes_on_each_call(harness: Harness, fakes: FakeTools) -> None:
     """Approve all is one vote on each call.
 
-    Who had voted on one is told, and each needs two people (P16).
+    Who had voted on one is told, and each needs two people.
     """
     thread = ask(harness, ("note", {"text": "all 1"}), ("note", {"text": "all 2"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))

@@ -90,7 +90,7 @@ def done(
     return thread, [call.status for call in harness.calls_in(thread)]
 
 
-def test_a_note(harness: Harness, fakes: FakeTools) -> None:
+def test_words_beside_an_approval_are_told(harness: Harness, fakes: FakeTools) -> None:
     """Words beside an approval are told to the thread and to the model, quoted."""
     thread = ask(harness, ("note", {"text": "noted"}))
     assert approve(harness, thread, note="checked with <@UCLEO0001>")["outcome"] == "closed"
@@ -156,7 +156,7 @@ def _turns(text: str, answer: str) -> list[Any]:
     return [Turn(calls=(("note", {"text": text}),)), Turn(text=answer)]
 
 
-def test_remembered_everywhere(made: tuple[Harness, FakeTools]) -> None:
+def test_an_approval_remembered_everywhere_expires(made: tuple[Harness, FakeTools]) -> None:
     """The same account, twice, for two hours, also after a restart: then it is asked again, as
     another account is.
     """
@@ -218,7 +218,7 @@ def test_never_for_what_cannot_be_undone(made: tuple[Harness, FakeTools]) -> Non
     assert "remember" not in [block.get("block_id") for block in view["blocks"]]
 
 
-def test_once(made: tuple[Harness, FakeTools]) -> None:
+def test_a_rule_of_once_asks_once(made: tuple[Harness, FakeTools]) -> None:
     """verdict = "once": asked the first time, these arguments then run unasked, for this person
     only.
     """

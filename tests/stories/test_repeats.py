@@ -127,7 +127,7 @@ def test_what_would_be_done_twice(harness: Harness, fakes: FakeTools) -> None:
 
 @pytest.mark.parametrize("tool", ["put", "note"])
 def test_twice_in_one_plan(harness: Harness, fakes: FakeTools, tool: str) -> None:
-    """Of two same calls in a plan the second says so, and both are for people to decide (P01)."""
+    """Of two same calls in a plan the second says so, and both are for people to decide."""
     harness.planner.script(Turn(calls=[(tool, {"text": "a pair"})] * 2), Turn(text="That is all."))
     thread = harness.person("ben").say(SUPPORT, "@bot please")
     card = asked(harness, thread, 1)

@@ -99,7 +99,7 @@ def replay(
     return run
 
 
-def test_nothing_changes(replay: Replayed, happened: Harness) -> None:
+def test_the_same_policy_changes_nothing(replay: Replayed, happened: Harness) -> None:
     """The same policy decides every call the same, also the refused one, and nothing is written."""
     path = happened.folder / "countersign.db"
     before = path.read_bytes()
@@ -211,14 +211,16 @@ def test_only_what_is_recent(happened: Harness) -> None:
 
 
 @pytest.mark.parametrize("since", ["soon", "0d", "-1d", "30"])
-def test_bad_since(replay: Replayed, since: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_duration_is_refused(
+    replay: Replayed, since: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What is no duration ends with exit code 2 and one line."""
     assert callable(replay)
     assert main(["policy", "replay", f"--since={since}"]) == 2
     assert "--since takes a duration such as 12h or 30d" in capsys.readouterr().err
 
 
-def test_no_record(
+def test_without_a_record_nothing_is_replayed(
     replay: Replayed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a database there is nothing to replay: exit code 1, and none is made."""

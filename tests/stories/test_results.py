@@ -19,7 +19,7 @@ def files_in(harness: Harness, thread: str) -> list[str]:
     ]
 
 
-def test_few_rows(harness: Harness, fakes: FakeTools) -> None:
+def test_few_rows_stand_in_a_table(harness: Harness, fakes: FakeTools) -> None:
     """Three rows stand in a table, with nothing hidden and no file beside it.
 
     The model reads them.
@@ -38,7 +38,7 @@ def test_few_rows(harness: Harness, fakes: FakeTools) -> None:
     assert '[3,"=Book 3",null]' in harness.outputs()[0]["output"]
 
 
-def test_many_rows(harness: Harness, fakes: FakeTools) -> None:
+def test_many_rows_go_into_a_file(harness: Harness, fakes: FakeTools) -> None:
     """Of forty-one rows twenty stand in the table, all in one file, and it is said that there are
     more.
     """

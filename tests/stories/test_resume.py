@@ -16,9 +16,7 @@ C = CallStatus
 
 
 def test_the_requester_remakes_the_plan(harness: Harness, fakes: FakeTools) -> None:
-    """A mention by the requester while a card is pending supersedes it, once, with that message
-    (L02, B04).
-    """
+    """A mention by the requester while a card is pending supersedes it, once, with that message."""
     thread, _ = ask_for(harness, "first idea")
     harness.planner.script(Turn(calls=[("note", {"text": "second idea"})]))
     harness.person("ben").say(SUPPORT, "@bot no, the second idea", thread)
@@ -43,7 +41,7 @@ def test_the_requester_remakes_the_plan(harness: Harness, fakes: FakeTools) -> N
 
 
 def test_other_words_change_nothing(harness: Harness) -> None:
-    """While people decide, words without a mention, and anybody's yes, change nothing (L07)."""
+    """While people decide, words without a mention, and anybody's yes, change nothing."""
     thread, _ = ask_for(harness, "words")
     asked = len(harness.planner.requests)
     harness.person("ben").say(SUPPORT, "hm, let me think", thread)
@@ -105,7 +103,7 @@ def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> N
 def test_cancel_while_the_tool_runs(harness: Harness, fakes: FakeTools) -> None:
     """A cancel during the effect lets it finish and records it.
 
-    Nothing runs again, the next run is told (X11).
+    Nothing runs again, the next run is told.
     """
     thread, card = ask_for(harness, "too late to stop", tool="slow")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -138,7 +136,7 @@ def test_somebody_else_cannot_cancel(harness: Harness) -> None:
 
 
 def test_tool_errors_are_told_truthfully(harness: Harness, fakes: FakeTools) -> None:
-    """A tool that raises has FAILED; the model hears it, what came after is cancelled (X12)."""
+    """A tool that raises has FAILED; the model hears it, what came after is cancelled."""
     harness.planner.script(
         Turn(calls=[("explode", {"text": "a"}), ("note", {"text": "after the explosion"})]),
         Turn(text="It failed."),
@@ -157,7 +155,7 @@ def test_tool_errors_are_told_truthfully(harness: Harness, fakes: FakeTools) -> 
 
 def test_model_errors_are_retried(harness: Harness, fakes: FakeTools) -> None:
     """429, 5xx, a refused connection and a cut stream after an approved tool ran: retried from the
-    result (X08).
+    result.
     """
     thread, card = ask_for(harness, "keep going")
     harness.planner.fail(429, retry_after=0.05)
@@ -217,7 +215,7 @@ def test_unknown_is_resolved_by_a_person(harness: Harness, fakes: FakeTools) -> 
 
 
 def test_reads_run_at_once_and_once(harness: Harness, fakes: FakeTools) -> None:
-    """What policy allows and only reads runs before anyone decides, and never a second time (P02)."""
+    """What policy allows and only reads runs before anyone decides, and never a second time."""
     harness.planner.script(
         Turn(calls=[("peek", {"text": "early"}), ("note", {"text": "gated"})]),
         Turn(text="Both are done."),

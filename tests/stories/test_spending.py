@@ -142,7 +142,7 @@ def test_in_one_plan(harness: Harness, paid: list[Decimal]) -> None:
     assert sum(paid) == 600
 
 
-def test_across_threads(harness: Harness, paid: list[Decimal]) -> None:
+def test_sums_count_across_threads(harness: Harness, paid: list[Decimal]) -> None:
     """What waits for people in one thread counts in the other.
 
     Another requester has a sum of their own.
@@ -182,7 +182,7 @@ def test_what_came_to_nothing_does_not_count(harness: Harness, paid: list[Decima
 
 
 def test_what_may_have_happened_counts(harness: Harness, paid: list[Decimal]) -> None:
-    """A payment of which nobody knows the end counts as if it had happened (X06)."""
+    """A payment of which nobody knows the end counts as if it had happened."""
     thread = pay(harness, "400.00", how="lost")
     harness.slack.wait(lambda: [call.status for call in harness.calls_in(thread)] == [C.UNKNOWN])
     harness.planner.clear()

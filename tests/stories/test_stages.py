@@ -139,12 +139,12 @@ def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     assert (statuses(harness, thread), fakes.did("put", "privately")) == ([C.SUCCEEDED], 1)
-    # all copies are decided now (S12)
+    # all copies are decided now
     assert not any(cards_of(harness, who, "privately") for who in dms)
 
 
 def test_nobody_stands_for_two_steps(harness: Harness, fakes: FakeTools) -> None:
-    """Both steps name the same group: it takes two of its people (A08)."""
+    """Both steps name the same group: it takes two of its people."""
     thread = ask(harness, ("async_note", {"text": "four eyes"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, TURN)
@@ -169,7 +169,7 @@ def test_too_few_for_both_steps(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_an_edit_goes_back_to_the_first_step(harness: Harness, fakes: FakeTools) -> None:
-    """Dan edits when it is his turn: the first step's approval was for something else (B09)."""
+    """Dan edits when it is his turn: the first step's approval was for something else."""
     thread = ask(harness, ("note", {"text": "was"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     open_modal(harness, "ben", SUPPORT, card, "edit")
@@ -187,9 +187,7 @@ def test_an_edit_goes_back_to_the_first_step(harness: Harness, fakes: FakeTools)
 
 
 def test_a_restart_before_the_next_step_is_told(harness: Harness, fakes: FakeTools) -> None:
-    """Told once: the vote, a restart and many looks later there is one line for the second step
-    (T08).
-    """
+    """Told once: the vote, a restart and many looks later there is one line for the second step."""
     thread = ask(harness, ("note", {"text": "told once"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.said(SUPPORT, thread, TURN)
@@ -205,7 +203,7 @@ def test_a_restart_before_the_next_step_is_told(harness: Harness, fakes: FakeToo
 
 
 def test_the_deadline_falls_in_the_second_step(harness: Harness, fakes: FakeTools) -> None:
-    """All steps share one deadline: the first step's yes does not carry it over (T04)."""
+    """All steps share one deadline: the first step's yes does not carry it over."""
     thread = ask(harness, ("note", {"text": "late"}))
     card = harness.card(SUPPORT, thread)
     harness.clock.advance(3000)
@@ -217,7 +215,7 @@ def test_the_deadline_falls_in_the_second_step(harness: Harness, fakes: FakeTool
 
 def test_approve_all_counts_where_it_may(harness: Harness, fakes: FakeTools) -> None:
     """One click on two calls, one in each step: it counts for the one, and of the other it is told
-    why not (P06).
+    why not.
     """
     thread = ask(harness, ("note", {"text": "ahead"}), ("note", {"text": "behind"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))

@@ -15,7 +15,7 @@ HOUR = 3600
 
 def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
     """Nobody answers: the clock denies, it is expired and not rejected, the thread and the model
-    hear so (T04).
+    hear so.
     """
     thread, card = ask_for(harness, "too slow")
     harness.planner.script(Turn(text="Nobody answered in time."))
@@ -36,9 +36,7 @@ def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_deadline_while_down(harness: Harness, fakes: FakeTools) -> None:
-    """The process was down over the deadline: it falls at the start, before any later click counts
-    (T02, T03).
-    """
+    """The process was down over the deadline: it falls at the start, before any later click counts."""
     thread, card = ask_for(harness, "while down")
     harness.app.stop()
     harness.clock.advance(HOUR + 1)
@@ -55,9 +53,7 @@ def test_deadline_while_down(harness: Harness, fakes: FakeTools) -> None:
 def test_click_stored_before_the_deadline_and_decided_after_it(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """A click counts at the time it was stored, even when the process dies before it is decided
-    (T01, T02).
-    """
+    """A click counts at the time it was stored, even when the process dies before it is decided."""
     thread, card = ask_for(harness, "just in time")
     harness.app.loop.pause()  # stored and acknowledged, and not yet looked at
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -72,7 +68,7 @@ def test_click_stored_before_the_deadline_and_decided_after_it(
 
 
 def test_a_late_click_is_told_so(harness: Harness, fakes: FakeTools) -> None:
-    """A click after the deadline runs nothing and is told; the card is drawn again (T03)."""
+    """A click after the deadline runs nothing and is told; the card is drawn again."""
     thread, card = ask_for(harness, "a late click")
     harness.app.loop.pause()  # the sweep is late as well
     harness.clock.advance(HOUR + 1)
@@ -89,7 +85,7 @@ def test_a_late_click_is_told_so(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_slack_is_down_at_the_deadline(harness: Harness) -> None:
-    """The state flips all the same, and the card follows when Slack is back (T09)."""
+    """The state flips all the same, and the card follows when Slack is back."""
     thread, card = ask_for(harness, "slack down")
     harness.slack.faults.status("chat.update", 503, times=2)
     harness.planner.script(Turn(text="It expired."))
@@ -105,9 +101,7 @@ def test_slack_is_down_at_the_deadline(harness: Harness) -> None:
 
 
 def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody says what became of a lost call: the model is told unknown and nothing runs again
-    (X06).
-    """
+    """Nobody says what became of a lost call: the model is told unknown and nothing runs again."""
     thread, card = ask_for(harness, "vanish", tool="lose")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.card(SUPPORT, thread, having="resolve_done")
@@ -123,7 +117,7 @@ def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: Fa
 
 
 def test_one_expiry_for_each_call(harness: Harness) -> None:
-    """However often the sweep looks, a deadline falls once and is said once (T06)."""
+    """However often the sweep looks, a deadline falls once and is said once."""
     thread, _ = ask_for(harness, "once")
     harness.planner.script(Turn(text="It expired."))
     harness.clock.advance(HOUR + 1)

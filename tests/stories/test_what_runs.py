@@ -76,9 +76,7 @@ ALTERED = [
 def test_what_was_altered_in_storage_is_refused(
     harness: Harness, fakes: FakeTools, table: str, statement: str
 ) -> None:
-    """Altered between the approval and the run: it does not run, person, model and audit hear why
-    (B01).
-    """
+    """Altered between the approval and the run: it does not run, person, model and audit hear why."""
     text = f"honest {table} {len(statement)}"
     thread = ask(
         harness, ("note", {"text": text}), ("peek", {"text": text}), ("put", {"text": text})
@@ -127,9 +125,7 @@ def deployed(own_harness: Callable[..., Harness]) -> Iterator[tuple[Harness, Fak
 
 
 def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, FakeTools]) -> None:
-    """After a deploy: another schema, no such tool, a policy that denies: a human yes runs nothing
-    (B05, B07).
-    """
+    """After a deploy: another schema, no such tool, a policy that denies: a human yes runs nothing."""
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "schema"}), ("put", {"text": "gone"}))
     card = harness.card(SUPPORT, thread)
@@ -166,7 +162,7 @@ def test_an_approval_under_an_older_policy_is_asked_again(
     deployed: tuple[Harness, FakeTools],
 ) -> None:
     """Other approvers now: the old yes does not count, those people are asked on a card of their
-    own (B05, B06).
+    own.
     """
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "asked again"}))
@@ -204,9 +200,7 @@ BAD = [
 
 
 def test_odd_proposals_reach_nobody(harness: Harness, fakes: FakeTools) -> None:
-    """Malformed, duplicate, non-object or invalid arguments, invented tools: the model hears it
-    (L01, L08, L09).
-    """
+    """Malformed, duplicate, non-object or invalid arguments, invented tools: the model hears it."""
     thread = ask(harness, *BAD, ("note", {"text": "the good one"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -225,7 +219,7 @@ def test_odd_proposals_reach_nobody(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_only_odd_proposals_make_no_card(harness: Harness) -> None:
-    """With nothing to ask there is no card at all and the run goes on by itself (L09)."""
+    """With nothing to ask there is no card at all and the run goes on by itself."""
     thread = ask(harness, ("note", "{"))
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
@@ -242,8 +236,8 @@ def lenient(harness: Harness) -> Iterator[Harness]:
 
 
 def test_call_ids_twice_empty_and_reused(lenient: Harness, fakes: FakeTools) -> None:
-    """One id for two calls, an empty id, an id of an earlier turn: each call keeps its own approval
-    (X14, X15, X16).
+    """One id for two calls, an empty id, an id of an earlier turn: each call keeps its own
+    approval.
     """
     harness = lenient
     notes = [("note", {"text": text}) for text in ("dup 1", "dup 2", "dup 3")]

@@ -94,7 +94,7 @@ def forged(harness: Harness, click: Delivery, user: str, team: str = "T0SANDBOX"
 def test_the_wrong_person_is_told_privately_who_may(harness: Harness, fakes: FakeTools) -> None:
     """A click by a colleague who is no approver: a sentence only they see names who is.
 
-    Audited, no decision (A01).
+    Audited, no decision.
     """
     thread = ask(harness, ("note", {"text": "not dan"}))
     card = harness.card(SUPPORT, thread)
@@ -112,7 +112,7 @@ def test_the_wrong_person_is_told_privately_who_may(harness: Harness, fakes: Fak
 
 
 def test_nobody_approves_their_own_request(harness: Harness, fakes: FakeTools) -> None:
-    """An approver who asks needs another one; rejecting what they asked for is theirs (A02)."""
+    """An approver who asks needs another one; rejecting what they asked for is theirs."""
     thread = ask(harness, ("note", {"text": "ana's"}), who="ana")
     card = harness.card(SUPPORT, thread)
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -131,7 +131,7 @@ def test_nobody_approves_their_own_request(harness: Harness, fakes: FakeTools) -
 
 
 def test_self_approval_where_the_rule_says_so(harness: Harness, fakes: FakeTools) -> None:
-    """With self_approval the requester decides, if the rule names them (A02)."""
+    """With self_approval the requester decides, if the rule names them."""
     thread = ask(harness, ("put", {"text": "ben's"}))
     harness.person("ben").click(SUPPORT, harness.card(SUPPORT, thread, "ben")["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
@@ -140,7 +140,7 @@ def test_self_approval_where_the_rule_says_so(harness: Harness, fakes: FakeTools
 
 
 def test_members_of_the_channel_but_not_who_asked(harness: Harness, fakes: FakeTools) -> None:
-    """`channel` means who is in it now, without guests and the requester (A02, A04)."""
+    """`channel` means who is in it now, without guests and the requester."""
     fakes.go_on.set()
     thread = ask(harness, ("slow", {"text": "by the channel"}))
     card = harness.card(SUPPORT, thread)
@@ -156,7 +156,7 @@ def test_members_of_the_channel_but_not_who_asked(harness: Harness, fakes: FakeT
 def test_guests_strangers_bots_and_the_deactivated_never_count(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Named as approvers or not, they are refused; only the colleague among them is asked (A04)."""
+    """Named as approvers or not, they are refused; only the colleague among them is asked."""
     thread = ask(harness, ("async_note", {"text": "strangers"}), channel=PARTNERS)
     dm = harness.person("dan").dm_channel
     card = harness.card(dm, None, "dan")
@@ -175,9 +175,7 @@ def test_guests_strangers_bots_and_the_deactivated_never_count(
 
 
 def test_the_same_id_in_another_workspace_is_nobody(harness: Harness, fakes: FakeTools) -> None:
-    """A click that comes from another workspace is dropped unread, whatever user id it carries
-    (A04).
-    """
+    """A click that comes from another workspace is dropped unread, whatever user id it carries."""
     thread = ask(harness, ("note", {"text": "elsewhere"}), channel=PARTNERS)
     card = harness.card(PARTNERS, thread)
     eve = harness.person("eve").click(PARTNERS, card["ts"], "approve")
@@ -191,7 +189,7 @@ def test_the_same_id_in_another_workspace_is_nobody(harness: Harness, fakes: Fak
 def test_somebody_deactivated_meanwhile_is_refused_at_once(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """The account's change reaches the cache before the click is decided (A03, A04)."""
+    """The account's change reaches the cache before the click is decided."""
     harness.slack.set_group("shop-leads", ["ana", "cleo", "dan"])
     thread = ask(harness, ("note", {"text": "dan leaves"}))
     card = harness.card(SUPPORT, thread)
@@ -210,7 +208,7 @@ def test_somebody_deactivated_meanwhile_is_refused_at_once(
 
 
 def test_membership_changes_count_at_once(harness: Harness, fakes: FakeTools) -> None:
-    """Who joins the group may decide with the next click, who leaves may not (A03)."""
+    """Who joins the group may decide with the next click, who leaves may not."""
     thread = ask(harness, ("note", {"text": "members"}))
     card = harness.card(SUPPORT, thread)
     harness.person("dan").click(SUPPORT, card["ts"], "approve")
@@ -228,7 +226,7 @@ def test_membership_changes_count_at_once(harness: Harness, fakes: FakeTools) ->
 def test_what_is_remembered_is_never_older_than_a_minute(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Even if Slack sent no event, a membership that ended a minute ago does not count (A03)."""
+    """Even if Slack sent no event, a membership that ended a minute ago does not count."""
     thread = ask(harness, ("note", {"text": "minute"}))
     card = harness.card(SUPPORT, thread)
     with harness.slack.world.lock:
@@ -245,7 +243,7 @@ def test_a_failed_look_up_refuses_and_says_so(
     harness: Harness, fakes: FakeTools, method: str
 ) -> None:
     """Slack cannot say who they are: nothing is decided, the sentence is another one, and later it
-    counts (A03).
+    counts.
     """
     thread = ask(harness, ("note", {"text": method}))
     card = harness.card(SUPPORT, thread)
@@ -263,9 +261,7 @@ def test_a_failed_look_up_refuses_and_says_so(
 
 
 def test_a_call_that_nobody_can_approve_is_refused(harness: Harness, fakes: FakeTools) -> None:
-    """An empty group: no card, the requester is told, the model hears it and the run goes on (A01,
-    S05).
-    """
+    """An empty group: no card, the requester is told, the model hears it and the run goes on."""
     thread = ask(harness, ("wipe", {"text": "everything"}))
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
@@ -280,7 +276,7 @@ def test_a_look_up_that_fails_before_the_card_refuses_the_call(
 ) -> None:
     """Without knowing who may approve nobody is asked.
 
-    The thread and the model hear why (A03, promise 8).
+    The thread and the model hear why (promise 8).
     """
     harness.clock.advance(61)
     harness.slack.faults.fail("usergroups.list", times=8)

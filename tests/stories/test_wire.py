@@ -118,7 +118,7 @@ def test_a_lost_acknowledgement_brings_the_same_event_again(
     harness: Harness, fakes: FakeTools
 ) -> None:
     """Slack did not hear the acknowledgement and delivers again, with the same event id: dealt with
-    once (X03).
+    once.
     """
     arrived(harness)
     harness.slack.faults.lose_ack("events_api")
@@ -136,9 +136,7 @@ def test_a_lost_acknowledgement_brings_the_same_event_again(
 
 
 def test_redelivered_after_a_restart(harness: Harness, fakes: FakeTools) -> None:
-    """Message and click come once more to the next life of the process: nothing happens again
-    (X03).
-    """
+    """Message and click come once more to the next life of the process: nothing happens again."""
     thread = ask(harness, ("note", {"text": "came before"}))
     card = harness.card(SUPPORT, thread)
     click = harness.person("ana").click(SUPPORT, card["ts"], "approve")
@@ -184,7 +182,7 @@ def test_the_line_goes_dead(harness: Harness) -> None:
 
 def test_another_workspace_is_not_heard(harness: Harness) -> None:
     """The same message and the same click, said to come from another team: acknowledged, dropped,
-    not stored (A04).
+    not stored.
     """
     thread = ask(harness, ("note", {"text": "another team"}))
     card = harness.card(SUPPORT, thread)
@@ -212,7 +210,7 @@ def test_another_workspace_is_not_heard(harness: Harness) -> None:
 
 def test_a_sender_who_could_not_be_looked_up(harness: Harness) -> None:
     """Slack does not say who wrote: the message is tried again, not lost, and others need not wait
-    for it (A03).
+    for it.
     """
     _forget(harness)
     ben = {"user": "UBEN00001"}
@@ -232,7 +230,7 @@ def test_a_sender_who_could_not_be_looked_up(harness: Harness) -> None:
 def test_a_delivery_that_always_breaks_is_set_aside(harness: Harness, fakes: FakeTools) -> None:
     """A corrupt call breaks the click on it alone: others are decided.
 
-    In the end its person is told (D06).
+    In the end its person is told.
     """
     broken, card = ask_for(harness, "corrupt")
     fine, other = ask_for(harness, "not corrupt")
@@ -258,7 +256,7 @@ def test_a_delivery_that_always_breaks_is_set_aside(harness: Harness, fakes: Fak
 
 def test_acknowledged_while_another_process_writes(harness: Harness, fakes: FakeTools) -> None:
     """The database is locked by another process for a second: waited for, stored, acknowledged in
-    time (S01, D02).
+    time.
     """
     thread = ask(harness, ("note", {"text": "behind a lock"}))
     card = harness.card(SUPPORT, thread)
@@ -285,7 +283,7 @@ def test_acknowledged_while_another_process_writes(harness: Harness, fakes: Fake
 
 def test_fifty_clicks_at_once(harness: Harness, fakes: FakeTools) -> None:
     """Fifty clicks by two people while Slack is slow to say who they are: acknowledged in time, all
-    decided (S01).
+    decided.
     """
     cards: list[tuple[dict[str, Any], str, str]] = []  # card, its thread, who clicks on it
     for who, approver, count in (("ben", "ana", 20), ("dan", "cleo", 20), ("ana", "cleo", 10)):

@@ -94,7 +94,7 @@ def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
     assert "me too" not in str(harness.planner.requests[asked - 1]["input"])
 
 
-def test_two_sockets(harness: Harness) -> None:
+def test_two_sockets_answer_once(harness: Harness) -> None:
     """With two sockets each delivery comes by one of them; every message is answered once."""
     token = harness.slack.app_token
     more = SocketModeHandler(harness.app.bolt, token)
@@ -115,7 +115,7 @@ def test_two_sockets(harness: Harness) -> None:
 
 def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second: App) -> None:
     """Six threads of two workers go for the same run at once: one advances it, the others do
-    nothing (X05, X09).
+    nothing.
     """
     thread, _ = ask_for(harness, "picked up once")
     harness.planner.script(Turn(text="Picked up."))
@@ -146,7 +146,7 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
 def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
     """Its lease lapses, another worker takes over and answers.
 
-    What the first one brings late is refused (X10).
+    What the first one brings late is refused.
     """
     stand_still(harness, second)  # else it may be the one to claim the run
     hold = harness.planner.hold()
@@ -175,7 +175,7 @@ def test_a_worker_stalls_in_a_model_turn(harness: Harness, second: App) -> None:
 def test_a_worker_stalls_in_a_tool(harness: Harness, fakes: FakeTools, second: App) -> None:
     """The call is UNKNOWN to who takes over.
 
-    The late result changes nothing and is kept in the audit (X06, X10).
+    The late result changes nothing and is kept in the audit.
     """
     stand_still(harness, second)  # else it may be the one to claim the run
     thread, card = ask_for(harness, "stalled", tool="slow")
@@ -219,7 +219,7 @@ def test_an_unreadable_row_stops_nobody_else(
     harness: Harness, table: Literal["call", "run"]
 ) -> None:
     """A row whose time cannot be read, due or lapsed, holds up neither intake nor anybody's
-    deadline (D06, T07).
+    deadline.
     """
     broken, _ = ask_for(harness, f"unreadable {table}")
     fine, _ = ask_for(harness, f"beside the unreadable {table}")
@@ -248,10 +248,7 @@ def test_an_unreadable_row_stops_nobody_else(
 
 
 def test_deadlines_fall_though_the_bot_was_removed(harness: Harness, fakes: FakeTools) -> None:
-    """Taken out of the channel with a card pending: the deadline falls.
-
-    A late click is told so (S13, T03).
-    """
+    """Taken out of the channel with a card pending: the deadline falls. A late click is told so."""
     harness.planner.script(Turn(calls=[("note", {"text": "removed"})]))
     thread = harness.person("ana").say(FINANCE, "@bot please")
     card = harness.card(FINANCE, thread, "cleo")
@@ -273,7 +270,7 @@ def test_deadlines_fall_though_the_bot_was_removed(harness: Harness, fakes: Fake
 
 def test_deadlines_fall_though_the_token_was_revoked(harness: Harness, fakes: FakeTools) -> None:
     """The app is uninstalled with a card pending: the deadline still falls, and the card follows
-    later (S13).
+    later.
     """
     thread, card = ask_for(harness, "revoked")
     harness.settle()

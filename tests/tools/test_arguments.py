@@ -115,9 +115,9 @@ everything = st.builds(
 
 
 @given(everything)
-def test_round_trip(args: Everything) -> None:
-    """B01: what was validated is what the tool gets, secrets included, and it dumps to the very
-    same text again.
+def test_arguments_survive_the_round_trip(args: Everything) -> None:
+    """What was validated is what the tool gets, secrets included, and it dumps to the very same
+    text again.
     """
     text = dump_arguments(args)
     loaded = load_arguments(TOOL, text)
@@ -127,9 +127,7 @@ def test_round_trip(args: Everything) -> None:
 
 @given(everything)
 def test_the_record_holds_fields_only(args: Everything) -> None:
-    """S15, B01: the text has every field by its own name, real secrets, and nothing that is
-    derived.
-    """
+    """The text has every field by its own name, real secrets, and nothing that is derived."""
     stored = json.loads(dump_arguments(args))
     assert stored.keys() == Everything.model_fields.keys()
     assert stored["secret"] == args.secret.get_secret_value()
@@ -137,9 +135,7 @@ def test_the_record_holds_fields_only(args: Everything) -> None:
 
 
 def test_equal_arguments_have_one_text() -> None:
-    """B02, L05: equal amounts, sets and moments are one text, so that a repeated call is recognised
-    as one.
-    """
+    """Equal amounts, sets and moments are one text, so that a repeated call is recognised as one."""
     for left, right in (
         ({"amount": "40.0"}, {"amount": "40.00"}),
         ({"amount": 40}, {"amount": "4e1"}),
@@ -161,7 +157,7 @@ print(dump_arguments(load_arguments(TOOL, '{"tags": ["a", "b", "c", "d", "e", "f
 
 
 def test_a_restart_changes_no_text() -> None:
-    """B02, X05: another process, which hashes strings otherwise, writes a set in the same order."""
+    """Another process, which hashes strings otherwise, writes a set in the same order."""
     root = Path(__file__).parents[2]
     ran = [
         subprocess.run(
@@ -190,13 +186,13 @@ def test_a_restart_changes_no_text() -> None:
     ],
 )
 def test_what_does_not_fit_is_not_loaded(text: str) -> None:
-    """B07, L09: unknown fields, also in nested models, and anything but an object do not fit."""
+    """Unknown fields, also in nested models, and anything but an object do not fit."""
     with pytest.raises(ValidationError):
         load_arguments(TOOL, text)
 
 
 def test_odd_numbers_are_not_stored() -> None:
-    """B02: a float that is no number has no text."""
+    """A float that is no number has no text."""
     for odd in (float("nan"), float("inf")):
         with pytest.raises(OddValueError):
             dump_arguments(Everything(ratio=odd))
