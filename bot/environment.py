@@ -1,11 +1,8 @@
-"""What the environment says beside the settings: proxies, plain http, unknown names.
-
-It changes nothing.
-"""
+"""What the environment says beside the settings: proxies, plain http, unknown names."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from difflib import get_close_matches
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
@@ -49,3 +46,21 @@ def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
         if name.startswith(_PREFIX) and name not in known:
             close = get_close_matches(name, known, 1)
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
+
+
+def prepare_environment(environ: MutableMapping[str, str], slack_api_url: str) -> None:
+    """Take out of `environ` what the Slack libraries would misread; to be called before Bolt is.
+
+    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
+    everything through HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on
+    this machine, they make way.
+    """
+    for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
+        environ.pop(name, None)
+    if exempt(slack_api_url, environ):
+        proxies = [environ.pop(name, "").strip() for name in PROXIES]
+        # the model's client honours both of these, slack_sdk neither
+        for proxy in filter(None, proxies):
+            environ.setdefault("ALL_PROXY", proxy)
+        spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+        environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))

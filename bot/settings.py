@@ -1,27 +1,27 @@
 """The settings: read once, from the environment and an optional .env file, into one frozen model.
+
 It may not print or log a value: messages name the variable and the remedy, never what was written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from dotenv import dotenv_values
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.environment import PROXIES, exempt, oddities, split
+from bot.environment import oddities, split
+from bot.limits import Limits
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
 CREDENTIALS = ("slack_bot_token", "slack_app_token", "openai_api_key")
 _MISSING = SecretStr("")  # never read from a variable: blank means unset there
-
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class SettingsError(ValueError):
@@ -31,15 +31,13 @@ class SettingsError(ValueError):
     """
 
     def __init__(self, problems: list[str], policy_path: Path | None = None) -> None:
-        """`policy_path` is the policy file, where that setting at least is right: it can still be
-        checked.
-        """
+        """`policy_path`: the policy file, to be checked still where that setting is right."""
         self.problems = tuple(problems)
         self.policy_path = policy_path
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-class Settings(BaseModel):
+class Settings(Limits):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.
@@ -53,7 +51,8 @@ class Settings(BaseModel):
     )
     slack_app_token: SecretStr = Field(
         title="SLACK_APP_TOKEN",
-        description="The app-level token with connections:write, xapp-…: Basic Information at Slack.",
+        description="The app-level token with connections:write, xapp-…: "
+        "Basic Information at Slack.",
     )
     openai_api_key: SecretStr = Field(
         title="OPENAI_API_KEY",
@@ -61,7 +60,8 @@ class Settings(BaseModel):
     )
     policy_path: Path = Field(
         title="COUNTERSIGN_POLICY",
-        description="The policy file (TOML); `countersign doctor --init --approver U…` writes a first one.",
+        description="The policy file (TOML); "
+        "`countersign doctor --init --approver U…` writes a first one.",
     )
     slack_api_url: str = Field(
         "https://slack.com/api/",
@@ -93,52 +93,20 @@ class Settings(BaseModel):
     key: SecretStr | None = Field(
         None,
         title="COUNTERSIGN_KEY",
-        description="The secret behind fingerprints, 32 characters or more; unset: a key file beside the database.",
+        description="The secret behind fingerprints, 32 characters or more; "
+        "unset: a key file beside the database.",
     )
     lost_key: str | None = Field(
         None,
         title="COUNTERSIGN_LOST_KEY",
         pattern="^[0-9a-f]{8}$",
-        description="The id of a key that is lost: what waits under it is closed, undone, at the start.",
+        description="The id of a key that is lost: "
+        "what waits under it is closed, undone, at the start.",
     )
     tool_modules: tuple[str, ...] = Field(
         (),
         title="COUNTERSIGN_TOOLS",
         description="Python modules with tools of your own, separated by commas.",
-    )
-    max_turns: Count = Field(
-        20, title="COUNTERSIGN_MAX_TURNS", description="How often one run may ask the model."
-    )
-    max_calls: Count = Field(
-        50, title="COUNTERSIGN_MAX_CALLS", description="How many tool calls one run may propose."
-    )
-    max_rounds: Count = Field(
-        3, title="COUNTERSIGN_MAX_ROUNDS", description="How often one plan may be sent back."
-    )
-    max_cards: Count = Field(
-        10, title="COUNTERSIGN_MAX_CARDS", description="How many plans one run may show people."
-    )
-    max_tokens: int = Field(
-        200_000,
-        title="COUNTERSIGN_MAX_TOKENS",
-        ge=1000,
-        le=1_000_000_000,
-        description="How many tokens, in and out, one run may use.",
-    )
-    max_pending: Count = Field(
-        20, title="COUNTERSIGN_MAX_PENDING", description="Undecided calls of one requester."
-    )
-    max_asked_per_hour: Count = Field(
-        60,
-        title="COUNTERSIGN_MAX_ASKED_PER_HOUR",
-        description="About how many calls of one requester people are asked within an hour.",
-    )
-    max_tokens_per_day: int = Field(
-        2_000_000,
-        title="COUNTERSIGN_MAX_TOKENS_PER_DAY",
-        ge=1000,
-        le=1_000_000_000,
-        description="How many tokens, in and out, the requests of one person may use in 24 hours.",
     )
     workers: int = Field(
         8,
@@ -318,25 +286,6 @@ class Settings(BaseModel):
                     raise ValueError("it is not a list of module names")
             return tuple(dict.fromkeys(names))
         return names
-
-
-def prepare_environment(environ: MutableMapping[str, str], settings: Settings) -> None:
-    """Take out of `environ` (os.environ) what the Slack libraries would misread; call it before
-    Bolt is built.
-
-    SLACK_CLIENT_ID and _SECRET would turn Bolt's OAuth on and our token off. slack_sdk sends
-    everything through HTTP(S)_PROXY and knows no NO_PROXY: where Slack's address is exempt or on
-    this machine, they make way.
-    """
-    for name in ("SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"):
-        environ.pop(name, None)
-    if exempt(settings.slack_api_url, environ):
-        proxies = [environ.pop(name, "").strip() for name in PROXIES]
-        # the model's client honours both of these, slack_sdk neither
-        for proxy in filter(None, proxies):
-            environ.setdefault("ALL_PROXY", proxy)
-        spared = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-        environ["no_proxy"] = ",".join(filter(None, (spared, "127.0.0.1", "localhost")))
 
 
 def _sentence(error: ErrorDetails) -> str:

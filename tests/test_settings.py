@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bot.settings import Settings, SettingsError, prepare_environment
+from bot.environment import prepare_environment
+from bot.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
 
@@ -34,7 +35,7 @@ def refused(environ: dict[str, str]) -> SettingsError:
 
 
 def test_defaults(environ: dict[str, str]) -> None:
-    """With only the required variables the documented defaults hold, and nothing is warned about."""
+    """With only the required variables the documented defaults hold, without a warning."""
     settings = Settings.load(environ)
     assert settings.slack_bot_token.get_secret_value() == f"xoxb-{SECRET}"
     assert settings.policy_path == Path(environ["COUNTERSIGN_POLICY"])
@@ -237,7 +238,7 @@ def test_warnings(environ: dict[str, str]) -> None:
 def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
     """What would make Bolt ignore the bot token is taken out of the environment."""
     environ |= {"SLACK_CLIENT_ID": "1.2", "SLACK_CLIENT_SECRET": SECRET}
-    prepare_environment(environ, Settings.load(environ))
+    prepare_environment(environ, Settings.load(environ).slack_api_url)
     assert not {"SLACK_CLIENT_ID", "SLACK_CLIENT_SECRET"} & set(environ)
 
 
@@ -257,7 +258,7 @@ def test_proxies(environ: dict[str, str], url: str, no_proxy: str, kept: bool) -
     the model's client.
     """
     environ |= {"SLACK_API_URL": url, "HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
-    prepare_environment(environ, Settings.load(environ))
+    prepare_environment(environ, Settings.load(environ).slack_api_url)
     assert ("HTTPS_PROXY" in environ) is kept
     assert (environ.get("ALL_PROXY") == "http://proxy:3128") is not kept
     assert kept or "127.0.0.1" in environ["no_proxy"].split(",")

@@ -9,7 +9,7 @@ import os
 from bot.cli.console import DOTENV
 from bot.cli.loading import uncollected
 from bot.clock import SystemClock
-from bot.settings import prepare_environment
+from bot.environment import prepare_environment
 from bot.startup import StartupError, read
 
 
@@ -25,7 +25,7 @@ def run(_arguments: argparse.Namespace) -> int:
     )
     for warning in settings.warnings:
         logging.getLogger("countersign").warning(warning)
-    prepare_environment(os.environ, settings)
+    prepare_environment(os.environ, settings.slack_api_url)
     with uncollected():
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build

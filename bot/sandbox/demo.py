@@ -14,11 +14,12 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from bot.app import build
+from bot.environment import prepare_environment
 from bot.sandbox.guide import first_steps
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
-from bot.settings import Settings, prepare_environment
+from bot.settings import Settings
 from bot.startup import read_policy
 from bot.tools.shop.shop import Shop
 from storage.sqlite import lock
@@ -46,7 +47,7 @@ def run(
         sandbox = stack.enter_context(Sandbox(port=free_port(port), guide=first_steps))
         planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
         settings = demo_settings(folder, sandbox, planner, environ)
-        prepare_environment(os.environ, settings)
+        prepare_environment(os.environ, settings.slack_api_url)
         app = build(settings, sandbox.clock, read_policy(POLICY))
         stack.callback(app.stop)
         app.start()

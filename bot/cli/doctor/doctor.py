@@ -28,8 +28,9 @@ from bot.cli.doctor.slack import (
 )
 from bot.cli.slack_client import make_client
 from bot.clock import Clock, SystemClock
+from bot.environment import prepare_environment
 from bot.policy.evaluate import Policy
-from bot.settings import Settings, prepare_environment
+from bot.settings import Settings
 from bot.startup import StartupError, read
 
 
@@ -67,7 +68,7 @@ def examine(
     yield ok("settings", "all there")
     for warning in settings.warnings:
         yield warn("settings", warning)
-    prepare_environment(environ, settings)
+    prepare_environment(environ, settings.slack_api_url)
     yield ok(
         "policy",
         f"{settings.policy_path}: {len(policy.rules)} rules, digest {policy.digest[:8]}",
