@@ -99,7 +99,7 @@ def _check_tool(tool: dict[str, Any], path: str) -> None:
 
 
 def _check_strict(schema: dict[str, Any], name: str, path: str) -> None:
-    """Strict tools list every property as required and allow no others, at every level."""
+    """Refuse a strict tool that leaves a property optional, or allows others, at any level."""
     nested = [
         *schema.get("properties", {}).values(),
         *schema.get("$defs", {}).values(),
@@ -113,8 +113,8 @@ def _check_strict(schema: dict[str, Any], name: str, path: str) -> None:
                 name, path, "'additionalProperties' is required to be supplied and to be false."
             )
         for missing in sorted(set(schema.get("properties", {})) - set(schema.get("required", []))):
-            text = "'required' is required to be supplied and to be an array including every key in properties."
-            raise _bad_schema(name, path, f"{text} Missing '{missing}'.")
+            text = "'required' is required to be supplied and to be an array including every key"
+            raise _bad_schema(name, path, f"{text} in properties. Missing '{missing}'.")
     for each in nested:
         if isinstance(each, dict):
             _check_strict(each, name, path)
@@ -144,7 +144,8 @@ def _check_choice(body: Body) -> None:
                 f"Tool choice '{choice.get('name')}' not found in 'tools' parameter.", "tool_choice"
             )
     elif choice not in ("auto", "none", "required"):
-        message = "Invalid value for 'tool_choice': expected 'none', 'auto', 'required' or a function of 'tools'."
+        wanted = "expected 'none', 'auto', 'required' or a function of 'tools'."
+        message = f"Invalid value for 'tool_choice': {wanted}"
         raise Refusal(message, "tool_choice", "invalid_value")
     elif choice == "required" and not names:
         raise Refusal(
@@ -184,7 +185,7 @@ def _check_content(content: Any, path: str, allowed: list[str]) -> None:
 
 
 def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
-    """Every call has one output after it, every output one call before it, and no id stands twice."""
+    """Refuse calls without one output after them, outputs without a call, and ids used twice."""
     waiting: Counter[str] = Counter()
     seen: set[str] = set()
     for item in items:
@@ -214,7 +215,7 @@ def _check_pairs(items: list[dict[str, Any]], lenient_ids: bool) -> None:
 
 
 def _check_reasoning(items: list[dict[str, Any]]) -> None:
-    """Reasoning comes back unaltered, in front of what it led to, and is not left out."""
+    """Refuse reasoning that was altered, misplaced or left out."""
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
             _check_sealed(item, items[index + 1] if index + 1 < len(items) else {})

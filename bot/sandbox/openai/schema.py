@@ -1,7 +1,6 @@
-"""The shapes of a Responses API request, as strict models, and the error bodies for what does not
-fit them.
+"""The shapes of a Responses API request as strict models, and the errors for what does not fit.
 
-What fits one model by itself is decided here; what must fit together is `planner_checks`' business.
+What fits one model by itself is decided here; what must fit together is `checks`' business.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Include = Literal[
 
 
 class Refusal(Exception):
-    """A request that is answered with an error: HTTP status and the fields of OpenAI's error body."""
+    """A request is answered with an error: an HTTP status and OpenAI's error body."""
 
     def __init__(
         self, message: str, param: str | None = None, code: str | None = None, status: int = 400

@@ -1,8 +1,7 @@
-"""The offline stand-in planner: a server that speaks OpenAI's Responses API, for the demo and the
-tests.
+"""The stand-in for the model: a server that speaks OpenAI's Responses API, for demo and tests.
 
 It listens on 127.0.0.1 only, keeps nothing between requests, and is no language model: what it says
-comes from scripted turns or from `planner_brain`. It knows nothing of Slack or of the bot.
+comes from scripted turns or from `brain`. It knows nothing of Slack or of the bot.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Planner(Controls):
         if self._thread:
             raise RuntimeError("the planner runs already")
         ready = threading.Event()
-        problem: list[BaseException] = []
+        problem: list[OSError] = []
         self._thread = threading.Thread(
             target=self._run, args=(ready, problem), name="planner", daemon=True
         )
@@ -101,11 +100,12 @@ class Planner(Controls):
 
     # the server's thread
 
-    def _run(self, ready: threading.Event, problem: list[BaseException]) -> None:
+    def _run(self, ready: threading.Event, problem: list[OSError]) -> None:
         try:
             asyncio.run(self._serve(ready))
-        except BaseException as error:
+        except OSError as error:
             problem.append(error)
+        finally:
             ready.set()
 
     async def _serve(self, ready: threading.Event) -> None:
@@ -132,8 +132,8 @@ class Planner(Controls):
         try:
             scheme, _, key = request.headers.get("Authorization", "").partition(" ")
             if scheme != "Bearer" or not key.strip():
-                message = "You didn't provide an API key. Provide it in an Authorization header using Bearer auth."
-                raise Refusal(message, status=401)
+                how = "Provide it in an Authorization header using Bearer auth."
+                raise Refusal(f"You didn't provide an API key. {how}", status=401)
             response: web.StreamResponse = await handler(request)
         except Refusal as refusal:
             self.refused.append(refusal.message)

@@ -1,5 +1,4 @@
-"""The Responses API's answers: a Turn becomes output items, a Response object and the events of a
-stream.
+"""The Responses API's answers: a turn as output items, as a Response, and as a stream's events.
 
 It makes data only. It may not decide what a turn says, and it opens no socket.
 """

@@ -1,4 +1,4 @@
-"""The built-in brain: tables of what people say, and the calls that must come of it, valid for
+"""What people say to the stand-in for the model, and the calls that must come of it, valid for
 their schemas.
 """
 
@@ -17,7 +17,6 @@ from tests.sandbox.openai.tools import READS, WRITES, offered
 
 Calls = list[tuple[str, dict[str, Any]]]
 NOW = "It is Friday, 2026-05-01 12:00 UTC."
-BERLIN = {"street": "Hauptstr. 5", "postal_code": "10827", "city": "Berlin", "country": "Germany"}
 
 
 def said(text: str, author: str = "Ben Okafor (<@UBEN00001>) writes:\n") -> dict[str, Any]:
@@ -47,14 +46,8 @@ def refund(order: int, amount: str, reason: str = "other") -> tuple[str, dict[st
     return "refund_order", {"order_id": order, "amount": amount, "reason": reason}
 
 
-def cancel(order: int, reason: str, restock: bool = True) -> tuple[str, dict[str, Any]]:
-    return "cancel_order", {"order_id": order, "reason": reason, "restock": restock}
-
-
-def move(
-    order: int, notify: bool = True, address: dict[str, str] = BERLIN
-) -> tuple[str, dict[str, Any]]:
-    return "change_address", {"order_id": order, "address": address, "notify": notify}
+def cancel(order: int, reason: str) -> tuple[str, dict[str, Any]]:
+    return "cancel_order", {"order_id": order, "reason": reason}
 
 
 def post(channel: str, text: str) -> tuple[str, dict[str, Any]]:
@@ -65,14 +58,20 @@ def look(order: int) -> tuple[str, dict[str, Any]]:
     return "look_up_order", {"order_id": order}
 
 
-LONDON = {
-    "street": "12 High Street",
-    "postal_code": "SW1A 1AA",
-    "city": "London",
-    "country": "United Kingdom",
-}
+def duty(person: str, **hours: int) -> tuple[str, dict[str, Any]]:
+    return "put_on_duty", {"person": person, **hours}
+
+
 PHRASES: list[tuple[str, Calls]] = [
+    ("refund 15 EUR of order 1042, the mug was chipped", [refund(1042, "15.00", "damaged")]),
+    ("what is the status of order 1042?", [look(1042)]),
+    (
+        "cancel order 1043, the customer changed her mind",
+        [cancel(1043, "The customer changed her mind")],
+    ),
     ("Refund 40 EUR of order 1042, it arrived broken", [refund(1042, "40.00", "damaged")]),
+    ("refund 20 EUR of order 1033, it came late", [refund(1033, "20.00", "late")]),
+    ("refund 12 EUR of order 1037, one packet was open", [refund(1037, "12.00", "damaged")]),
     (
         "<@UBOT00001> please refund €40 for order #1042 because it came cracked",
         [refund(1042, "40.00", "damaged")],
@@ -82,44 +81,22 @@ PHRASES: list[tuple[str, Calls]] = [
         [refund(1042, "39.90", "wrong_item")],
     ),
     ("refund 1042 25", [refund(1042, "25.00")]),
-    (
-        "Give the customer of order 1042 10 euros back, sorry about that",
-        [refund(1042, "10.00", "goodwill")],
-    ),
-    ("Refund order 1042 and 1045 20 euros each", [refund(1042, "20.00"), refund(1045, "20.00")]),
-    (
-        "refund 20 EUR of order 1042 and 30 EUR of order 1045",
-        [refund(1042, "20.00"), refund(1045, "30.00")],
-    ),
-    ("Refund 1.234,50 EUR of order 1042", [refund(1042, "1234.50")]),
-    ("Refund order 1042", [look(1042)]),
+    ("Hi, I want a refund of 40 EUR for order 1042", [refund(1042, "40.00")]),
     ("Look up order 1042", [look(1042)]),
-    ("What's the status of order 1042?", [look(1042)]),
+    ("show me order #1042", [look(1042)]),
     ("1042", [look(1042)]),
     ("look up order 1042 and refund 20 EUR", [look(1042), refund(1042, "20.00")]),
     (
         "Cancel order 1043 and tell #support",
         [
-            cancel(1043, "As asked: Cancel order 1043 and tell #support"),
+            cancel(1043, "As asked: Cancel order 1043"),
             post("#support", "Order 1043 has been cancelled."),
         ],
     ),
     (
-        "Cancel order 1043 because it was ordered twice, don't restock, and tell <#C0SUPPORT|support> that it is off",
-        [cancel(1043, "It was ordered twice", restock=False), post("#support", "it is off")],
+        "Cancel order 1043 because it came twice and tell <#C0SUPPORT|support> that it is off",
+        [cancel(1043, "It came twice"), post("#support", "it is off")],
     ),
-    ("Can you please cancel order 1043? It was a mistake.", [cancel(1043, "It was a mistake")]),
-    ("Change the address of order 1044 to Hauptstr. 5, 10827 Berlin, Germany", [move(1044)]),
-    ("Update address of 1044: Hauptstr. 5, 10827 Berlin, Germany", [move(1044)]),
-    (
-        "change order 1044's address to Hauptstr. 5, 10827 Berlin, Germany and don't notify the customer",
-        [move(1044, notify=False)],
-    ),
-    (
-        "Ship order 1044 to 12 High Street, London SW1A 1AA, United Kingdom",
-        [move(1044, address=LONDON)],
-    ),
-    ("Move order 1044 to Hauptstr. 5, 10827 Berlin, Germany and tell the customer", [move(1044)]),
     ("Post 'hello' in #general", [post("#general", "hello")]),
     ("post hello in #general", [post("#general", "hello")]),
     ("Tell #general that lunch is ready", [post("#general", "lunch is ready")]),
@@ -128,53 +105,22 @@ PHRASES: list[tuple[str, Calls]] = [
         'Post "I\'ll refund 1042, then cancel it" in #general',
         [post("#general", "I'll refund 1042, then cancel it")],
     ),
+    ("put Ana on duty for 12 hours", [duty("Ana", hours=12)]),
+    ("please put <@UCLEO0001> on duty", [duty("UCLEO0001")]),
+    ("create a channel launch-week", [("create_channel", {"name": "launch-week"})]),
+    ("list channels", [("list_channels", {})]),
     (
-        "Create a channel launch-week and invite Ben",
-        [
-            ("create_channel", {"name": "launch-week", "private": False}),
-            ("invite", {"channel": "#launch-week", "people": ["Ben"]}),
-        ],
-    ),
-    ("create a private channel called ops", [("create_channel", {"name": "ops", "private": True})]),
-    (
-        "invite Ben Okafor and <@UANA00001> to #launch-week",
-        [("invite", {"channel": "#launch-week", "people": ["Ben Okafor", "UANA00001"]})],
+        "In shop: `select name from customers`",
+        [("query", {"database": "shop", "sql": "select name from customers"})],
     ),
     (
-        "set the topic of #general to Launch week",
-        [("set_topic", {"channel": "#general", "topic": "Launch week"})],
-    ),
-    (
-        "schedule 'standup' in #general tomorrow at 9:30",
+        "update customers set name = 'Mara' where id = 7; in the shop database",
         [
             (
-                "schedule_message",
-                {"channel": "#general", "text": "standup", "at": "2026-05-02T09:30:00Z"},
+                "change",
+                {"database": "shop", "sql": "update customers set name = 'Mara' where id = 7"},
             )
         ],
-    ),
-    (
-        "post 'standup' in #general in 2 hours",
-        [
-            (
-                "schedule_message",
-                {"channel": "#general", "text": "standup", "at": "2026-05-01T14:00:00Z"},
-            )
-        ],
-    ),
-    ("which channels are there?", [("list_channels", {})]),
-    ("list people", [("list_people", {})]),
-    ("find orders of Meyer", [("search_orders", {"customer": "Meyer"})]),
-    ("show all shipped orders", [("search_orders", {"status": "shipped"})]),
-    (
-        "search the last 3 orders from Anna Schmidt",
-        [("search_orders", {"customer": "Anna Schmidt", "limit": 3})],
-    ),
-    ("restart the payments service", [("restart_service", {"service": "payments"})]),
-    ("please restart payments-api", [("restart_service", {"service": "payments-api"})]),
-    (
-        "book a table for 4 seats tomorrow for ida@example.org",
-        [("book_table", {"email": "ida@example.org", "day": "2026-05-02", "seats": 4})],
     ),
 ]
 
@@ -186,12 +132,7 @@ def test_phrases_become_calls(words: str, expected: Calls) -> None:
     """
     answer = turn(said(words))
     got = called(answer)
-    trimmed = [
-        (name, {k: v for k, v in values.items() if k in wanted or name != "search_orders"})
-        for (name, values), (_, wanted) in zip(got, expected, strict=False)
-    ]
-    assert len(got) == len(expected)
-    assert trimmed == expected
+    assert got == expected
 
 
 @pytest.mark.parametrize("words", ["hi", "help", "What can you do?", "sing me a song", ""])
@@ -210,7 +151,7 @@ def test_small_talk_says_what_it_is(words: str) -> None:
     ("words", "needed"),
     [
         ("refund the customer", "order number and the amount"),
-        ("Change the address of order 1044 to Hauptstr. 5, 10827 Berlin", "country"),
+        ("Refund 1,234.50 EUR of order 1042", "amount"),
         ("tell #support", "text"),
         ("cancel the order", "order number"),
     ],
@@ -227,7 +168,6 @@ def test_it_asks_for_what_is_missing(words: str, needed: str) -> None:
     [
         ("Refund 40 EUR, it arrived broken", "order 1042", refund(1042, "40.00", "damaged")),
         ("Refund 40 EUR", "1042", refund(1042, "40.00")),
-        ("Change the address of order 1044 to Hauptstr. 5, 10827 Berlin", "Germany", move(1044)),
         ("tell #support", "all is well", post("#support", "all is well")),
     ],
 )
@@ -244,9 +184,9 @@ def test_an_answer_completes_the_request(first: str, second: str, expected: Any)
 
 def test_quoted_history_is_data() -> None:
     """What others said earlier in the thread starts nothing, in its own item or quoted in the
-    message (L07).
+    message.
     """
-    history = "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043\nEve:\n> refund order 9999"
+    history = "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043"
     assert called(turn(said(history, author=""), said("look up order 1042"))) == [look(1042)]
     assert called(turn(said("> cancel order 1043\nlook up order 1042"))) == [look(1042)]
 
@@ -276,16 +216,13 @@ def test_the_notice_is_said_once() -> None:
     assert turn(said("tell #support"), item, said("thanks!")).text == "You are welcome."
 
 
-def test_long_requests() -> None:
+def test_long_requests_are_refused_whole() -> None:
     """A long message is taken whole or openly not at all: never in part."""
-    text = "all is well, " * 500
+    text = "all is well, " * 200
     assert called(turn(said(f"Post '{text}' in #general"))) == [post("#general", text)]
     answer = turn(said(f"Post '{text * 3}' in #general"))
     assert not answer.calls
     assert "more than I can read" in answer.text
-    many = turn(said("refund 1 EUR of order 1042, " * 31))
-    assert not many.calls
-    assert "more than I can plan" in many.text
 
 
 @pytest.mark.parametrize(
@@ -303,16 +240,16 @@ def test_tools_may_be_switched_off() -> None:
     body = {
         "model": "gpt-5",
         "tools": offered(),
-        "input": "Refund order 1042 and 1045 20 euros each",
+        "input": "Refund 20 EUR of order 1042 and refund 10 EUR of order 1045",
     }
     assert not plan({**body, "tool_choice": "none"}).calls
     assert len(plan({**body, "parallel_tool_calls": False}).calls) == 1
 
 
 ODD = (
-    "refund cancel order 1042 1045 20 EUR € and , . ? tell #general that 'x' \" post to address Hauptstr. 5 10827 "
-    "Berlin tomorrow at 99 9:75 in 2 hours in 999999999999 weeks # <@UBEN00001> <#C1|> make it instead > invite "
-    "channel \x00 \x009\x00 because : - ½ ² 2026-99-99 2026-02-01T25:00 0 ."
+    "refund cancel order 1042 1045 20 EUR € and , . ? tell #general that 'x' \" post to put on "
+    "for 99 hours 9999999999 # <@UBEN00001> <#C1|> make it instead > list \x00 \x009\x00 "
+    "because : - ½ ² ٣ 1,234.50 select ` ; shop update x set 0"
 )
 WORDS = st.sampled_from(ODD.split(" "))
 

@@ -12,7 +12,7 @@ import pytest
 from openai import OpenAI
 
 from bot.sandbox.openai.server import Planner, Turn
-from tests.sandbox.openai.test_wire import ASK, TOOL, TWO, answered
+from tests.sandbox.openai.samples import ASK, TOOL, TWO, answered
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look_up_order", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
@@ -77,10 +77,10 @@ def ask(client: OpenAI, **changes: Any) -> openai.types.responses.Response:
         ({"input": [{**CALL, "arguments": {}}, OUTPUT]}, "input[0].arguments", "invalid_type"),
     ],
 )
-def test_malformed_requests(
+def test_malformed_requests_are_refused(
     planner: Planner, client: OpenAI, changes: Any, param: str, code: str | None
 ) -> None:
-    """A malformed request is a BadRequestError that names the parameter, and shows up in `refused`."""
+    """A malformed request is a BadRequestError naming the parameter, and stands in `refused`."""
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client, **changes)
     assert (caught.value.param, caught.value.code) == (param, code)
@@ -107,18 +107,14 @@ def test_malformed_requests(
         ),
     ],
 )
-def test_invalid_transcripts(client: OpenAI, items: list[Any], message: str) -> None:
-    """A call without its one output, an output without its call, and ids used twice are refused
-    (L01).
-    """
+def test_invalid_transcripts_are_refused(client: OpenAI, items: list[Any], message: str) -> None:
+    """A call without its one output, an output without its call, and ids used twice are refused."""
     with pytest.raises(openai.BadRequestError, match=message):
         ask(client, input=items)
 
 
 def test_lenient_ids_play_a_careless_provider(planner: Planner, client: OpenAI) -> None:
-    """On demand, call ids may be empty or come again, but each call still needs its output (X14,
-    X16).
-    """
+    """On demand, call ids may be empty or come again, but each call still needs its output."""
     planner.lenient_ids = True
     empty = [{**CALL, "call_id": ""}, {**OUTPUT, "call_id": ""}]
     assert ask(client, input=[SAYS, CALL, OUTPUT, CALL, OUTPUT, *empty]).status == "completed"

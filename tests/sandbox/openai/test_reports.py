@@ -13,7 +13,7 @@ from tests.sandbox.openai.test_phrases import called, cancel, refund, said, turn
 SUPERSEDED = (
     "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
 )
-FOUND = 'SUCCEEDED.\n{"order_id": 1042, "status": "cancelled", "total": "89.00 EUR", "left_to_refund": "80.00 EUR"}'
+FOUND = 'SUCCEEDED.\n{"order_id": 1042, "status": "cancelled", "left_to_refund": "80.00 EUR"}'
 
 
 def made(name: str, arguments: str, output: str, call_id: str = "call_1") -> list[dict[str, Any]]:
@@ -26,7 +26,8 @@ def made(name: str, arguments: str, output: str, call_id: str = "call_1") -> lis
 
 def refunded(output: str) -> list[dict[str, Any]]:
     """A refund of 40.00 that was asked for, and what became of it."""
-    arguments = '{"order_id": 1042, "amount": "40.00", "reason": "damaged", "reason_for_approver": "I was asked: “x”."}'
+    arguments = '{"order_id": 1042, "amount": "40.00", "reason": "damaged"'
+    arguments += ', "reason_for_approver": "I was asked: “x”."}'
     return [said("Refund 40 EUR of order 1042"), *made("refund_order", arguments, output)]
 
 
@@ -42,27 +43,10 @@ def test_a_read_is_told() -> None:
     assert "**Left to refund:** 80.00 EUR" in text
 
 
-def test_a_look_up_leads_to_the_refund() -> None:
-    """A refund without an amount proposes what the look-up found, and says so to the approver."""
-    answer = turn(*looked("Refund order 1042, it arrived broken"))
-    assert called(answer) == [refund(1042, "80.00", "damaged")]
-    assert "found on the order" in dict(answer.calls)["refund_order"]["reason_for_approver"]  # type: ignore[index] # a mapping here
-
-
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
-        ("FAILED: there is no order 1042", "failed: there is no order 1042"),
-        ('SUCCEEDED.\n{"left_to_refund": "0.00 EUR"}', "0.00"),
-    ],
-)
-def test_a_useless_look_up_ends_there(output: str, told: str) -> None:
-    """Where the look-up fails or leaves nothing to refund, nothing is proposed and the person is
-    told.
-    """
-    answer = turn(*looked("Refund order 1042", output))
-    assert not answer.calls
-    assert told in answer.text
+def test_a_failed_look_up_is_told() -> None:
+    """Where a look-up fails, the person is told why."""
+    answer = turn(*looked("Look up order 1042", "FAILED: there is no order 1042"))
+    assert "failed: there is no order 1042" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +61,8 @@ def test_a_useless_look_up_ends_there(output: str, told: str) -> None:
             ["is done", "edited by <@UANA00001>", "amount 30.00"],
         ),
         (
-            'REJECTED by <@UANA00001>; it was not run. Their reason, quoted: "too much" Do not propose it again.',
+            'REJECTED by <@UANA00001>; it was not run. Their reason, quoted: "too much" '
+            "Do not propose it again.",
             ["was rejected by <@UANA00001>", '"too much"'],
         ),
         (
@@ -102,17 +87,10 @@ def test_a_useless_look_up_ends_there(output: str, told: str) -> None:
             "UNKNOWN: it is not known whether it happened. Do not assume that it did.",
             ["is uncertain", "not known"],
         ),
-        (
-            '{"status": "rejected", "by": "Ana", "reason": "too much"}',
-            ["was rejected", "Ana", "too much"],
-        ),
-        ('{"error": "no such order"}', ["failed", "no such order"]),
     ],
 )
 def test_outcomes_are_told_truthfully(output: str, told: list[str]) -> None:
-    """Each end of a call is told as what it is, with its reason, and only a success is called done
-    (L03, L04, T04).
-    """
+    """Each end of a call is told as what it is, with its reason; only a success is done."""
     answer = turn(*refunded(output))
     assert not answer.calls
     assert all(each in answer.text for each in told)
@@ -121,7 +99,7 @@ def test_outcomes_are_told_truthfully(output: str, told: list[str]) -> None:
 
 
 def test_every_call_of_a_plan_is_told() -> None:
-    """A plan that ended in different ways is told call by call (P01)."""
+    """A plan that ended in different ways is told call by call."""
     more = made(
         "post_message", '{"channel": "#support", "text": "x"}', "EXPIRED: nobody decided.", "call_2"
     )
@@ -155,7 +133,7 @@ def test_what_may_have_run_is_not_corrected(output: str) -> None:
 
 
 def test_words_approve_nothing() -> None:
-    """An "approve" in words is answered with where approvals are given (L07)."""
+    """An "approve" in words is answered with where approvals are given."""
     answer = turn(*refunded(SUPERSEDED), said("approve"))
     assert not answer.calls
     assert "buttons" in answer.text

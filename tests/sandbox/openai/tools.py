@@ -1,11 +1,11 @@
-"""Tools as a bot would offer them, for the tests of the stand-in: schemas only, made by Pydantic."""
+"""Tools as a bot offers them, for the tests of the stand-in: schemas made by Pydantic."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 
 class Order(BaseModel):
@@ -25,19 +25,6 @@ class Refund(BaseModel):
     note: str | None = None
 
 
-class Address(BaseModel):
-    street: str
-    postal_code: str
-    city: str
-    country: str
-
-
-class ChangeAddress(BaseModel):
-    order_id: int
-    address: Address
-    notify: bool = Field(True, title="Tell the customer by e-mail")
-
-
 class Cancel(BaseModel):
     order_id: int
     reason: str = Field(min_length=3)
@@ -53,52 +40,34 @@ class Post(BaseModel):
     text: str
 
 
-class Schedule(Post):
-    at: AwareDatetime
-
-
 class Channel(BaseModel):
     name: str
     private: bool = False
 
 
-class Invite(BaseModel):
-    channel: str
-    people: list[str]
+class Duty(BaseModel):
+    person: str = Field(min_length=1, max_length=80)
+    hours: int = Field(8, ge=1, le=72)
 
 
-class Topic(BaseModel):
-    channel: str
-    topic: str
-
-
-class Service(BaseModel):
-    service: str
-
-
-class Booking(BaseModel):
-    email: str = Field(json_schema_extra={"format": "email"})
-    day: str = Field(json_schema_extra={"format": "date"})
-    seats: int
+class Statement(BaseModel):
+    database: str
+    sql: str
 
 
 READS: dict[str, type[BaseModel]] = {
     "look_up_order": Order,
     "search_orders": Search,
     "list_channels": Nothing,
-    "list_people": Nothing,
+    "query": Statement,
 }
 WRITES: dict[str, type[BaseModel]] = {
     "refund_order": Refund,
-    "change_address": ChangeAddress,
     "cancel_order": Cancel,
     "post_message": Post,
-    "schedule_message": Schedule,
     "create_channel": Channel,
-    "invite": Invite,
-    "set_topic": Topic,
-    "restart_service": Service,
-    "book_table": Booking,
+    "put_on_duty": Duty,
+    "change": Statement,
 }
 
 

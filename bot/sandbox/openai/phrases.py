@@ -1,0 +1,230 @@
+"""The orders that the stand-in for the model understands, as calls of the tools it is offered.
+
+A few patterns for what the demo suggests, and for any other tool the words of its name, in order:
+"put Ana on duty for 12 hours" calls put_on_duty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Values = dict[str, Any]
+REASON_FIELD = "reason_for_approver"
+NUMBER = r"(?<![\d.,])\d+(?:[.,]\d{1,2})?(?![.,]?\d)"
+MONEY = re.compile(rf"(?:€|\bEUR)\s?({NUMBER})|({NUMBER})\s?(?:€|EUR\b|euros?\b)", re.I)
+ORDER = re.compile(r"\border\s+(?:number\s+|no\.?\s+)?#?(\d+)|#(\d+)\b|(?<![\d.,])(\d{4,})\b", re.I)
+CHANNEL = re.compile(r"<#(C\w+)(?:\|([^>]*))?>|(#[a-z][\w-]*)", re.I)
+MENTION = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
+QUOTED = re.compile(
+    r"\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’|`([^`]+)`|(?<!\w)'((?:[^']|'(?=\w))+)'(?!\w)"
+)
+STATEMENT = re.compile(
+    r"`*\b((?:select|insert\s+into|update\s+\w+\s+set|delete\s+from)\b[^`;]*)`*", re.I
+)
+FILLER = re.compile(
+    r"^(?:(?:please|hi|hello|hey|now|then|help me|can you|could you|would you"
+    r"|i(?: want| need)(?: you to| to| a))\b[\s,]*)+",
+    re.I,
+)
+NEXT = re.compile(
+    r"[,;.]? +(?:and|then|and then) +(?=(?:please )?(?:refund|cancel|look|tell|post)\b)", re.I
+)
+SMALL = re.compile(
+    r"^(?:(?:a|an|the|for|to|of|in|on|with|as|is|called|named|channel)\b[\s:]*)+", re.I
+)
+REASONS = {
+    "damaged": r"broken?|chipped|damaged|cracked|defect\w*|open(?:ed)?|torn",
+    "wrong": r"wrong|mistake",
+    "late": r"late|delayed",
+    "goodwill": r"goodwill|sorry|gesture",
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """One order of a request, with what the orders before it said."""
+
+    text: str
+    known: Mapping[str, Any]
+    news: str  # what the steps before it will have done, as sentences
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A call that an order asks for, and the required arguments that nobody named."""
+
+    tool: str
+    arguments: Values
+    missing: tuple[str, ...] = ()
+
+
+def proposals(request: str, tools: Mapping[str, Values], known: Values) -> list[Proposal]:
+    """Return the calls that a request asks for; `known` is what "it" may stand for."""
+    found: list[Proposal] = []
+    for text in _orders(request):
+        news = " ".join(_news(each) for each in found if each.tool == "cancel_order")
+        order = Order(text, known, news)
+        if picked := _picked(order, tools):
+            name, values = picked
+            found.append(_completed(name, values, tools[name]["parameters"], request))
+            known = {**known, **values}
+    return found
+
+
+def corrected(text: str) -> Values:
+    """Return the values of an order of the shop that a correction names."""
+    return _refund(Order(text, {}, ""))
+
+
+def _orders(request: str) -> list[str]:
+    """Cut a request where a new order begins, not within a quotation."""
+    hidden = QUOTED.sub(lambda quoted: quoted[0].replace(" ", "\0"), request.replace("\0", ""))
+    parts = (FILLER.sub("", part.strip()) for part in NEXT.split(hidden))
+    return [part.replace("\0", " ") for part in parts if part]
+
+
+def _picked(order: Order, tools: Mapping[str, Values]) -> tuple[str, Values] | None:
+    for name, begins, read in FORMS:
+        if name in tools and re.match(begins, order.text, re.I):
+            return name, read(order)
+    for name, tool in tools.items():
+        gaps = None if name in KNOWN_BY_HEART else _gaps(name, order.text)
+        if gaps is not None:
+            return name, _generic(tool["parameters"], gaps, order)
+    return None
+
+
+def _completed(name: str, values: Values, schema: Values, request: str) -> Proposal:
+    known = schema.get("properties", {})
+    values = {key: value for key, value in values.items() if key in known}
+    if REASON_FIELD in known:
+        said = " ".join(request.split())
+        values[REASON_FIELD] = f"I was asked: “{said if len(said) < 400 else said[:400] + '…'}”."
+    missing = [key for key in schema.get("required", []) if key not in {*values, REASON_FIELD}]
+    return Proposal(name, values, tuple(missing))
+
+
+# the demo's shop, posts, databases
+
+
+def _number(order: Order) -> Values:
+    found = ORDER.search(order.text)
+    if found:
+        return {"order_id": int(found[1] or found[2] or found[3])}
+    return {key: value for key, value in order.known.items() if key == "order_id"}
+
+
+def _refund(order: Order) -> Values:
+    rest = ORDER.sub(" ", order.text)
+    amount = MONEY.search(rest) or re.search(rf"({NUMBER})\b", rest)
+    values = _number(order)
+    if amount:
+        whole, _, cents = (
+            next(each for each in amount.groups() if each).replace(",", ".").partition(".")
+        )
+        values["amount"] = f"{whole}.{cents:0<2}"
+    reason = next(
+        (key for key, said in REASONS.items() if re.search(rf"\b(?:{said})\b", rest, re.I)), None
+    )
+    return values | ({"reason": "wrong_item" if reason == "wrong" else reason} if reason else {})
+
+
+def _cancel(order: Order) -> Values:
+    said = re.search(r"(?:,|\bbecause|\bsince|\bas)\s+(.{3,})$", order.text, re.S)
+    reason = said[1].strip(" .") if said else f"As asked: {order.text}"
+    return _number(order) | {"reason": (reason[:1].upper() + reason[1:])[:300]}
+
+
+def _post(order: Order) -> Values:
+    place = CHANNEL.search(order.text)
+    values = (
+        {} if not place else {"channel": place[3] or (f"#{place[2]}" if place[2] else place[1])}
+    )
+    said = re.search(r"\s(?:that|saying)\s+(.+)$|:\s+(.+)$", order.text, re.S)
+    rest = re.sub(r"^\w+|\b(?:in|to|on)\s+(?=[<#])|\s+about\s+it\b", "", order.text)
+    words = (
+        _quoted(order.text)
+        or (said and (said[1] or said[2]))
+        or CHANNEL.sub("", rest).strip(" .,:")
+    )
+    return values | ({"text": words} if words else {"text": order.news} if order.news else {})
+
+
+def _sql(order: Order) -> Values:
+    statement = STATEMENT.search(order.text)
+    around = STATEMENT.sub(" ", order.text)
+    named = re.search(r"\b(?:in|on|database)\s+(?:the\s+)?(?!database)([a-z][\w-]*)", around, re.I)
+    values = {"sql": statement[1].strip()} if statement else {}
+    return values | ({"database": named[1]} if named else {})
+
+
+def _news(done: Proposal) -> str:
+    return f"Order {done.arguments.get('order_id', '')} has been cancelled."
+
+
+LOOKING = r"(?:look|show|check|find|get|what|where|how|tell me)\b.*(?:\border|\d{4})|#?\d{4,}\W*$"
+FORMS: tuple[tuple[str, str, Callable[[Order], Values]], ...] = (
+    ("query", r".*\bselect\b", _sql),
+    ("change", r".*\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from)\b", _sql),
+    (
+        "refund_order",
+        r"refund|reimburse|(?:pay|give)\b.*\bback\b",
+        lambda o: {"reason": "other"} | _refund(o),
+    ),
+    ("cancel_order", r"cancel\b", _cancel),
+    ("look_up_order", LOOKING, _number),
+    ("post_message", r"(?:post|tell|announce|say|write)\b(?! me\b)", _post),
+)
+KNOWN_BY_HEART = {name for name, _, _ in FORMS}
+
+
+# any other tool
+
+
+def _gaps(name: str, text: str) -> list[str] | None:
+    """Return what stands around the words of a tool's name; None where they are not all there."""
+    gaps, rest = [], text
+    for word in re.split(r"[_-]", name):
+        found = re.search(rf"\b{re.escape(word)}(?:es|s)?\b", rest, re.I)
+        if not found:
+            return None
+        gaps.append(rest[: found.start()])
+        rest = rest[found.end() :]
+    return [*gaps, rest]
+
+
+def _generic(schema: Values, gaps: list[str], order: Order) -> Values:
+    """Read arguments by their names and types; what a word or number is for is said beside it."""
+    values: Values = {}
+    left = CHANNEL.sub(" ", " ".join(gaps))
+    text = next((said for said in map(_stripped, [*gaps, left]) if said), "")
+    for name, each in schema.get("properties", {}).items():
+        kinds = {each.get("type"), *(one.get("type") for one in each.get("anyOf", []))}
+        beside = re.search(
+            rf"\b(\d+)\s+{re.escape(name)}\b|\b{re.escape(name)}\W+(\d+)\b", order.text, re.I
+        )
+        if name == "channel":
+            values |= {key: value for key, value in _post(order).items() if key == name}
+        elif "integer" in kinds or "number" in kinds:
+            values |= {name: int(beside[1] or beside[2])} if beside else {}
+        elif "string" in kinds and name in schema.get("required", []) and text:
+            values[name] = _quoted(order.text) or text
+        elif "array" in kinds and text:
+            values[name] = [text]
+    return values
+
+
+def _stripped(said: str) -> str:
+    """Return the words of a gap without numbers and small words; a mention as the person's id."""
+    if mention := MENTION.search(said):
+        return mention[1]
+    words = CHANNEL.sub(" ", re.split(r"\s(?:for\s+)?\d", said)[0]).strip(" .,!?")
+    return SMALL.sub("", words).strip(" .,!?")
+
+
+def _quoted(text: str) -> str | None:
+    found = QUOTED.search(text)
+    return next((group for group in found.groups() if group), None) if found else None
