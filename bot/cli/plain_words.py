@@ -9,7 +9,7 @@ from bot.policy.authority import Directory, LookupFailedError
 class PlainWords:
     """People by name and id, groups and channels as a policy writes them.
 
-    See `bot.explain.explain.Words`.
+    See `bot.explain.words.Words`.
     """
 
     def __init__(self, directory: Directory) -> None:

@@ -1,15 +1,14 @@
-"""What would become of a call, in words: which rule, why, who decides, who is told, when. Reads and
-looks up only.
+"""What would become of a call, in words: which rule, why, who decides, who is told, when.
 
-The command line and the slash command say the same; only people, groups and channels are written as
-each place does.
+It only reads and looks up. The command line and the slash command say the same; only people, groups
+and channels are written as each place does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -18,6 +17,7 @@ from bot.approvals.terms import grants, limits
 from bot.approvals.terms.facts import facts_of, needed, with_sums
 from bot.core import Core
 from bot.durations import in_words
+from bot.explain.words import Words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
@@ -39,31 +39,10 @@ _REASONS = {
 }
 
 
-class Words(Protocol):
-    """How a place writes what is not our own prose."""
-
-    def person(self, user: str) -> str:
-        """A person by id."""
-        ...
-
-    def group(self, handle: str) -> str:
-        """A user group by handle."""
-        ...
-
-    def channel(self, channel: str) -> str:
-        """A channel by id, or as a policy names it."""
-        ...
-
-    def quoted(self, text: str) -> str:
-        """Somebody else's words."""
-        ...
-
-
 def explain(
     core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, *, sums: bool = True
 ) -> list[str]:
-    """The explanation of a call that `run` would propose, in lines. `sums`: whether the rows can be
-    read.
+    """Explain a call that `run` would propose, in lines. `sums`: whether the rows can be read.
 
     What Slack cannot be asked about is said to be not known; nothing is raised for it.
     """
@@ -90,15 +69,11 @@ def explain(
 def _instead(
     core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask
 ) -> Iterator[str]:
-    """What the rows have to say before anybody is asked: a remembered approval, or a limit that is
-    reached.
-    """
+    """Say what comes before anybody is asked: a remembered approval, or a limit that is reached."""
     if grant := grants.find(core, run, tool, gate, dump_arguments(args)):
-        by, uses = (
-            words.person(grant.given_by),
-            f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}",
-        )
-        yield f"★ Yet it runs without asking: {by} had this remembered, until {in_utc(grant.until)}, {uses}."
+        by, until = words.person(grant.given_by), in_utc(grant.until)
+        uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
+        yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
     elif reached := limits.on_asking(core, run, 0):
         yield f"⚠ Just now nobody would be asked: {words.quoted(reached.note)}."
 
@@ -109,7 +84,8 @@ def _verdict(judged: Judged, words: Words) -> str:
     by = f"the rule {words.quoted(gate.rule)}" if named else "no rule: [defaults] hold"
     match gate:
         case Allow():
-            return f"It runs without asking, by {by if named else 'no rule: what only reads is allowed'}."
+            by = by if named else "no rule: what only reads is allowed"
+            return f"It runs without asking, by {by}."
         case Deny(reason=reason):
             return f"It is refused, by {by if named else 'no rule'}: {words.quoted(reason)}"
     return f"People are asked, by {by}."
@@ -176,7 +152,8 @@ class _Gate:
 
     def _stage(self, number: int, stage: Stage) -> str:
         many = "one" if stage.quorum == 1 else f"{stage.quorum} different people"
-        return f"{many} of {self._named(stage.approvers)}{self._now(self._gate.approvers_of(number, timedelta()))}"
+        now = self._now(self._gate.approvers_of(number, timedelta()))
+        return f"{many} of {self._named(stage.approvers)}{now}"
 
     def _named(self, who: Approvers) -> str:
         """The approvers as the policy names them."""
@@ -242,7 +219,8 @@ class _Gate:
                 if able
                 else "nobody can be reached who could begin"
             )
-            yield f"⚠ It would be refused all the same: it takes {gate.people} to approve, and {short}."
+            takes = f"it takes {gate.people} to approve, and {short}"
+            yield f"⚠ It would be refused all the same: {takes}."
 
     def _place(self) -> str:
         """Where the card goes, as the place is now.
@@ -298,7 +276,8 @@ class _Gate:
         if gate.editors == "nobody" or not fields:
             return "nobody may edit."
         counts = "may" if gate.editor_counts else "may not"
-        return f"{_EDITORS[gate.editors]} may edit {', '.join(fields)}; who edits {counts} approve what came of it."
+        who = f"{_EDITORS[gate.editors]} may edit {', '.join(fields)}"
+        return f"{who}; who edits {counts} approve what came of it."
 
 
 def _offer(offer: Offer) -> str:

@@ -1,9 +1,8 @@
-"""A policy run over the recorded calls: which of them it would have decided otherwise. Reads and
-looks up only.
+"""A policy run over the recorded calls: which of them it would have decided otherwise.
 
-Sums are those of the calls on record at the time of each call. Groups and channels are as they are
-now, for nobody wrote down how they were. What hangs on something that is not known is told as such,
-never as a difference.
+It only reads and looks up. Sums are those of the calls on record at the time of each call. Groups
+and channels are as they are now, for nobody wrote down how they were. What hangs on something that
+is not known is told as such, never as a difference.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from bot.approvals.terms.facts import facts_of, needed, total
 from bot.approvals.terms.gating import standing
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.core import Core
-from bot.explain.explain import Words
+from bot.explain.words import Words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Judged
@@ -90,8 +89,12 @@ class Replay:
             except NotToldError as error:
                 not_told[str(error)] += 1
         same = len(recorded) - len(found) - not_told.total()
-        yield f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded since {in_utc(since)}."
-        yield f"{len(found)} would have been decided otherwise, {same} the same; {not_told.total()} cannot be told."
+        calls_recorded = f"{len(recorded)} {'call' if len(recorded) == 1 else 'calls'} recorded"
+        yield f"{calls_recorded} since {in_utc(since)}."
+        yield (
+            f"{len(found)} would have been decided otherwise, {same} the same;"
+            f" {not_told.total()} cannot be told."
+        )
         for kind, heading in HEADINGS.items():
             lines = [each.line for each in found if each.kind == kind]
             if lines:
@@ -211,7 +214,8 @@ def _between(was: Ask, now: Ask, by: str) -> tuple[str, str]:
     ]:
         return (
             "quorum",
-            f"was {was.people} in {len(was.stages)}, now {now.people} in {len(now.stages)}, by {by}",
+            f"was {was.people} in {len(was.stages)},"
+            f" now {now.people} in {len(now.stages)}, by {by}",
         )
     before, after = (each.model_dump(exclude={"rule", "stages", "verdict"}) for each in (was, now))
     changed = [key for key in before if before[key] != after[key]]

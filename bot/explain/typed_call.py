@@ -1,5 +1,7 @@
-"""A call as a person types it, `tool key=value …`, checked against the tool's own model. Texts stay
-exact: a value is taken as the words it is, and only where the model does not take them as JSON.
+"""A call as a person types it, `tool key=value …`, checked against the tool's own model.
+
+Texts stay exact: a value is taken as the words it is, and as JSON only where the model does not
+take them.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Question:
 
 
 class SlackWords:
-    """People, groups and places as mentions, all else literal; see `bot.explain.explain.Words`."""
+    """People, groups and places as mentions, all else literal; see `bot.explain.words.Words`."""
 
     def __init__(self, core: Core) -> None:
         """Groups and channels are looked up by name."""

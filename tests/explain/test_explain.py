@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from pydantic import BaseModel
 
 from bot.cli.main import main
-from bot.explain.typed_call import MistypedError, typed_call
 from bot.sandbox.server import Sandbox
-from bot.tools import Effect, Registry, ToolContext, tool
 
 POLICY = """
 [defaults]
@@ -139,7 +134,7 @@ def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[s
 
 
 def test_offers_and_the_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Members of the channel are named, what may be remembered is said, and that nobody may edit."""
+    """Members of the channel are named, what may be remembered, and that nobody may edit."""
     text = said(capsys, "post_message channel=#support text=hi --as UBEN00001 --in C0SUPPORT")
     assert "one of the members of C0SUPPORT (now: " in text
     assert "Ben" in text.split("(now: ")[1]  # self_approval
@@ -158,7 +153,7 @@ def test_denied_and_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_it_explains_without_slack(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     """Without tokens it still explains; what it could not look up is named, and no file is made."""
     text = said(capsys, f"{BIG} --as UBEN00001")
     assert "• big cannot be told, so it applies: its condition could not be told" in text
@@ -189,7 +184,7 @@ reason = "Too much."
     assert "The record was not read: there is no database at countersign.db." in text
 
 
-def test_slack_refuses(
+def test_a_refused_token_is_said(
     slack: Sandbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A token that Slack does not take is said in Slack's words, and does not keep the rest from
@@ -201,7 +196,7 @@ def test_slack_refuses(
     assert "People are asked, by the rule big." in text
 
 
-def test_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
     """--policy explains by that file, and one that cannot be used is named with its line."""
     Path("new.toml").write_text(
         f'{POLICY}[[rule]]\nname = "stop"\nverdict = "deny"\nreason = "No."\n'
@@ -229,7 +224,9 @@ def test_another_policy(capsys: pytest.CaptureFixture[str]) -> None:
         (f"{BIG} --in support", "--in takes a channel id such as C0123 or a #name"),
     ],
 )
-def test_bad_input(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_call_is_refused(
+    line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What is no call ends with exit code 2 and one line that says why; nothing else is printed."""
     assert main(["explain", *line.split()]) == 2
     printed = capsys.readouterr()
@@ -242,61 +239,3 @@ def test_no_such_channel(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> 
     """A channel that the bot cannot see is bad input, not a place where nobody is."""
     assert main(["explain", *BIG.split(), "--in", "#nowhere"]) == 2
     assert capsys.readouterr().err == "There is no channel #nowhere that the bot can see.\n"
-
-
-class Everything(BaseModel):
-    """Fields of many kinds."""
-
-    amount: Decimal
-    name: str = ""
-    often: int | None = 3
-    sure: bool = False
-    kind: Literal["a", "b"] = "a"
-    tags: list[str] = []
-    parts: dict[str, Decimal] = {}
-
-
-@tool(title="Take everything", effect="Take {amount}", does=Effect.WRITE)
-def take(args: Everything, _context: ToolContext) -> str:
-    """Take it."""
-    return str(args)
-
-
-@pytest.mark.parametrize(
-    ("word", "field", "value"),
-    [
-        ("amount=12345678901234567890.10", "amount", Decimal("12345678901234567890.10")),
-        ("name=123", "name", "123"),
-        ("name=null", "name", "null"),
-        ("name=a=b", "name", "a=b"),
-        ('name=", "often": 1', "name", '", "often": 1'),
-        ("often=7", "often", 7),
-        ("often=null", "often", None),
-        ("sure=true", "sure", True),
-        ("kind=b", "kind", "b"),
-        ('tags=["x", "y"]', "tags", ["x", "y"]),
-        ('parts={"x": "0.10"}', "parts", {"x": Decimal("0.10")}),
-    ],
-)
-def test_typed_values(word: str, field: str, value: object) -> None:
-    """Each value becomes what the tool's model makes of those words, exactly; JSON only where words
-    do not do.
-    """
-    _, args = typed_call(_tools(), ["take", *([] if field == "amount" else ["amount=1"]), word])
-    assert getattr(args, field) == value
-    assert str(getattr(args, field)) == str(value)
-
-
-@pytest.mark.parametrize(
-    "word", ['often=1, "sure": true', 'tags=["x"', 'parts={"a": 1, "a": 2}', "often=1e400"]
-)
-def test_values_that_are_none(word: str) -> None:
-    """What is neither words for the field nor one JSON value is refused, and smuggles nothing in."""
-    with pytest.raises(MistypedError):
-        typed_call(_tools(), ["take", "amount=1", word])
-
-
-def _tools() -> Registry:
-    registry = Registry()
-    registry.add(take)
-    return registry

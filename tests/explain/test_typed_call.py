@@ -1,0 +1,70 @@
+"""A call as it is typed: each value becomes exactly what the tool's model makes of the words."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from bot.explain.typed_call import MistypedError, typed_call
+from bot.tools import Effect, Registry, ToolContext, tool
+
+
+class Everything(BaseModel):
+    """Fields of many kinds."""
+
+    amount: Decimal
+    name: str = ""
+    often: int | None = 3
+    sure: bool = False
+    kind: Literal["a", "b"] = "a"
+    tags: list[str] = []
+    parts: dict[str, Decimal] = {}
+
+
+@tool(title="Take everything", effect="Take {amount}", does=Effect.WRITE)
+def take(args: Everything, _context: ToolContext) -> str:
+    """Take it."""
+    return str(args)
+
+
+@pytest.mark.parametrize(
+    ("word", "field", "value"),
+    [
+        ("amount=12345678901234567890.10", "amount", Decimal("12345678901234567890.10")),
+        ("name=123", "name", "123"),
+        ("name=null", "name", "null"),
+        ("name=a=b", "name", "a=b"),
+        ('name=", "often": 1', "name", '", "often": 1'),
+        ("often=7", "often", 7),
+        ("often=null", "often", None),
+        ("sure=true", "sure", True),
+        ("kind=b", "kind", "b"),
+        ('tags=["x", "y"]', "tags", ["x", "y"]),
+        ('parts={"x": "0.10"}', "parts", {"x": Decimal("0.10")}),
+    ],
+)
+def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
+    """Each value becomes what the tool's model makes of those words, exactly; JSON only where words
+    do not do.
+    """
+    _, args = typed_call(_tools(), ["take", *([] if field == "amount" else ["amount=1"]), word])
+    assert getattr(args, field) == value
+    assert str(getattr(args, field)) == str(value)
+
+
+@pytest.mark.parametrize(
+    "word", ['often=1, "sure": true', 'tags=["x"', 'parts={"a": 1, "a": 2}', "often=1e400"]
+)
+def test_values_that_are_none(word: str) -> None:
+    """What is neither words for the field nor one JSON value is refused, and adds nothing."""
+    with pytest.raises(MistypedError):
+        typed_call(_tools(), ["take", "amount=1", word])
+
+
+def _tools() -> Registry:
+    registry = Registry()
+    registry.add(take)
+    return registry
