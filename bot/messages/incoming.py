@@ -8,9 +8,7 @@ from typing import Any
 
 
 def message_text(event: dict[str, Any], bot_user: str) -> str:
-    """A message event's words: the bot's own mention taken out, channels and links as typed, files
-    named.
-    """
+    """Return a message event's words: without the bot's mention, links as typed, files named."""
     text = re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", "", event.get("text") or "")
     text = re.sub(r"<#[CG][A-Z0-9]+\|([^>]+)>", r"#\1", text)
     text = re.sub(

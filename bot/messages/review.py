@@ -130,9 +130,7 @@ def read_approval(state_values: Mapping[str, Any]) -> tuple[str, int | None]:
 
 
 def _long(label: str, text: str) -> list[Json]:
-    """One argument: on its line if short, else below its label, in numbered parts where it takes
-    several.
-    """
+    """Build one argument: on a line, or below its label, in numbered parts if very long."""
     parts = chunks(text)
     if len(parts) == 1 and "\n" not in text:
         return [line(words(f"{label}:  ", bold=True), words(text))]

@@ -1,5 +1,6 @@
-"""Strings as Slack reads them: escaping, counting, mentions, times and the model's Markdown. Pure;
-it decides nothing and knows no blocks.
+"""Strings as Slack reads them: escaping, counting, mentions, times, the model's Markdown.
+
+Pure; it decides nothing and knows no blocks.
 """
 
 from __future__ import annotations
@@ -41,21 +42,17 @@ def visible(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """The text with the three characters replaced that mrkdwn gives a meaning no back-slash can
-    take away.
-    """
+    """Escape the three characters that mrkdwn gives a meaning; it knows no back-slash."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def unescape(text: str) -> str:
-    """What `escape` was given."""
+    """Return what `escape` was given."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def slack_length(text: str) -> int:
-    """How long Slack counts the text: after escaping, characters beyond the BMP as two (the
-    stricter reading).
-    """
+    """Count as Slack does: after escaping, and characters beyond the BMP as two (to be safe)."""
     return len(escape(text)) + sum(char > "\uffff" for char in text)
 
 
@@ -89,8 +86,7 @@ def when(moment: datetime) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """The text if Slack counts at most `limit` (>= 40) characters, else its beginning and how much
-    is missing.
+    """Shorten the text to what Slack counts as `limit` (>= 40) characters, saying how much is cut.
 
     For places with a limit where the whole text is to be had elsewhere. What is missing is always
     said.
@@ -112,8 +108,9 @@ def _missing(text: str, kept: int) -> str:
 
 
 def neutral_markdown(text: str) -> str:
-    """The model's Markdown with nothing in it that notifies people: `<!here>` becomes "@here",
-    `<@U1|ana>` "@ana".
+    """Take out of the model's Markdown what notifies people.
+
+    `<!here>` becomes "@here", `<@U1|ana>` "@ana".
     """
 
     def name(match: re.Match[str]) -> str:
@@ -128,8 +125,9 @@ def neutral_markdown(text: str) -> str:
 
 
 def split_markdown(text: str, limit: int = 11_000) -> list[str]:
-    """Markdown in parts that Slack counts at most `limit` (>= 100) characters each; no parts for
-    blank text.
+    """Split Markdown into parts that Slack counts at most `limit` (>= 100) characters each.
+
+    Blank text has no parts.
 
     Parts end after a paragraph where there is one, else after a line; a code fence is closed and
     opened again. Nothing but blank lines at the borders is lost.
@@ -155,8 +153,9 @@ def split_markdown(text: str, limit: int = 11_000) -> list[str]:
 
 
 def _take(lines: list[str], fence: str, limit: int) -> tuple[int, str]:
-    """How many lines go into the next part (at least one), and the fence that is open after them
-    ("" for none).
+    """Return how many lines go into the next part, and the fence open after them ("" for none).
+
+    It is at least one line.
     """
     room = limit - (slack_length(fence) + 1 if fence else 0)
     best, best_fence, paragraph = 1, _after(fence, lines[0]), 0

@@ -1,5 +1,4 @@
-"""The slash command `/approvals`: questions about approvals, answered to whoever asks and to nobody
-else.
+"""The slash command `/approvals`: questions about approvals, answered to who asks.
 
 It reads, but for `revoke`, which is one transaction of its own; so nothing is stored in the inbox:
 an answer that is lost can be asked for again, and no run hangs on it. It is acknowledged first;

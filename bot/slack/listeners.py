@@ -82,8 +82,7 @@ class Listeners:
         self._checks.shutdown(wait=False, cancel_futures=True)
 
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
-        """What another workspace sends is dropped, what is ours is acknowledged once it is in the
-        database.
+        """Store what is ours before it is acknowledged, and drop what another workspace sends.
 
         It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
@@ -112,12 +111,12 @@ class Listeners:
             self._core.wake()
 
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
-        """A button that opens a dialog."""
+        """Open the dialog of a button."""
         ack()
         self._dialogs.open(self._client, body)
 
     def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
-        """A submitted dialog: errors at the fields, or stored and closed."""
+        """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         if body["team"]["id"] != self._core.identity.team:
             ack()
             return
@@ -143,15 +142,14 @@ class Listeners:
             }
 
     def _error(self, error: Exception, request: BoltRequest) -> None:
-        """Log it and return nothing: Bolt then answers 500, and nothing that was not stored is
-        acknowledged.
-        """
+        """Log it and return nothing, so that Bolt answers 500 and acknowledges nothing unstored."""
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
 
 
 def read(body: dict[str, Any], team: str) -> Delivery | None:
-    """A payload as an inbox row; None for what is not stored (dialog openings, submissions before
-    their check).
+    """Return a payload as an inbox row; None for what is not stored.
+
+    That is what opens a dialog, and a submission before its check.
     """
     if body.get("type") == "event_callback":
         return _event(body)
@@ -161,7 +159,7 @@ def read(body: dict[str, Any], team: str) -> Delivery | None:
 
 
 def opens_dialog(action: dict[str, Any]) -> bool:
-    """Whether this click only opens a dialog."""
+    """Return whether this click only opens a dialog."""
     found = decode_action(action)
     return (found.action if isinstance(found, Click) else found.name) in OPENS_DIALOG
 

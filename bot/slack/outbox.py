@@ -1,9 +1,11 @@
-"""Sends what the outbox holds: posts once, draws again until it tells the truth, and finds what an
-answer was lost for.
+"""The outbox: posts each message once, and draws it again until it tells the truth.
+
+A message whose answer was lost is looked up before it is posted again.
 
 Its client never retries by itself: a post repeated on a dropped connection would be a second card.
 
-pending ─► sending (own commit) ─► sent(ts);   sending found later: looked up by its key, else sent again
+pending ─► sending (own commit) ─► sent(ts)
+sending, found later: looked up by its key, else sent again
 """
 
 from __future__ import annotations
@@ -140,9 +142,7 @@ class Outbox:
             return False
 
     def _set_aside(self, row: Message, error: Exception) -> None:
-        """It cannot be drawn, and no waiting mends that: what comes after it in its channel is not
-        held up.
-        """
+        """Give up a message that cannot be drawn, so that the later ones in its channel go on."""
         try:
             self._give_up(row, type(error).__name__)
         except Exception:
@@ -192,7 +192,7 @@ class Outbox:
         self._sent(row, str(response["ts"]), shown=version)
 
     def _open_dm(self, row: Message) -> None:
-        """A message to a person finds its DM, and is posted there next."""
+        """Open the DM of a message to a person; it is posted there next."""
         opened = self._client.conversations_open(users=row.channel)
         with self._core.store.write() as tx:
             outbox.change(tx, row, channel=str(opened["channel"]["id"]))
@@ -244,7 +244,7 @@ class Outbox:
         row.status, row.ts = "sent", ts
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
-        """An error Slack answered with: wait, draw anew, or give up and let the request know.
+        """Deal with an error Slack answered with: wait, draw anew, or give up and tell the request.
 
         True: go on.
         """
@@ -276,7 +276,7 @@ class Outbox:
             outbox.change(tx, row, attempts=row.attempts + 1, due_at=due, error=error[:300])
 
     def _give_up(self, row: Message, code: str) -> None:
-        """It will never be sent.
+        """Mark a message that will never be sent as failed.
 
         A card that nobody can see fails closed: what it asks for is not done.
         """

@@ -1,5 +1,4 @@
-"""What is not a plain post: a word for one person, a file, a link back, and the search for what an
-answer was lost for.
+"""All but plain posts: words for one person, files, the link back, and the search for lost posts.
 
 It writes nothing about how far a message has come; the outbox does.
 """
@@ -57,9 +56,7 @@ class Posting:
             return ""  # a link is a comfort; the card says who asked anyway
 
     def find(self, row: Message, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
-        """The message that a lost answer left behind, by the key in its metadata or by being an
-        open stream.
-        """
+        """Find the message that a lost answer left behind: by its key, or as an open stream."""
         arguments: dict[str, Any] = {
             "channel": row.channel,
             "include_all_metadata": True,
@@ -135,7 +132,7 @@ class Posting:
 
 
 def key_of(message: dict[str, Any]) -> str:
-    """The outbox's key in a message's metadata."""
+    """Return the outbox's key in a message's metadata."""
     return str(((message.get("metadata") or {}).get("event_payload") or {}).get("key", ""))
 
 

@@ -16,7 +16,7 @@ from storage.models import Message
 
 
 def draw(core: Core, row: Message) -> tuple[Drawn, int]:
-    """The message as it should be now, and the version that shows."""
+    """Draw the message as it should be now; also return the version that shows."""
     with core.store.read() as tx:
         current = outbox.by_key(tx, row.key) or row
         view = card_view(core, tx, current) if row.kind == "card" else None
@@ -40,9 +40,7 @@ def draw(core: Core, row: Message) -> tuple[Drawn, int]:
 
 
 def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The blocks of a notice: its own, or its sentence with nothing acting in it but mentions,
-    times and links.
-    """
+    """Return the blocks of a notice: its own, or those of its sentence."""
     if "blocks" in body:
         blocks: list[dict[str, Any]] = body["blocks"]
         return blocks

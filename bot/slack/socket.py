@@ -1,6 +1,4 @@
-"""Bolt's Socket Mode handler, which also knows whether something that arrived is still
-unacknowledged.
-"""
+"""Bolt's Socket Mode handler, which also knows whether a delivery is still unacknowledged."""
 
 from __future__ import annotations
 
@@ -107,8 +105,6 @@ class SocketMode(SocketModeHandler):
             log.debug("closing the connection: %s", error)
 
     def wait_calm(self) -> None:
-        """Return once all that arrived is acknowledged, or after a moment: people wait for that
-        first.
-        """
+        """Return once all that arrived is acknowledged, or after a moment."""
         with self._calm:
             self._calm.wait_for(lambda: not self._open, MOMENT)

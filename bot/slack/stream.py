@@ -1,5 +1,4 @@
-"""The words of one model turn on their way to the thread: streamed while they come, where Slack
-lets us.
+"""The words of one model turn, streamed to the thread while they come, where Slack allows it.
 
 The row in the outbox is written before the stream begins; `finish` stores the whole text with the
 turn, and the outbox closes the stream. A short answer is never streamed: it is posted at once.

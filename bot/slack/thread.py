@@ -1,6 +1,4 @@
-"""What people said: messages that wait for the model become items, with what was said in the thread
-before them.
-"""
+"""A run's thread: held messages become items of the transcript, with what was said before them."""
 
 from __future__ import annotations
 
@@ -71,9 +69,7 @@ class SlackThread:
     def _overheard(
         self, run: Run, since: str, ours: set[str], until: str
     ) -> dict[str, object] | None:
-        """Messages of the thread that the transcript does not have yet, before `until`; None when
-        there are none.
-        """
+        """Return the messages before `until` that the transcript does not have; None for none."""
         if run.thread_ts == until:
             return None  # the request is the thread's first message
         try:
@@ -98,7 +94,7 @@ class SlackThread:
 def _bounded(
     lines: list[tuple[str, str]], make: Callable[..., dict[str, object]]
 ) -> dict[str, object]:
-    """The newest messages that fit, oldest first; how many were left out is said."""
+    """Keep the newest messages that fit, oldest first, and say how many were left out."""
     kept: list[tuple[str, str]] = []
     room = MOST_CHARACTERS
     for name, text in reversed(lines[-MOST_MESSAGES:]):

@@ -1,4 +1,4 @@
-"""What becomes of what cannot be shown: calls on a lost card are not done, and somebody hears so.
+"""What cannot be shown: calls on a lost card are not done, and somebody is told so.
 
 It sends nothing.
 """
@@ -20,8 +20,9 @@ NO_FILE = (
 
 
 def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
-    """Cancel what only this card, given up as `code`, asked for, and tell the request; False when
-    copies show it all.
+    """Cancel what only this card, given up as `code`, asked for, and tell the request.
+
+    Return False when copies of the card show all of it.
 
     In the caller's transaction, after the card was marked as failed.
     """
@@ -51,7 +52,7 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
 
 
 def tell_of_file(tx: Transaction, file: Message) -> None:
-    """A file that Slack would not take: the thread, which was promised one, hears so."""
+    """Tell the thread, which was promised a file, that Slack would not take it."""
     run = runs.get(tx, file.run_id)
     if run is not None:
         outbox.notice(tx, run, f"unsent:{file.key}", {"text": NO_FILE})

@@ -67,7 +67,7 @@ def card(view: CardView, now: datetime) -> Drawn:
 
 
 def is_waiting(call: CallView, now: datetime) -> bool:
-    """Whether the call can still be decided: pending, and its deadline not reached."""
+    """Return whether the call can still be decided: pending, and its deadline not reached."""
     return call.status is CallStatus.PENDING and (call.deadline is None or now < call.deadline)
 
 
@@ -115,7 +115,7 @@ def _cancel(view: CardView) -> Json:
 
 
 def _who(view: CardView) -> list[str]:
-    """Who asked, who may decide, and where it was asked: mrkdwn of ids only."""
+    """Say who asked, who may decide, and where it was asked: mrkdwn of ids only."""
     names = [group_mention(each) for each in view.approver_groups] + [
         mention(each) for each in view.approver_users
     ]
@@ -182,8 +182,9 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
 
 
 def _notification(view: CardView, waiting: Sequence[CallView]) -> str:
-    """One plain sentence for the phone's lock screen: mentions and our words beside the escaped
-    effect.
+    """Say in one plain sentence, for a lock screen, who asks for what, or what came of it.
+
+    The effect is escaped; beside it stand only mentions and our own words.
     """
     if not waiting:
         return _joined([outcome_sentence(call) for call in view.calls])
@@ -201,12 +202,12 @@ def _notification(view: CardView, waiting: Sequence[CallView]) -> str:
 
 
 def _lower(sentence: str) -> str:
-    """ "Refund 40" -> "refund 40", but "DM Ana" stays."""
+    """Lower the first letter ("Refund 40": "refund 40"), but not of an acronym ("DM Ana")."""
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
 def _joined(sentences: Sequence[str]) -> str:
-    """As many of the sentences as fit, and how many do not."""
+    """Join as many of the sentences as fit, and say how many do not."""
     kept = list(sentences)
     while True:
         left = len(sentences) - len(kept)

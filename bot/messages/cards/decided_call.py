@@ -140,7 +140,7 @@ def _glue(call: CallView) -> str:
 
 
 def _said(call: CallView) -> str:
-    """Why, or what came of it; hidden characters shown, bounded."""
+    """Return why, or what came of it: hidden characters shown, bounded."""
     text = call.result if call.status is S.SUCCEEDED else call.note
     if call.status is S.FAILED and not text.strip():
         text = call.result

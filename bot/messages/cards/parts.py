@@ -1,5 +1,6 @@
-"""The small pieces that cards, dialogs and answers are made of: blocks, buttons, rich text. Pure,
-without wording.
+"""The small pieces of cards, dialogs and answers: blocks, buttons, rich text.
+
+Pure, without wording.
 
 What others wrote may go into `plain_text` and `rich_text` only; `mrkdwn` is for our words, mentions
 and times.
@@ -28,7 +29,7 @@ def mrkdwn(text: str) -> Json:
 
 
 def header(block_id: str, text: str) -> Json:
-    """Big and bold, at most 150 characters."""
+    """A text big and bold, at most 150 characters."""
     return {"type": "header", "block_id": block_id, "text": plain_text(text)}
 
 
@@ -130,7 +131,7 @@ def quote(text: str) -> Json:
 
 
 def weight(thing: Any) -> int:
-    """How many characters of text Slack counts in a block, an element or a list of them."""
+    """Count the characters of text as Slack does, in a block, an element or a list of them."""
     if isinstance(thing, dict):
         count = len if thing.get("type") == "mrkdwn" else slack_length
         own = sum(
@@ -143,7 +144,7 @@ def weight(thing: Any) -> int:
 
 
 def packed(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> list[Json]:
-    """The elements in as few rich_text blocks as `limit` characters each allow.
+    """Put the elements into as few rich_text blocks as `limit` characters each allow.
 
     `name` makes a block's id from its number; an element that is longer has a block of its own.
     """

@@ -1,5 +1,4 @@
-"""What a call would do, piece by piece: its sentence, its arguments, the tool's preview, the
-agent's words.
+"""What a call would do, in pieces: its sentence, arguments, the tool's preview, the agent's words.
 
 Pure. A piece is shown whole or not at all; `fill` says what found room and what did not. Everything
 here is rich text with literal leaves and went through `visible`, so no value can format, mention,
@@ -32,7 +31,7 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Characters, as Slack counts them."""
+        """The number of characters, as Slack counts them."""
         return weight(list(self.elements))
 
     @property
@@ -42,36 +41,34 @@ class Piece:
 
 
 def shown(text: str, instead: str) -> str:
-    """The text with hidden characters made visible; `instead` where there is nothing to see."""
+    """Return the text with hidden characters made visible; `instead` where nothing can be seen."""
     clear = visible(text)
     return clear if clear.strip() else instead
 
 
 def effect_of(call: CallView) -> str:
-    """The effect sentence on one line; the title, then the bare word, where it is blank."""
+    """Return the effect sentence on one line; the title, then a bare word, where it is blank."""
     return shown(" ".join(call.effect.split()), shown(" ".join(call.title.split()), "Action"))
 
 
 def title_of(call: CallView, limit: int = HEADER_LIMIT) -> str:
-    """The tool's title on one line, at most `limit` characters, saying so where that cuts it."""
+    """Return the tool's title on one line, at most `limit` characters; a cut is said."""
     return plain(shown(" ".join(call.title.split()), "Action"), limit)
 
 
 def fits_header(text: str) -> bool:
-    """Whether the text can stand big at the top."""
+    """Return whether the text can stand big at the top."""
     return slack_length(text) <= HEADER_LIMIT and "\n" not in text
 
 
 def headline(call: CallView) -> str:
-    """What stands big at the top: the effect sentence where it fits a header, else the title."""
+    """Return what stands big at the top: the effect where it fits a header, else the title."""
     effect = effect_of(call)
     return effect if fits_header(effect) else title_of(call)
 
 
 def pieces_of(call: CallView) -> list[Piece]:
-    """All that has to be seen before approving, in the order in which it is shown (the agent's
-    words last).
-    """
+    """List all that has to be seen before approving, in order; the agent's words come last."""
     pieces: list[Piece] = []
     effect = effect_of(call)
     if not fits_header(effect):
@@ -170,7 +167,7 @@ def _missing(hidden: Sequence[str], total: int) -> str:
 
 
 def compact(values: Sequence[Value]) -> list[Json]:
-    """The arguments on one line for a card that is decided; what is left out is counted."""
+    """Return the arguments on one line for a decided card; what is left out is counted."""
     leaves: list[Json] = []
     for index, value in enumerate(values):
         if leaves:

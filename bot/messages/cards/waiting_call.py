@@ -33,7 +33,7 @@ RICH_LIMIT = 3_000  # characters of one rich_text block
 def waiting_blocks(
     call: CallView, filled: Filled, *, asked: Sequence[str] = (), last_button: Json | None = None
 ) -> list[Json]:
-    """What the call would do, until when it waits, and the buttons that decide it.
+    """Build what the call would do, until when it waits, and the buttons that decide it.
 
     `asked`: who asked and who may decide, where nothing below the call says so (mrkdwn).
     `last_button` stands behind the call's own.
@@ -103,7 +103,7 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
 
 
 def _more(call: CallView, filled: Filled) -> Json:
-    """The menu of what is needed less often; without Review where that is a button already."""
+    """Build the menu of what is needed less often, without Review where that is a button."""
     about, choices = call.target, []
     if filled.complete and not call.needs_words:
         remember = " or remember it" if call.offers else ""

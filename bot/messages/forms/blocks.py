@@ -164,7 +164,7 @@ def _bounds(made: Input) -> dict[str, str]:
 
 
 def _bound(kind: Kind, inclusive: Any, exclusive: Any, step: int) -> Decimal | None:
-    """An inclusive bound, or None where there is none that Slack could check as the model does."""
+    """Return an inclusive bound; None where Slack could not check it as the model does."""
     if kind is Kind.INTEGER and inclusive is None and isinstance(exclusive, int):
         inclusive = exclusive + step
     # The schema holds bounds as floats: one with many digits may be rounded, and refuse what the
@@ -177,7 +177,7 @@ def _bound(kind: Kind, inclusive: Any, exclusive: Any, step: int) -> Decimal | N
 
 
 def _hint(made: Input) -> str:
-    """The field's description, how this value is written, and what cannot be seen in it."""
+    """Say what the field is, how its value is written, and what cannot be seen in it."""
     slot = made.slot
     said = [visible(slot.hint.strip())] if slot.hint.strip() else []
     match made.kind:

@@ -74,7 +74,7 @@ def edit_modal(
     target: CallTarget,
     save_and_approve: bool,
 ) -> dict[str, Any]:
-    """The view for views.open: an input for every argument that can be edited, text for the others.
+    """Build the Edit dialog: an input for each argument that can be edited, text for the others.
 
     `arguments` are the validated arguments as `model_dump(mode="json")` gives them;
     `save_and_approve` adds a box to tick, as Slack has only one submit button. The metadata holds
@@ -107,7 +107,7 @@ def edit_modal(
 def read_submission(
     tool: Tool[Any], arguments: Mapping[str, Any], state_values: Mapping[str, Mapping[str, Any]]
 ) -> Parsed | FieldErrors:
-    """What the submitted modal means, given the arguments it was made from and `view.state.values`.
+    """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
     Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is
     ignored.
@@ -151,7 +151,7 @@ def read_submission(
 
 
 def _laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[_Place], list[Slot]]:
-    """What stands in the modal, in order, and what found no room in it.
+    """Lay out the dialog: what stands in it, in order, and what found no room.
 
     The same for the same arguments.
     """
@@ -210,7 +210,7 @@ def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
 
 
 def _given(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without what the model computes: it is dumped, but not taken."""
+    """Return the arguments without what the model computes: it is dumped, but not taken."""
     return {key: value for key, value in data.items() if key not in model.model_computed_fields}
 
 

@@ -55,9 +55,7 @@ class Input:
 
 
 def make(slot: Slot, old: Any) -> Input | None:
-    """The input for the slot with the JSON value it has now; None when the value is too long for
-    one.
-    """
+    """Make the input for a slot and its JSON value; None when the value is too long for one."""
     made = _made(slot, _fitting(slot, old), old)
     if made.kind is Kind.JSON and not _fits(made):
         made = replace(made, initial=_written(old, indent=None))
@@ -73,7 +71,7 @@ def _there(old: Any) -> bool:
 
 
 def _fitting(slot: Slot, old: Any) -> Kind:
-    """The slot's kind if the value has the form that kind writes, else the one that can hold it."""
+    """Return the slot's kind if the value fits it, else a kind that can hold the value."""
     kind = slot.kind
     if old is Mark.ABSENT or kind is Kind.PRESENCE or (old is None and slot.nullable):
         return kind
@@ -175,9 +173,7 @@ def _picker(slot: Slot, kind: Kind, old: Any) -> Input:
 
 
 def _pickable(moment: datetime) -> int | None:
-    """Unix seconds of ten digits, which Slack's picker takes; None for other moments and where no
-    zone is known.
-    """
+    """Return Unix seconds of ten digits, as Slack's picker takes; None for other moments."""
     if moment.tzinfo is None:
         return None
     seconds = int(moment.timestamp())
@@ -185,7 +181,7 @@ def _pickable(moment: datetime) -> int | None:
 
 
 def exact_digits(number: Any) -> str | None:
-    """The number in plain digits, None where it has too many of them for every client to keep."""
+    """Return the number in plain digits; None if it has too many for every client to keep."""
     try:
         exact = Decimal(str(number))
     except ArithmeticError:
@@ -208,7 +204,7 @@ def _unset(slot: Slot) -> tuple[tuple[str, str, Any], ...]:
 
 
 def _of_options(made: Input) -> Input:
-    """The input with the option chosen that stands for the value it has."""
+    """Return the input with the option chosen that stands for the value it has."""
     chosen = (code for code, _, value in made.options if same(value, made.old))
     return replace(made, initial=next(chosen, None))
 
@@ -218,7 +214,9 @@ def _choices(slot: Slot) -> list[Any]:
 
 
 def _choice(slot: Slot, old: Any) -> Input:
-    """A menu.
+    """Make a menu, or an input to type into where the values are too many or too long for one.
+
+    Else JSON.
 
     An input to type into where there are too many values, or too long ones to tell apart; else
     JSON.

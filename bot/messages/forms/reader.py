@@ -1,5 +1,6 @@
-"""What a person put into one input, as the JSON value it means. Pure; it validates no more than it
-must to read.
+"""What a person put into one input, as the JSON value it means.
+
+Pure; it validates no more than it must to read.
 
 What comes back unchanged is not converted at all: `read` answers Mark.KEEP, so that precision,
 seconds, time zones and line ends that an input cannot carry survive an edit of something else.
@@ -35,8 +36,9 @@ class RefusedError(Exception):
 
 
 def read(made: Input, state: Mapping[str, Any] | None) -> Any:
-    """The JSON value in the input, given its state as Slack sends it (None: not sent); Mark.KEEP
-    when unchanged.
+    """Return the JSON value that was entered; Mark.KEEP when nothing was changed.
+
+    `state`: the input as Slack sends it; None when it was not sent.
 
     RefusedError with a sentence for the person where it cannot be read.
     """
@@ -91,7 +93,7 @@ def _chosen(made: Input, raw: Any) -> Any:
 
 
 def _moment(made: Input, raw: Any) -> str | Mark:
-    """The picked moment, in the time zone the value had before, else in UTC.
+    """Return the picked moment, in the time zone the value had before, else in UTC.
 
     Pickers know no seconds.
     """
@@ -159,8 +161,9 @@ def _time(made: Input, text: str) -> str:
 
 
 def parsed_json(text: str) -> Any:
-    """The value the JSON text means; RefusedError for what is no JSON (with the place) and keys
-    that stand twice.
+    """Return the value that the JSON text means.
+
+    RefusedError for what is no JSON (with the place), and for keys that stand twice.
     """
     try:
         value = json.loads(

@@ -1,5 +1,4 @@
-"""What a tool's arguments consist of, for people: one Slot per value that can be shown or edited by
-itself.
+"""What a tool's arguments consist of: one Slot per value that is shown or edited by itself.
 
 Pure: it reads the Pydantic model and the JSON values, and knows neither Slack's blocks nor how a
 value is written. A nested model gives one slot per field of its own, one level deep; everything
@@ -93,9 +92,7 @@ _TYPES = {"boolean": Kind.BOOLEAN, "integer": Kind.INTEGER, "number": Kind.FLOAT
 
 
 def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
-    """The slots of these arguments (JSON values) in the order of the model's fields, then keys the
-    model lacks.
-    """
+    """List the slots of these arguments: the model's fields in order, then keys the model lacks."""
     found: list[Slot] = []
     model: type[BaseModel] = tool.arguments
     known = {dump_key(model, name, field) for name, field in model.model_fields.items()}
@@ -122,7 +119,7 @@ def slots(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[Slot, ...]:
 
 
 def lookup(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """The value at these keys; Mark.ABSENT where the way there ends early."""
+    """Return the value at these keys; Mark.ABSENT where the way there ends early."""
     value: Any = arguments
     for key in keys:
         if not isinstance(value, Mapping) or key not in value:
@@ -138,7 +135,7 @@ def humanised(name: str) -> str:
 
 
 def dump_key(model: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """The key that model_dump() gives the field."""
+    """Return the key that model_dump() gives the field."""
     if not model.model_config.get("serialize_by_alias"):
         return name
     return field.serialization_alias or field.alias or name

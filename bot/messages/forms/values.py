@@ -1,5 +1,6 @@
-"""Arguments as a person reads them, and what differs between two versions of them. Pure; it knows
-no blocks.
+"""Arguments as a person reads them, and what differs between two versions of them.
+
+Pure; it knows no blocks.
 
 Secrets never leave this file: they come out as a mask of fixed length, changed or not; so does what
 looks like one inside another value.
@@ -54,9 +55,7 @@ def diff(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal, telling 1 from 1.0 and from true, and not caring for the
-    order of keys.
-    """
+    """Return whether two JSON values are equal, in any order of keys; 1, 1.0 and true differ."""
     if one is other:
         return True
     if isinstance(one, Mark) or isinstance(other, Mark):
@@ -65,9 +64,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
-    """One JSON value as plain text: nothing in it is cut, secrets are masked, hidden characters are
-    made visible.
-    """
+    """Return a JSON value as plain text: uncut, secrets masked, hidden characters visible."""
     return masked(_readable(value, kind))
 
 
