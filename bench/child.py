@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _ticks(app: App, times: int) -> list[float]:
-    """Seconds of processor and other time of each of so many ticks in which there is nothing to do."""
+    """Seconds of processor and other time of each of so many ticks with nothing to do."""
     took = []
     for _ in range(times):
         began = time.perf_counter()

@@ -20,11 +20,14 @@ from bench.pictures import MAIN, THREAD, Camera, browser, demo
 CARD = f"{THREAD} [data-action-id=approve]"
 # Runs before the page's own scripts: notes when the page says that it is drawn.
 READY = """new MutationObserver((_, self) => {
-  if (document.documentElement?.dataset.ready) { window.benchReady = performance.now(); self.disconnect() }
+  if (!document.documentElement?.dataset.ready) return
+  window.benchReady = performance.now()
+  self.disconnect()
 }).observe(document, {attributes: true, subtree: true, childList: true})"""
 # From the click on Approve to the first moment at which the thread has no such button any more.
 WATCH = f"""window.benchChanged = null
-document.addEventListener('click', () => {{ window.benchClicked = performance.now() }}, {{capture: true, once: true}})
+const clicked = () => {{ window.benchClicked = performance.now() }}
+document.addEventListener('click', clicked, {{capture: true, once: true}})
 const observer = new MutationObserver(() => {{
   if (document.querySelector('{CARD}')) return
   window.benchChanged = performance.now() - window.benchClicked

@@ -78,7 +78,8 @@ def _copies(db: sqlite3.Connection, count: int) -> Iterator[str]:
             values.append(SPECIAL.get(column, kept))
         names = ", ".join(f'"{column}"' for column in columns)
         source = f'SELECT * FROM "{table}"'
-        yield f'INSERT INTO "{table}" ({names}) SELECT {", ".join(values)} FROM ids, ({source}) AS old ORDER BY ids.n'
+        copies = f"SELECT {', '.join(values)} FROM ids, ({source}) AS old ORDER BY ids.n"
+        yield f'INSERT INTO "{table}" ({names}) {copies}'
 
 
 def to_card(live: Live) -> float:

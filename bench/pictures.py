@@ -61,7 +61,11 @@ MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread"
 # as the page.
 STILL = """const sheet = new CSSStyleSheet();
 sheet.replaceSync(`
-  *, ::before, ::after { animation: none !important; transition: none !important; caret-color: transparent !important }
+  *, ::before, ::after {
+    animation: none !important;
+    transition: none !important;
+    caret-color: transparent !important;
+  }
   .toolbar, [data-testid=modal-json] { display: none !important }
   .message { background: none !important }
   dialog::backdrop { background: Canvas !important }

@@ -79,7 +79,7 @@ def disk(folder: Path) -> str:
         if folder.resolve().is_relative_to(point) and len(point) > len(best[0]):
             best = (
                 point,
-                f"{device} ({kind}{', in memory: its commits cost nothing' if kind in RAM else ''})",
+                f"{device} ({kind}{', in memory: commits cost nothing' if kind in RAM else ''})",
             )
     return best[1]
 
@@ -88,7 +88,8 @@ def text(about: dict[str, Any], figures: Sequence[Figure]) -> str:
     """The machine in two lines, then the table."""
     return (
         f"{about['date']}, {about['processor']}, {about['system']}, Python {about['python']},\n"
-        f"SQLite {about['sqlite']}, disk {about['disk']}; others used {about['others']} of the processors meanwhile."
+        f"SQLite {about['sqlite']}, disk {about['disk']}; "
+        f"others used {about['others']} of the processors meanwhile."
         f"\n\n{table(figures)}"
     )
 

@@ -1,4 +1,4 @@
-"""For all tests: a fresh database, and random tests that try fewer examples than Hypothesis would."""
+"""For all tests: a fresh database, and fewer random examples than Hypothesis would try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures: that they are measured, printed and kept as they claim, however fast the machine is."""
+"""The figures are measured, printed and kept as they claim, however fast the machine is."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
             "call JOIN run ON run.id = call.run_id JOIN revision ON call_id = call.id "
             "JOIN message m ON m.plan_id = call.plan_id JOIN delivery d ON d.run_id = run.id"
         )
-        where = "call.status = 'pending' AND run.status = 'waiting' AND m.status = 'sent' AND instr(m.body, call.id)"
+        where = (
+            "call.status = 'pending' AND run.status = 'waiting'"
+            " AND m.status = 'sent' AND instr(m.body, call.id)"
+        )
         assert db.execute(f"SELECT count(*) FROM {joined} WHERE {where}").fetchone() == (50,)
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
     bot = pending.Live(tmp_path, people=2)

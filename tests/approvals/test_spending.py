@@ -35,7 +35,10 @@ approvers = ["@shop-leads"]
 
 [[rule]]
 tool = "note"
-when = 'spent("note", "amount", "24h") > 500.0 || count("note", "24h") > 9 || spent("put", "amount", "24h") > 500.0'
+when = '''
+spent("note", "amount", "24h") > 500.0 || count("note", "24h") > 9
+|| spent("put", "amount", "24h") > 500.0
+'''
 verdict = "ask"
 
 [[rule]]
@@ -235,7 +238,7 @@ def test_of_two_that_are_open_the_later_gives_way(
 
 
 def test_two_born_at_the_same_moment(ledger: Ledger) -> None:
-    """Exactly one of them gives way, so that they cannot wait for each other, or both slip under."""
+    """Exactly one of them gives way, so that neither both wait nor both slip under."""
     one, two = ledger.call("1.00", C.APPROVED), ledger.call("10.00", C.APPROVED)
     assert {(ledger.sum(beside=one), ledger.sum(beside=two))} <= {(10, 0), (0, 1)}
 
@@ -277,7 +280,7 @@ approvers = ["UANA00001"]
 
 
 def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
-    """Another call succeeds after policy was asked and before this one starts: it does not start."""
+    """Another call succeeds between the policy's answer and the start: this one does not start."""
     harness = approved(tmp_path / "db")
     # other terms than the ones shown, which Ana's vote meets: she is looked up
     harness.core.policy = parse(ONE_A_DAY)

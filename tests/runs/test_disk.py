@@ -109,7 +109,7 @@ def counts_once(core: Core, many: list[Seeded]) -> None:
 
 
 def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
-    """What the last pages do not hold is not half there, and counts once when there is room again."""
+    """What the last pages do not hold is not half there, and counts once when there is room."""
     many = clicked(core, 30)
     full.full()
     with pytest.raises(OperationalError, match="full"):

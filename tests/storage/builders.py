@@ -1,4 +1,4 @@
-"""Rows to test with, written past the doors that the product uses, so that any state can be set up."""
+"""Build rows and deliveries in any state, past the doors that the product uses."""
 
 from __future__ import annotations
 

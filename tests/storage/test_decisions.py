@@ -56,7 +56,7 @@ def status_of(outcome: Outcome) -> object:
 
 
 def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
-    """The first approval counts, with its digest in the vote and in the audit, and frees the run."""
+    """The first approval counts, with its digest in vote and audit, and frees the run."""
     seeded = seed(store)
     won = vote(seeded)
     assert isinstance(won, Applied)
@@ -163,7 +163,7 @@ def test_what_is_not_there(store: Store) -> None:
 
 
 def test_the_deadline_denies_once(store: Store) -> None:
-    """The deadline denies once, by the clock and not as anybody's rejection, and the run goes on."""
+    """The deadline denies once, by the clock and not as a rejection, and the run goes on."""
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
@@ -179,7 +179,7 @@ def test_the_deadline_denies_once(store: Store) -> None:
 
 
 def test_no_deadline_never_falls(store: Store) -> None:
-    """A call without a deadline, or with one in the future, is not expired and not listed as due."""
+    """A call without a deadline, or with a future one, is neither expired nor listed as due."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
         assert not decisions.expire(tx, seeded.call(), at=AT + HOUR)

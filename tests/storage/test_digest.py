@@ -263,7 +263,7 @@ PARTS: dict[str, Any] = {
 
 @given(st.sampled_from(sorted(PARTS)), text, st.integers(2, 9))
 def test_every_part_counts(part: str, word: str, number: int) -> None:
-    """A change of any one of tool, schema, arguments, requester, team, gate or revision changes it."""
+    """A change of tool, schema, arguments, requester, team, gate or revision changes it."""
     other = number if part == "revision" else str(PARTS[part]) + word + "x"
     key = b"k" * 32
     assert digest(key, **PARTS) == digest(key, **PARTS)

@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from bot.logs import mask_logs
 from storage.masking import MASK, masked, masked_data
 
-KEY = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEA7\n-----END RSA PRIVATE KEY-----"
+KEY = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
+    "MIIEpAIBAAKCAQEA7\n-----END RSA PRIVATE KEY-----"
+)
 SECRETS = {  # what must go -> what stays of it
     "xoxb-123456789012-AbCdEf": f"xoxb-{MASK}",
     "xoxp-123456789012-AbCdEf": f"xoxp-{MASK}",

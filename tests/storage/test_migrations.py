@@ -22,7 +22,7 @@ from storage.store import SchemaError, Store, migrate
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed
 
 NEXT = '''
-"""A change that only a batch can make: it rebuilds the tables that others refer to, and one that refuses changes."""
+"""A change that only a batch can make, of tables that others refer to or that refuse changes."""
 import sqlalchemy as sa
 from alembic import op
 

@@ -12,7 +12,10 @@ from storage import states
 from storage.states import CallStatus, IllegalMoveError, RunStatus
 
 # One row per status, in the order of the columns: x where the move exists.
-CALL_COLUMNS = "PENDING APPROVED REFUSED REJECTED EXPIRED CANCELLED SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
+CALL_COLUMNS = (
+    "PENDING APPROVED REFUSED REJECTED EXPIRED CANCELLED "
+    "SUPERSEDED INVALIDATED RUNNING SUCCEEDED FAILED UNKNOWN"
+)
 CALL_TABLE = """
     PENDING      . x . x x x x x . . . .
     APPROVED     x . . . . x x x x . . .
@@ -131,7 +134,7 @@ def test_nothing_runs_unless_approved() -> None:
 
 
 def test_every_status_is_explained() -> None:
-    """Each member's value, as stored, is its name in lower case, so that rows read like the design."""
+    """Each member is stored as its name in lower case, so that rows read like the design."""
     assert all(
         status.value == status.name.lower()
         for machine in (CallStatus, RunStatus)

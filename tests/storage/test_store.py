@@ -59,7 +59,7 @@ def test_only_a_file_will_do(url: str) -> None:
     ],
 )
 def test_every_connection_has_the_pragmas(store: Store, pragma: str, value: object) -> None:
-    """Every connection, the first and the tenth at once, has the pragmas that the promises rest on."""
+    """Every connection, the first and the tenth at once, has the pragmas that promises rest on."""
     open_now = [store.engine.connect() for _ in range(10)]
     try:
         assert {each.exec_driver_sql(f"PRAGMA {pragma}").scalar() for each in open_now} == {value}

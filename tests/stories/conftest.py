@@ -1,4 +1,4 @@
-"""One harness for all stories; each story gets it at rest, with no faults and no script left over."""
+"""One harness for all stories; each gets it at rest, with no faults and no script left over."""
 
 from __future__ import annotations
 

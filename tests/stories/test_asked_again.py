@@ -1,4 +1,4 @@
-"""A tool that finds that what it showed no longer holds does nothing, and people are asked again."""
+"""A tool whose preview no longer holds does nothing, and people are asked again."""
 
 from __future__ import annotations
 

@@ -99,7 +99,10 @@ def test_secrets_are_masked_everywhere_but_covered(
 
 def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: FakeTools) -> None:
     """Mentions, links, Markdown, direction and zero-width characters do nothing but show."""
-    text = "<!channel> <@UDAN00001> *bold* `x` <https://evil.example|Approve> &amp; \u202egnp.\u200bexe"
+    text = (
+        "<!channel> <@UDAN00001> *bold* `x` <https://evil.example|Approve> "
+        "&amp; \u202egnp.\u200bexe"
+    )
     before = len(harness.person("dan").notifications())
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread)

@@ -268,7 +268,7 @@ def test_words_before_a_plan(harness: Harness, slowly: None, delay: float) -> No
 
 
 def test_a_conversation_in_a_dm(harness: Harness) -> None:
-    """Each message in a DM begins a thread, needs no mention, and is answered and continued there."""
+    """Each message in a DM begins a thread, without a mention, and is answered there."""
     ben = harness.person("ben")
     harness.planner.script(Turn(text="One."), Turn(text="Two."), Turn(text="Three."))
     thread = ben.dm("first")

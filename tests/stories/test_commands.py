@@ -145,7 +145,7 @@ def test_guests_are_refused(shared_harness: tuple[Harness, FakeTools]) -> None:
 
 
 def test_slack_does_not_say_who_asks(own_harness: Callable[..., Harness]) -> None:
-    """Where the person cannot be looked up, nothing is explained, and they are told to try again."""
+    """Who cannot be looked up gets nothing explained, and is told to try again."""
     harness = own_harness(FakeTools().tools)
     harness.slack.faults.fail("users.info", "internal_error", times=99)
     assert "I could not ask Slack about this just now" in asked(
@@ -156,7 +156,7 @@ def test_slack_does_not_say_who_asks(own_harness: Callable[..., Harness]) -> Non
 def test_another_workspace_is_dropped(
     shared_harness: tuple[Harness, FakeTools], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A command that bears another team's id is acknowledged with nothing, and nobody is answered."""
+    """A command with another team's id is acknowledged with nothing, and nobody is answered."""
     harness = shared_harness[0]
     body = {
         "command": "/approvals",

@@ -151,7 +151,7 @@ def test_the_requester_may_edit_but_not_approve(harness: Harness, fakes: FakeToo
 
 
 def test_editing_while_another_approves(harness: Harness, fakes: FakeTools) -> None:
-    """The edit of a call that was approved meanwhile is refused in the modal and changes nothing."""
+    """The edit of a call approved meanwhile is refused in the modal and changes nothing."""
     thread = ask(harness, ("note", {"text": "first"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -214,7 +214,7 @@ def test_save_and_approve_where_the_editor_counts(own_harness: Callable[..., Har
 def test_an_edit_under_another_rule_needs_both_rules_people(
     own_harness: Callable[..., Harness],
 ) -> None:
-    """Policy is asked anew for the edited call: its place, and its approvers after those of before."""
+    """Policy is asked anew for the edited call: its place, and its approvers too."""
     fakes = FakeTools()
     harness = own_harness(fakes.tools)
     thread = ask(harness, ("note", {"text": "small"}))

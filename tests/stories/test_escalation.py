@@ -195,7 +195,7 @@ def test_a_quorum_that_takes_the_escalation(harness: Harness, fakes: FakeTools) 
 
 
 def test_nobody_until_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """The list is empty at first: nobody sees a card until somebody can decide, and then they do."""
+    """The list is empty at first: nobody sees a card until somebody can decide."""
     thread = ask(harness, ("lose", {"text": "empty"}))
     harness.slack.wait(lambda: statuses(harness, thread) == [C.PENDING])
     harness.settle()
@@ -206,7 +206,7 @@ def test_nobody_until_the_escalation(harness: Harness, fakes: FakeTools) -> None
 
 
 def test_down_over_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """The process was down at the moment: it is said at the start, once, however often it starts."""
+    """The process was down at the moment: it is said once, however often it starts."""
     thread = ask(harness, ("note", {"text": "while down"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()

@@ -1,4 +1,4 @@
-"""Several calls in one plan: decided one by one or together, by one person or two, over a restart."""
+"""Several calls in one plan, decided one by one or together, by one or two, over a restart."""
 
 from __future__ import annotations
 

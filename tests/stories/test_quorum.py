@@ -212,7 +212,7 @@ def test_an_editor_does_not_count(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None:
-    """The first vote is in the rows: after a restart the second one completes it on the same card."""
+    """The first vote is in the rows: after a restart the second completes it on the same card."""
     thread = ask(harness, ("note", {"text": "restart"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     harness.restart()

@@ -133,8 +133,8 @@ reason = "Too much."
     assert "3 would have been decided otherwise, 2 the same; 0 cannot be told." in text
     assert "Would have run without asking (1):" in text
     assert (
-        "refund_order, Ben Okafor (UBEN00001): Refund 10.00 EUR of order 1042 — was asked, now allowed by"
-        in text
+        "refund_order, Ben Okafor (UBEN00001): Refund 10.00 EUR of order 1042 — "
+        "was asked, now allowed by" in text
     )
     assert "was asked, now refused by rule 'large': Too much." in text
     assert "Would have been asked (1):" in text
@@ -153,8 +153,8 @@ def test_other_people_and_quorums(replay: Replayed) -> None:
     more = replay(f'[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n[[rule]]{closed}')
     assert "Would have taken another quorum or other steps (3):" in more
     assert (
-        "was 1 in 1, now 2 in 1, by rule 'default'; those who approved it would not have been enough"
-        in more
+        "was 1 in 1, now 2 in 1, by rule 'default'; "
+        "those who approved it would not have been enough" in more
     )
     terms = replay(f'[defaults]\napprovers = ["@shop-leads"]\nveto = 2\n[[rule]]{closed}')
     assert "Would have been asked on other terms (3):" in terms
@@ -184,7 +184,8 @@ def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) 
     """What hangs on a group that cannot be looked up, or on a tool that is gone, is counted as such
     with the reason.
     """
-    policy = f"{OLD}[[rule]]\ntool = 'refund_*'\nwhen = 'requester in groups.finance'\nverdict = 'allow'\n"
+    rule = "[[rule]]\ntool = 'refund_*'\nwhen = 'requester in groups.finance'\nverdict = 'allow'\n"
+    policy = OLD + rule
     assert "0 would have been decided otherwise, 5 the same" in replay(policy)
     monkeypatch.delenv("SLACK_BOT_TOKEN")
     monkeypatch.delenv("COUNTERSIGN_TOOLS")

@@ -21,7 +21,15 @@ from tests.stories.steps import arrived, ask, reject
 
 C = CallStatus
 DAY = 86_400
-UNLIMITED = '[defaults]\napprovers = ["@shop-leads"]\n\n[[rule]]\nname = "small"\ntool = "pay"\nverdict = "allow"\n'
+UNLIMITED = """
+[defaults]
+approvers = ["@shop-leads"]
+
+[[rule]]
+name = "small"
+tool = "pay"
+verdict = "allow"
+"""
 LIMIT = """
 [[rule]]
 name = "large days"

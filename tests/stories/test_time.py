@@ -36,7 +36,7 @@ def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_deadline_while_down(harness: Harness, fakes: FakeTools) -> None:
-    """The process was down over the deadline: it falls at the start, before any later click counts."""
+    """The process was down over the deadline: it falls at the start, before a later click."""
     thread, card = ask_for(harness, "while down")
     harness.app.stop()
     harness.clock.advance(HOUR + 1)

@@ -64,7 +64,8 @@ ALTERED = [
     ("revision", "UPDATE revision SET digest = '00' WHERE call_id = ?"),
     (
         "call",
-        "UPDATE call SET gate = replace(gate, 'shop-leads', 'everybody-') WHERE id = ? AND gate LIKE '%shop-l%'",
+        "UPDATE call SET gate = replace(gate, 'shop-leads', 'everybody-')"
+        " WHERE id = ? AND gate LIKE '%shop-l%'",
     ),
     ("call", "UPDATE call SET tool = 'wipe' WHERE id = ?"),
 ]
@@ -76,7 +77,7 @@ ALTERED = [
 def test_what_was_altered_in_storage_is_refused(
     harness: Harness, fakes: FakeTools, table: str, statement: str
 ) -> None:
-    """Altered between the approval and the run: it does not run, person, model and audit hear why."""
+    """Altered after the approval: it does not run; person, model and audit hear why."""
     text = f"honest {table} {len(statement)}"
     thread = ask(
         harness, ("note", {"text": text}), ("peek", {"text": text}), ("put", {"text": text})
@@ -125,7 +126,7 @@ def deployed(own_harness: Callable[..., Harness]) -> Iterator[tuple[Harness, Fak
 
 
 def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, FakeTools]) -> None:
-    """After a deploy: another schema, no such tool, a policy that denies: a human yes runs nothing."""
+    """After a deploy with another schema, no such tool or a denial, a yes runs nothing."""
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "schema"}), ("put", {"text": "gone"}))
     card = harness.card(SUPPORT, thread)

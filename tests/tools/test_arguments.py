@@ -135,7 +135,7 @@ def test_the_record_holds_fields_only(args: Everything) -> None:
 
 
 def test_equal_arguments_have_one_text() -> None:
-    """Equal amounts, sets and moments are one text, so that a repeated call is recognised as one."""
+    """Equal amounts, sets and moments are one text, so that a repeated call is recognised."""
     for left, right in (
         ({"amount": "40.0"}, {"amount": "40.00"}),
         ({"amount": 40}, {"amount": "4e1"}),
