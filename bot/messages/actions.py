@@ -135,7 +135,7 @@ class Click:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class Subject:
     """A dialog and what it is about."""
 
     dialog: Dialog
@@ -235,21 +235,21 @@ def _target(kind: type[Target], value: str) -> Target | None:
     return make(*found.groups()) if found else None
 
 
-def encode_dialog(about: Submission) -> str:
+def encode_dialog(about: Subject) -> str:
     """Return the private metadata of a dialog."""
     match about:
-        case Submission(Dialog.REVIEW | Dialog.EDIT, CallTarget(call, revision)):
+        case Subject(Dialog.REVIEW | Dialog.EDIT, CallTarget(call, revision)):
             return json.dumps({"call": call, "revision": revision})
-        case Submission(Dialog.REJECT, CallTarget() as target):
+        case Subject(Dialog.REJECT, CallTarget() as target):
             return json.dumps({"target": f"{_CALL}:{encode(target)}"})
-        case Submission(Dialog.REJECT, CardTarget() as target):
+        case Subject(Dialog.REJECT, CardTarget() as target):
             return json.dumps({"target": f"{_PLAN}:{encode(target)}"})
-        case Submission(Dialog.SEND_BACK, CallTarget() as target):
+        case Subject(Dialog.SEND_BACK, CallTarget() as target):
             return json.dumps({"target": encode(target)})
     raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
 
 
-def decode_dialog(view: Mapping[str, Any]) -> Submission | Malformed:
+def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
     """Return which dialog a submitted view is, and what it is about."""
     name = str(view.get("callback_id") or "")
     if name not in frozenset(Dialog):
@@ -269,7 +269,7 @@ def decode_dialog(view: Mapping[str, Any]) -> Submission | Malformed:
             kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}
             target = _target(kinds[kind], rest) if kind in kinds else None
     if isinstance(target, CallTarget | CardTarget):
-        return Submission(dialog, target)
+        return Subject(dialog, target)
     return Malformed(f"dialog {dialog} with odd metadata", dialog)
 
 

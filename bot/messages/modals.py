@@ -15,7 +15,7 @@ from bot.messages.actions import (
     Dialog,
     Entry,
     Field,
-    Submission,
+    Subject,
     encode_dialog,
 )
 from bot.messages.cards.parts import Json, header, plain_text, section
@@ -83,7 +83,7 @@ def send_back_modal(target: CallTarget, *, title: str) -> Json:
         "title": plain_text("Send the plan back"),
         "submit": plain_text("Send back"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog(Submission(Dialog.SEND_BACK, target)),
+        "private_metadata": encode_dialog(Subject(Dialog.SEND_BACK, target)),
         "blocks": [
             _top(shown(title, "This plan")),
             input_block(Field.WORDS, label, text_element()),
@@ -112,7 +112,7 @@ def reject_modal(
         "title": plain_text("Reject" if count == 1 else f"Reject all {count}"),
         "submit": plain_text("Reject"),
         "close": plain_text("Back"),
-        "private_metadata": encode_dialog(Submission(Dialog.REJECT, target)),
+        "private_metadata": encode_dialog(Subject(Dialog.REJECT, target)),
         "blocks": [
             _top(shown(title, "This action")),
             input_block(Field.REASON, "Why?", preset),

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.messages.actions import Dialog, Entry, Field, Submission, encode_dialog
+from bot.messages.actions import Dialog, Entry, Field, Subject, encode_dialog
 from bot.messages.cards.parts import (
     Json,
     context,
@@ -60,7 +60,7 @@ def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
         "callback_id": Dialog.REVIEW,
         "title": plain_text("Review"),
         "close": plain_text("Back" if may_approve else "Close"),
-        "private_metadata": encode_dialog(Submission(Dialog.REVIEW, call.target)),
+        "private_metadata": encode_dialog(Subject(Dialog.REVIEW, call.target)),
         "blocks": blocks,
     }
     if may_approve:

@@ -22,7 +22,7 @@ from bot.messages.actions import (
     Dialog,
     Field,
     Malformed,
-    Submission,
+    Subject,
     decode_action,
     decode_dialog,
     encode,
@@ -145,18 +145,18 @@ class Dialogs:
         view, person = body["view"], body["user"]["id"]
         state = view["state"]["values"]
         match decode_dialog(view):
-            case Submission(Dialog.REJECT, target):
+            case Subject(Dialog.REJECT, target):
                 reason = read_rejection(state)
                 if isinstance(reason, dict):
                     return reason
                 if isinstance(target, CardTarget):
                     return {}
                 return self._refusal("reject", target, person, Field.REASON)
-            case Submission(Dialog.SEND_BACK, CallTarget() as target):
+            case Subject(Dialog.SEND_BACK, CallTarget() as target):
                 return self._refusal("send_back", target, person, Field.WORDS)
-            case Submission(Dialog.REVIEW, CallTarget() as target):
+            case Subject(Dialog.REVIEW, CallTarget() as target):
                 return self._refusal("approve", target, person, Field.NOTE)
-            case Submission(Dialog.EDIT, CallTarget() as target):
+            case Subject(Dialog.EDIT, CallTarget() as target):
                 return self._check_edit(view, target, person)
             case _:
                 return {}

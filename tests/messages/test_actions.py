@@ -22,7 +22,7 @@ from bot.messages.actions import (
     Malformed,
     Rating,
     RunTarget,
-    Submission,
+    Subject,
     Target,
     block_id,
     decode,
@@ -56,9 +56,9 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
 CLICKS = st.sampled_from(Action).flatmap(
     lambda each: st.builds(Click, st.just(each), targets(each))
 )
-SUBMISSIONS = st.sampled_from(Dialog).flatmap(
+SUBJECTS = st.sampled_from(Dialog).flatmap(
     lambda each: st.builds(
-        Submission, st.just(each), CALLS | CARDS if each is Dialog.REJECT else CALLS
+        Subject, st.just(each), CALLS | CARDS if each is Dialog.REJECT else CALLS
     )
 )
 
@@ -161,8 +161,8 @@ def test_button_and_menu_give_their_value_in_different_places() -> None:
         assert isinstance(decode_action(odd), Malformed)
 
 
-@given(SUBMISSIONS, st.booleans())
-def test_a_dialog_is_read_as_it_was_written(about: Submission, placed: bool) -> None:
+@given(SUBJECTS, st.booleans())
+def test_a_dialog_is_read_as_it_was_written(about: Subject, placed: bool) -> None:
     """What a dialog is about, and the thread of its request, come back with its submission."""
     view: dict[str, Any] = {
         "callback_id": about.dialog,
@@ -209,7 +209,7 @@ def test_a_foreign_dialog_is_none_of_ours() -> None:
 def test_a_dialog_is_about_what_it_can_be() -> None:
     """Only a rejection is about a whole card; another such dialog is a mistake in the program."""
     with pytest.raises(ValueError, match="no edit_call dialog is about a CardTarget"):
-        encode_dialog(Submission(Dialog.EDIT, CardTarget("p", 1, 1)))
+        encode_dialog(Subject(Dialog.EDIT, CardTarget("p", 1, 1)))
 
 
 def test_stored_ids_fit_into_values() -> None:

@@ -24,7 +24,7 @@ from bot.messages.actions import (
     Dialog,
     Entry,
     Field,
-    Submission,
+    Subject,
     encode_dialog,
 )
 from bot.messages.forms.blocks import input_block, section, shown_blocks, text_object, then_block
@@ -96,7 +96,7 @@ def edit_modal(
     return {
         "type": "modal",
         "callback_id": Dialog.EDIT,
-        "private_metadata": encode_dialog(Submission(Dialog.EDIT, target)),
+        "private_metadata": encode_dialog(Subject(Dialog.EDIT, target)),
         "title": text_object(_title(tool.title), 24),
         "submit": text_object("Save", 24),
         "close": text_object("Cancel", 24),
