@@ -65,9 +65,10 @@ def _sentence(other: str, many: int, mine: str, path: Path) -> str:
         "1 call still waits that was" if many == 1 else f"{many} calls still wait that were"
     )
     return (
-        f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use is {mine}. Put the old key "
-        f"back (COUNTERSIGN_KEY, or unset it and restore {path}) until they are decided or cancelled; if it is lost, "
-        f"COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
+        f"COUNTERSIGN_KEY: {calls_wait} shown under the key {other}, and the key now in use"
+        f" is {mine}. Put the old key back (COUNTERSIGN_KEY, or unset it and restore {path})"
+        " until they are decided or cancelled; if it is lost,"
+        f" COUNTERSIGN_LOST_KEY={other} closes them undone at the start"
     )
 
 
