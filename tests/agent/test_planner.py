@@ -157,9 +157,7 @@ def test_the_same_request_is_posted() -> None:
     ours, theirs = Wire([COMPLETED]), Wire([COMPLETED])
     ours.turn()
     more = {"include": ["reasoning.encrypted_content"], "truncation": "auto", "store": False}
-    list(
-        theirs.client.responses.create(**REQUEST, **more, instructions="Be brief.", stream=True)  # type: ignore[arg-type]
-    )
+    list(theirs.client.responses.create(**REQUEST, **more, instructions="Be brief.", stream=True))
     [mine], [other] = ours.requests, theirs.requests
     assert (mine.method, mine.url) == (other.method, other.url)
     assert json.loads(mine.content) == json.loads(other.content)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import main
-from bot.cli.reading.words import PlainWords
+from bot.cli.plain_words import PlainWords
 from bot.explain.replay import Replay
 from bot.policy.evaluate import parse
 from storage.models import Call

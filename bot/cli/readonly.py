@@ -14,8 +14,8 @@ from pathlib import Path
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.cli.reading.client import UNREACHABLE, make_client, reason
-from bot.cli.reading.directory import NotLookedUp
+from bot.cli.directory import NotLookedUp
+from bot.cli.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
 from bot.core import Core
 from bot.explain.typed_call import MistypedError
