@@ -52,7 +52,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("case", NAMED)
-def test_named(authority: Authority, case: str) -> None:
+def test_whom_a_list_names(authority: Authority, case: str) -> None:
     """A08, A01: whom a list names: distinct people, the group's of now, nobody where there is
     nobody.
     """
@@ -60,7 +60,7 @@ def test_named(authority: Authority, case: str) -> None:
     assert authority.named(gate.approvers, requester=BEN, channel=channel) == expected
 
 
-def test_eligible(authority: Authority) -> None:
+def test_who_could_approve(authority: Authority) -> None:
     """A02, A04: who could approve: full active members who are named, the requester only where the
     rule says so.
     """
@@ -78,7 +78,7 @@ EVERYBODY = ask(ANA, BEN, CLEO, DAN, GUS, EVE, ZOE, BOT, "UNOBODY01")
 
 
 @pytest.mark.parametrize("person", [GUS, EVE, ZOE, BOT, "UNOBODY01", ""])
-def test_strangers(authority: Authority, person: str) -> None:
+def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
     """A04: guests, people of another workspace, deactivated ones, bots and unknown ids may nothing,
     though named.
     """
@@ -126,7 +126,7 @@ APPROVE = [
 
 
 @pytest.mark.parametrize(("own", "counts", "person", "editors", "expected"), APPROVE)
-def test_may_approve(
+def test_approvers_may_approve(
     authority: Authority, own: bool, counts: bool, person: str, editors: set[str], expected: str
 ) -> None:
     """A01, A02, A10: an approver, not of their own request nor of their own edit, unless the rule
@@ -139,7 +139,7 @@ def test_may_approve(
     assert why(verdict) == expected
 
 
-def test_may_reject(authority: Authority) -> None:
+def test_any_approver_may_reject(authority: Authority) -> None:
     """A01: any approver may say no, also to their own request; nobody else may."""
     found = {
         person: why(authority.may_reject(ask(ANA, BEN), person, requester=BEN, channel=HERE))
@@ -158,7 +158,7 @@ EDIT = {
 
 
 @pytest.mark.parametrize("editors", EDIT)
-def test_may_edit(authority: Authority, editors: str) -> None:
+def test_who_may_edit_is_the_rules_word(authority: Authority, editors: str) -> None:
     """A01: who may change the arguments is the rule's word, and a guest who asked may not."""
     gate = ask(ANA, editors=editors)
     people = [(ANA, BEN), (BEN, BEN), (ANA, ANA), (DAN, BEN)]

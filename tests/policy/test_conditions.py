@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from bot.policy.conditions.condition import Condition, ConditionError, Spent, seconds_of
-from tests.policy.conditions_support import ARGS, DAY, facts, holds, refused, untold
+from tests.policy.builders import ARGS, DAY, facts, holds, refused, untold
 
 
 class Colour(enum.Enum):
@@ -211,7 +211,7 @@ def test_what_has_no_form_is_there_all_the_same() -> None:
     assert "bytes has no form" in untold("args.secret == null")
 
 
-def test_python_values() -> None:
+def test_python_values_come_as_written() -> None:
     """Values of tools' models come as what they are written as."""
     args: dict[str, Any] = {
         "c": Colour.RED,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.policy.conditions.condition import Condition, ConditionError
-from tests.policy.conditions_support import facts, holds
+from tests.policy.builders import facts, holds
 
 ARGS = {
     "a": 3,

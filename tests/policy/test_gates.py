@@ -1,4 +1,4 @@
-"""How far votes have come, over gates and ballots made up at random; and when something is due."""
+"""How far votes have come, over gates and ballots made up at random."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from bot.policy.gates import (
     Ask,
     Ballot,
     Deny,
-    Escalation,
     Gate,
     Stage,
     Standing,
     tally,
 )
-from tests.policy.gates_support import ASKED, PEOPLE, asks, ballot, ballots, votes
+from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 quick = settings(max_examples=60, deadline=None)
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
@@ -223,56 +222,6 @@ def test_nobody_is_not_enough() -> None:
 
 
 @quick
-@given(asks, st.lists(st.integers(0, 8000), max_size=3))
-def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> None:
-    """T01: who comes in by escalation counts from that moment, not a microsecond before, and in
-    every stage.
-    """
-    for stage, own in enumerate(gate.stages):
-        for moment in [*moments, *(step.after for step in gate.escalation)]:
-            for early in (timedelta(0), timedelta(microseconds=1)):
-                waited = timedelta(seconds=moment) - early
-                due = [
-                    step.approvers
-                    for step in gate.escalation
-                    if timedelta(seconds=step.after) <= waited
-                ]
-                found = gate.approvers_of(stage, waited)
-                assert set(found.groups) == {
-                    name for each in (own.approvers, *due) for name in each.groups
-                }
-                assert set(found.users) == {
-                    name for each in (own.approvers, *due) for name in each.users
-                }
-                assert found.channel is any(each.channel for each in (own.approvers, *due))
-                assert found.requester is any(each.requester for each in (own.approvers, *due))
-                assert len(set(found.users)) == len(found.users)
-
-
-@quick
-@given(asks)
-def test_moments(gate: Ask) -> None:
-    """T08: reminders and escalations are due in order, each moment once, and only while the
-    deadline is ahead.
-    """
-    due = {*gate.reminders, *(step.after for step in gate.escalation)}
-    assert gate.moments() == sorted(each for each in due if each < gate.deadline)
-
-
-def test_a_reminder_at_the_deadline() -> None:
-    """T08: at the deadline itself the deadline falls, and nobody is reminded."""
-    late = Escalation(after=601, approvers=OPS)
-    gate = Ask(
-        rule="r",
-        stages=(Stage(approvers=FINANCE),),
-        deadline=600,
-        reminders=(599, 600, 60),
-        escalation=(late,),
-    )
-    assert gate.moments() == [60, 599]
-
-
-@quick
 @given(asks)
 def test_stored_and_read_again(gate: Ask) -> None:
     """A gate comes back from JSON as it was, and so do the other two kinds.
@@ -291,7 +240,7 @@ def test_stored_and_read_again(gate: Ask) -> None:
 
 @quick
 @given(asks)
-def test_everybody_named(gate: Ask) -> None:
+def test_everybody_is_named_once(gate: Ask) -> None:
     """The approvers of a gate are those of all its stages, each named once."""
     found = gate.approvers
     for key in ("users", "groups"):

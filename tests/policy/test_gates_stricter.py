@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter, tally
-from tests.policy.gates_support import asks, ballot, ballots
+from tests.policy.builders import asks, ballot, ballots
 
 quick = settings(max_examples=60, deadline=None)
 FINANCE, OPS, CHANNEL = (
@@ -153,7 +153,7 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
 
 @quick
 @given(asks, asks, asks)
-def test_its_laws(one: Ask, two: Ask, three: Ask) -> None:
+def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> None:
     """The same twice is the same, either order and any grouping are as strict, and asking again
     settles at once.
     """

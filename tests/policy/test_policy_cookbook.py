@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bot.policy.conditions.condition import NAMES, Condition
 from bot.policy.evaluate import Policy, parse
 from bot.policy.facts import Facts, Spent
 from bot.policy.gates import Allow, Approvers, Ask, Deny
@@ -82,9 +81,10 @@ def who(gate: Allow | Ask | Deny) -> Approvers:
 def test_there_are_ten() -> None:
     """The cookbook has ten policies, and each has its own test below, named like it."""
     assert len(RECIPES) == 10
-    assert [
-        title for title in RECIPES if f"test_{title.lower().replace(' ', '_')}" not in globals()
-    ] == []
+    tests = [name for name in globals() if name.startswith("test_")]
+    for title in RECIPES:
+        start = f"test_{title.lower().replace(' ', '_')}"
+        assert any(name.startswith(start) for name in tests), title
 
 
 def test_refunds_with_a_daily_limit() -> None:
@@ -145,7 +145,7 @@ def test_access_to_a_channel() -> None:
     assert who(gate("invite", args={"channel": "#general", "people": list("abcde")})).channel
 
 
-def test_announcements() -> None:
+def test_announcements_by_channel() -> None:
     """Members for their own channel, the communications team for the others, and nobody calls
     everyone.
     """
@@ -169,7 +169,7 @@ def test_announcements() -> None:
         assert gate("post_message", args={"channel": "#support", "text": text}).verdict == "deny"
 
 
-def test_four_eyes() -> None:
+def test_four_eyes_on_every_change() -> None:
     """A second person for every change, two for what cannot be undone.
 
     Never who asked or edited.
@@ -188,7 +188,7 @@ def test_four_eyes() -> None:
     assert gate("look_up_order").verdict == "allow"
 
 
-def test_two_stages() -> None:
+def test_two_stages_by_direct_message() -> None:
     """First the leads, then finance, in direct messages, with a reminder after a day."""
     gate = judge("Two stages")("cancel_order")
     assert isinstance(gate, Ask)
@@ -219,7 +219,7 @@ def test_escalation_at_night(hour: int, night: bool) -> None:
         assert gate.escalation[0].approvers.groups == ("managers",)
 
 
-def test_contractors() -> None:
+def test_contractors_are_asked_or_refused() -> None:
     """Staff go on unasked, contractors are asked or refused.
 
     Without knowing who is one, everybody is.
@@ -260,42 +260,3 @@ def test_a_paused_tool() -> None:
     assert isinstance(denied, Deny)
     assert denied.reason.startswith("Refunds are paused")
     assert who(gate("cancel_order")).groups == ("shop-leads",)
-
-
-def test_the_conditions_of_the_page() -> None:
-    """Every condition shown can be read, and every name a condition knows is explained."""
-    [block] = re.findall(r"^```cel\n(.*?)^```$", PAGE, re.S | re.M)
-    sources = block.splitlines()
-    assert len(sources) >= 8
-    for source in sources:
-        Condition(source)
-    section = PAGE.partition("\n## Conditions\n")[2].partition("\n## ")[0]
-    assert [name for name in NAMES if f"`{name}" not in section] == []
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("0.1 + 0.2 == 0.3", True),
-        ("7 / 2 == 3.5", True),
-        ('"100" > 5', None),
-        ("args.note > 5", None),
-        ("args.nope || true", None),
-        ("true || args.nope", True),
-        ("has(args.note) && args.note != null", False),
-        ("args.amount", None),
-        ("now.getDayOfWeek() == 1", True),
-        ("now.getMonth() == 2", True),
-    ],
-)
-def test_what_the_page_says_of_conditions(source: str, expected: bool | None) -> None:
-    """The claims about numbers, kinds, order and time, tried; None stands for no answer."""
-    facts = Facts(
-        tool="x", effect="write", requester="U1", args={"note": None, "amount": 5}, now=MONDAY
-    )
-    condition = Condition(source)
-    if expected is None:
-        with pytest.raises(ValueError, match="could not be told"):
-            condition.holds(facts)
-    else:
-        assert condition.holds(facts) is expected

@@ -149,7 +149,7 @@ def test_one_more_rule_never_opens_what_it_denies(policy: Policy, facts: Facts) 
 
 
 @given(policies, calls)
-def test_why(policy: Policy, facts: Facts) -> None:
+def test_every_tried_rule_says_why(policy: Policy, facts: Facts) -> None:
     """What was tried is told rule by rule, in order, up to the one that denied."""
     judged = policy.judged(facts)
     assert [each.rule for each in judged.tried] == [

@@ -91,7 +91,7 @@ def fits(made: Rule, effect: str = "write", **known: Any) -> bool | None:
         ({"tools": ("other",), "requesters": ("@gone",)}, False),
     ],
 )
-def test_fits(keys: dict[str, Any], expected: bool | None) -> None:
+def test_every_key_narrows(keys: dict[str, Any], expected: bool | None) -> None:
     """Every key narrows.
 
     A name that could not be looked up leaves it untold, unless another one settles it.
@@ -107,7 +107,7 @@ def test_a_person_outside_of_a_known_group() -> None:
     assert fits(rule(channels=("#ops",)), channels=None) is None
 
 
-def test_needs() -> None:
+def test_needs_are_collected() -> None:
     """Groups and channels are collected from requester, channel and conditions, sums from
     conditions; each once.
     """
@@ -140,13 +140,13 @@ def test_needs() -> None:
         ({"requesters": ("U2",), "channels": ("C2",), "when": "false"}, True),
     ],
 )
-def test_is_about(keys: dict[str, Any], about: bool) -> None:
+def test_which_rules_are_asked(keys: dict[str, Any], about: bool) -> None:
     """Which rules have to be asked at all is settled by tool, effect and risk."""
     assert rule(**keys).is_about("refund_order", "write", "medium") is about
     assert rule(effects=("read",)).is_about("refund_order", None, "medium")
 
 
-def test_names() -> None:
+def test_stars_name_no_tool() -> None:
     """A pattern of nothing but stars names no tool."""
     assert rule(tools=("refund_*",)).names("refund_order")
     assert rule(tools=("*", "refund_order")).names("refund_order")
@@ -163,7 +163,7 @@ def test_names() -> None:
         {"when": "true"},
     ],
 )
-def test_covers(keys: dict[str, Any]) -> None:
+def test_what_a_rule_covers(keys: dict[str, Any]) -> None:
     """A rule takes every call of its effects only where nothing else narrows it."""
     assert rule(effects=("write",)).covers() == {"write"}
     assert rule(**keys).covers() == frozenset()

@@ -15,7 +15,7 @@ from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools
 from tests.tools import Tools
-from tests.tools.database_world import World, postgres_world, prepare_server, sqlite_world
+from tests.tools.database_harness import World, postgres_world, prepare_server, sqlite_world
 from tests.tools.postgres_server import Server, binaries, serve
 
 

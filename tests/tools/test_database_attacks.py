@@ -11,9 +11,11 @@ from pydantic import ValidationError
 
 from bot.tools import Table, ToolError
 from tests.tools.database_attacks import BOTH
-from tests.tools.database_attacks_engines import DISGUISED, POSTGRES, SQLITE
+from tests.tools.database_disguises import DISGUISED
+from tests.tools.database_harness import VALUES, World
 from tests.tools.database_leaks import LEAKING_CHANGES, LEAKS, MASKED, TOLD_NOTHING
-from tests.tools.database_world import VALUES, World
+from tests.tools.postgres_attacks import POSTGRES
+from tests.tools.sqlite_attacks import SQLITE
 
 REFUSED = (ToolError, ValidationError)
 

@@ -16,7 +16,7 @@ from bot.policy.gates import Allow, Ask, Deny
 from bot.settings import Settings, SettingsError
 from bot.tools import REASON_FIELD
 from bot.tools.database.config import DatabasesError, parse_databases
-from tests.tools.database_world import World, sqlite_world
+from tests.tools.database_harness import World, sqlite_world
 
 GOOD = """
 [[database]]
@@ -155,7 +155,7 @@ def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
         Settings.load(environ | {"COUNTERSIGN_DATABASES": "/nowhere"})
 
 
-def test_the_doctor(environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path) -> None:
     """The doctor opens each database as a tool would, says what it sees, and what is wrong with a
     remedy.
     """

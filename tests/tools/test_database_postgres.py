@@ -13,9 +13,9 @@ import pytest
 from bot.tools import ToolError
 from bot.tools.runner import Lost, Refused, run_tool
 from tests.tools import context
-from tests.tools.cut_line import cut_line
-from tests.tools.database_world import World, described
+from tests.tools.database_harness import World, described
 from tests.tools.postgres_server import Server
+from tests.tools.relay import cut_line
 
 
 def as_role(world: World, server: Server, role: str) -> World:
@@ -160,7 +160,7 @@ def test_a_table_of_a_system_name(pg: World) -> None:
             pg.query(sql)
 
 
-def test_odd_values(pg: World) -> None:
+def test_odd_values_can_be_shown(pg: World) -> None:
     """Infinity, exact numbers, JSON, arrays and bytes come as something that can be shown."""
     pg.raw(
         "CREATE TABLE odd (t TIMESTAMPTZ, n NUMERIC, j JSONB, a INTEGER[], b BYTEA, f FLOAT8, i "

@@ -12,10 +12,10 @@ from bot.tools import ChangedError, Effect, Table, ToolError
 from bot.tools.database.tools import database_tools
 from bot.tools.runner import Changed, run_tool
 from tests.tools import context
-from tests.tools.database_world import World
+from tests.tools.database_harness import World
 
 
-def test_an_update(world: World) -> None:
+def test_an_update_shows_old_and_new(world: World) -> None:
     """Old and new side by side, columns aligned, what stays said to stay, secrets as masks."""
     shown = world.preview(
         "UPDATE orders SET status = 'shipped', note = 'sent', card_number = NULL WHERE total >= 20"
@@ -34,7 +34,7 @@ def test_an_update(world: World) -> None:
     assert shown.expects == "rows=2"
 
 
-def test_a_delete(world: World) -> None:
+def test_a_delete_shows_what_goes(world: World) -> None:
     """The rows that would be gone, side by side, without the secret column.
 
     At most five, the others counted.
@@ -48,7 +48,7 @@ def test_a_delete(world: World) -> None:
     assert len(shown.text.splitlines()) == 8
 
 
-def test_an_insert(world: World) -> None:
+def test_an_insert_shows_the_new_rows(world: World) -> None:
     """The rows as they would be, with what the database fills in itself."""
     shown = world.preview("INSERT INTO customer (id, name) VALUES (8, 'Ada'), (9, 'Bo')")
     assert shown.text.splitlines() == [
@@ -147,7 +147,7 @@ def test_without_a_key(world: World) -> None:
         assert "only the rows before" in world.preview(sql).text
 
 
-def test_nothing_matches(world: World) -> None:
+def test_a_change_of_nothing_says_so(world: World) -> None:
     """A change of nothing is said to be one, and is held to it."""
     shown = world.preview("DELETE FROM heap WHERE word = 'zzz'")
     assert (shown.text, shown.expects) == ("Deletes 0 rows of heap: nothing matches.", "rows=0")
@@ -208,7 +208,7 @@ def test_a_change_that_fails(world: World) -> None:
         world.change("UPDATE orders SET status = NULL")
 
 
-def test_read_only(world: World) -> None:
+def test_read_only_databases_take_no_change(world: World) -> None:
     """A read-only database has no tool change, and beside others that have one, a change there is
     refused.
     """
@@ -232,7 +232,7 @@ def test_the_preview_of_a_query(world: World) -> None:
     )
 
 
-def test_results(world: World) -> None:
+def test_results_are_bounded_and_exact(world: World) -> None:
     """Rows are bounded and the bound is told; values are kept exact.
 
     An unknown database is refused with the names.
@@ -270,7 +270,7 @@ def test_a_last_semicolon(world: World) -> None:
     assert args.model_dump() == {"database": "shop", "sql": "SELECT 1"}
 
 
-def test_tables(world: World) -> None:
+def test_tables_lists_columns_and_secrets(world: World) -> None:
     """The model is told the tables, types and which columns are secret.
 
     A part of a name chooses among them.

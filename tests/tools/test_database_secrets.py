@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Column, Table
+from bot.tools.database.catalog import Catalog, Column, Relation
 from bot.tools.database.secrets import mark, mark_views
 from bot.tools.database.sql import Dialect
+from tests.tools.database_harness import World, described, sqlite_world
 from tests.tools.database_leaks import LEAKS, MASKED, TOLD_NOTHING
-from tests.tools.database_world import World, described, sqlite_world
 
 OTHER = """
 UPDATE orders SET card_number = '5500-9' WHERE id = 1; UPDATE orders SET card_number = '1' WHERE id = 2;
@@ -93,7 +93,7 @@ def test_the_known_attempts(twins: tuple[World, World]) -> None:
 
 @given(sql=QUERY)
 @settings(max_examples=120, deadline=None)
-def test_any_query(twins: tuple[World, World], sql: str) -> None:
+def test_no_query_depends_on_a_secret(twins: tuple[World, World], sql: str) -> None:
     """However columns, functions, views and conditions are put together, the answer does not depend
     on a secret.
     """
@@ -103,10 +103,10 @@ def test_any_query(twins: tuple[World, World], sql: str) -> None:
 
 def catalog(dialect: Dialect, *views: tuple[str, str, str]) -> Catalog:
     """`orders` with a secret column, and views: name, column names, definition."""
-    tables = [Table("orders", "table", (Column("id", "int"), Column("card_number", "text")))]
+    tables = [Relation("orders", "table", (Column("id", "int"), Column("card_number", "text")))]
     for name, columns, definition in views:
         tables.append(
-            Table(
+            Relation(
                 name,
                 "view",
                 tuple(Column(each, "text") for each in columns.split()),
@@ -156,8 +156,8 @@ def test_kin_share_secrets() -> None:
     """
     columns = (Column("id", "int"), Column("card_number", "text"))
     tables = {
-        "part": Table("part", "table", columns, kin=frozenset({"orders"})),
-        "orders": Table("orders", "partitioned", columns, kin=frozenset({"part"})),
+        "part": Relation("part", "table", columns, kin=frozenset({"orders"})),
+        "orders": Relation("orders", "partitioned", columns, kin=frozenset({"part"})),
     }
     for order in (tables, dict(reversed(tables.items()))):
         found = mark_views(

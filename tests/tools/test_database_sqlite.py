@@ -16,7 +16,7 @@ from bot.tools import ToolError
 from bot.tools.database.session import Session
 from bot.tools.database.sqlite import Guard
 from storage.store import Store
-from tests.tools.database_world import World, described, sqlite_world
+from tests.tools.database_harness import World, described, sqlite_world
 
 
 def over(path: str | Path, own: Path) -> World:
@@ -195,7 +195,9 @@ def test_the_session_is_ours(lite: World) -> None:
         ((sqlite3.SQLITE_CREATE_TEMP_TABLE, "t", None, "temp", None), False),
     ],
 )
-def test_the_authorizer(lite: World, step: tuple[int, Any, Any, Any, Any], allowed: bool) -> None:
+def test_the_authorizer_judges_each_step(
+    lite: World, step: tuple[int, Any, Any, Any, Any], allowed: bool
+) -> None:
     """What a DELETE of heap may do, step by step, alone and inside the owner's triggers and views."""
     with lite.session(writes=False) as session:
         guard = Guard("delete", "heap", session.catalog, frozenset(), set())
@@ -217,7 +219,7 @@ def test_what_the_owner_made_still_works(lite: World) -> None:
     assert lite.raw("SELECT * FROM line") == [(2, "VASE")]
 
 
-def test_virtual_tables(tmp_path: Path) -> None:
+def test_virtual_tables_are_out_of_reach(tmp_path: Path) -> None:
     """Virtual tables run code of their own, so they and what they keep their rows in are out of
     reach.
     """

@@ -16,8 +16,8 @@ from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import all_sent, ask, now_at
-from tests.tools import database_world
-from tests.tools.database_world import SECRET, VALUES
+from tests.tools import database_harness
+from tests.tools.database_harness import SECRET, VALUES
 from tests.tools.postgres_server import binaries
 
 MANY = (
@@ -32,7 +32,7 @@ class Story:
 
     world: Harness
     name: str
-    data: database_world.World
+    data: database_harness.World
 
     def asked(self, tool: str, sql: str, answer: str) -> str:
         """Ben asks, and the model calls the tool with this SQL; the thread."""
@@ -43,15 +43,15 @@ class Story:
 @pytest.fixture(scope="module")
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Harness, dict[str, database_world.World]]]:
+) -> Iterator[tuple[Harness, dict[str, database_harness.World]]]:
     """A bot with a databases file, an SQLite database, and a PostgreSQL one where that is
     installed.
     """
     folder = tmp_path_factory.mktemp("story")
     (folder / "data").mkdir()
-    there = {"lite": database_world.sqlite_world(folder / "data")}
+    there = {"lite": database_harness.sqlite_world(folder / "data")}
     if binaries():
-        there["pg"] = database_world.postgres_world(
+        there["pg"] = database_harness.postgres_world(
             request.getfixturevalue("postgres_server"), "story"
         )
     tables = [
@@ -68,7 +68,7 @@ def product(
 
 @pytest.fixture(params=["lite", "pg"])
 def story(
-    request: pytest.FixtureRequest, product: tuple[Harness, dict[str, database_world.World]]
+    request: pytest.FixtureRequest, product: tuple[Harness, dict[str, database_harness.World]]
 ) -> Iterator[Story]:
     """The product at rest."""
     world, there = product

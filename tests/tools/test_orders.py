@@ -132,7 +132,7 @@ class TestRefund:
 
 
 class TestChangeAddress:
-    def test_before_shipping(self, shop: Shop, orders: Tools) -> None:
+    def test_an_address_changes_before_shipping(self, shop: Shop, orders: Tools) -> None:
         """The order goes elsewhere, once per call, and the customer is told unless that was
         switched off.
         """
@@ -154,7 +154,7 @@ class TestChangeAddress:
             "New: Rosenweg 5, 50674 Köln, Germany",
         ]
 
-    def test_refusals(self, shop: Shop, orders: Tools) -> None:
+    def test_what_no_address_change_may(self, shop: Shop, orders: Tools) -> None:
         """Not after shipping, and not to where it goes anyway."""
         with pytest.raises(
             ToolError, match=r"^Order 1045 is shipped; its address can no longer change\.$"
@@ -187,7 +187,7 @@ class TestCancel:
         assert shop.order(1043).left == 0
         assert shop.stock("CANDLE") == before + 2
 
-    def test_without_restocking(self, shop: Shop, orders: Tools) -> None:
+    def test_damaged_goods_stay_out_of_stock(self, shop: Shop, orders: Tools) -> None:
         """Damaged goods stay out of stock; a part refunded before is not paid twice."""
         refund(orders, "20", "call-0", order_id=1048)
         before = shop.stock("MUG")
@@ -207,7 +207,7 @@ class TestCancel:
         )
         assert shop.order(1043).status == "cancelled"
 
-    def test_unpaid_order(self, shop: Shop, orders: Tools) -> None:
+    def test_an_unpaid_order_can_be_cancelled(self, shop: Shop, orders: Tools) -> None:
         """An order nobody paid can be cancelled, with nothing to pay back."""
         assert (
             use(orders["cancel_order"], {"order_id": 1049, "reason": "test order"})["refunded"]
@@ -223,7 +223,7 @@ class TestCancel:
             (1034, "is cancelled already"),
         ],
     )
-    def test_refusals(self, orders: Tools, order_id: int, words: str) -> None:
+    def test_what_no_cancellation_may(self, orders: Tools, order_id: int, words: str) -> None:
         """What has left the warehouse, or is cancelled, stays as it is; the card warns before."""
         with pytest.raises(ToolError, match=words):
             use(orders["cancel_order"], {"order_id": order_id, "reason": "asked for"})

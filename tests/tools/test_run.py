@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from bot.tools import Effect, ToolContext, ToolError, tool
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut, ToolOutcome, ended
 from tests.tools import NOW
-from tests.tools.endings import Nothing, making, run
+from tests.tools.harness import Nothing, making, run
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.tools.runner import Raised, Ran, output, summary
-from tests.tools.endings import Nothing, making, run
+from tests.tools.harness import Nothing, making, run
 
 
 class TestOutput:
@@ -95,7 +95,7 @@ class TestSummary:
         assert len(summary("word " * 100)) == 200
         assert summary("word " * 100).endswith("…")
 
-    def test_hides_secrets(self, executor: ThreadPoolExecutor) -> None:
+    def test_secret_arguments_are_masked_in_results(self, executor: ThreadPoolExecutor) -> None:
         """S15: a secret argument that comes back in the result or an error is masked on the card,
         not for the model.
         """

@@ -58,7 +58,7 @@ def objects(node: Any) -> list[dict[str, Any]]:
     return here + [found for each in node.values() for found in objects(each)]
 
 
-def test_effect_classes() -> None:
+def test_effect_classes_stay_the_same() -> None:
     """Policy rules match on these: a change here is a change of what is asked."""
     assert {tool.name: (tool.does.value, tool.idempotent) for tool in TOOLS} == {
         "look_up_order": ("read", True),

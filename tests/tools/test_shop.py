@@ -64,7 +64,7 @@ class TestShop:
 
 
 class TestReads:
-    def test_look_up(self, orders: Tools) -> None:
+    def test_looking_up_one_order(self, orders: Tools) -> None:
         """One order, in the words a person would want."""
         found = use(orders["look_up_order"], {"order_id": 1042})
         assert found["items"] == ["1 × Reading lamp", "2 × Stoneware mug"]
@@ -86,7 +86,7 @@ class TestReads:
         """A percent sign is not everybody."""
         assert use(orders["search_orders"], {"customer": "%"})["matching"] == 0
 
-    def test_unknown_order(self, orders: Tools) -> None:
+    def test_an_unknown_order_is_named(self, orders: Tools) -> None:
         """The model hears which number does not exist, and so does the card."""
         with pytest.raises(ToolError, match=r"^There is no order 7\.$"):
             use(orders["look_up_order"], {"order_id": 7})

@@ -9,7 +9,7 @@ from bot.sandbox.server import Sandbox
 from bot.tools import ToolError
 from bot.tools.runner import Raised, Ran, Refused
 from tests.tools import Tools, context, preview, use
-from tests.tools.wire import calls, outcome
+from tests.tools.harness import calls, outcome
 
 
 class TestReads:
@@ -120,7 +120,7 @@ class TestChannels:
             use(chat["invite"], {"channel": "#support", "people": ["Dan Weber"]})
         assert "UDAN00001" in preview(chat["invite"], channel="#support", people=["UDAN00001"])
 
-    def test_name_taken(self, chat: Tools) -> None:
+    def test_a_taken_name_is_told(self, chat: Tools) -> None:
         """The model hears that the channel exists."""
         assert outcome(chat["create_channel"], {"name": "general"}) == Refused(
             "There is a channel #general already; it may be private or archived."
@@ -134,7 +134,7 @@ class TestChannels:
         with pytest.raises(ValidationError):
             chat["create_channel"].arguments.model_validate({"name": name})
 
-    def test_topic(self, slack: Sandbox, chat: Tools) -> None:
+    def test_a_topic_is_set_escaped(self, slack: Sandbox, chat: Tools) -> None:
         """The topic is set with its special characters escaped, and the card shows the one before."""
         values = {"channel": "#general", "topic": "Q&A <!here>"}
         assert preview(chat["set_topic"], **values).endswith("\nTopic now: (none)")

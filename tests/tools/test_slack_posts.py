@@ -19,7 +19,7 @@ from bot.tools.slack.posts import EVENT_TYPE
 from bot.tools.slack.refusals import SENTENCES, STEMS
 from bot.tools.slack.tools import slack_tools
 from tests.tools import Tools, context, preview, use
-from tests.tools.wire import calls, outcome, posted
+from tests.tools.harness import calls, outcome, posted
 
 SIGNED = "\n_Sent for <@UBEN00001> by Countersign_"
 
@@ -103,12 +103,12 @@ class TestPost:
             ("C0NOWHERE1", "There is no channel C0NOWHERE1 that the bot can see"),
         ],
     )
-    def test_unknown_channels(self, chat: Tools, channel: str, words: str) -> None:
+    def test_unknown_channels_are_named(self, chat: Tools, channel: str, words: str) -> None:
         """The model hears what was not found."""
         with pytest.raises(ToolError, match=words):
             use(chat["post_message"], {"channel": channel, "text": "x"})
 
-    def test_archived(self, slack: Sandbox, chat: Tools) -> None:
+    def test_an_archived_channel_is_named(self, slack: Sandbox, chat: Tools) -> None:
         """An archived channel is named as such when it is given by id."""
         slack.archive("#general")
         with pytest.raises(ToolError, match=r"^#general is archived\.$"):
@@ -259,7 +259,7 @@ class TestSchedule:
             use(chat["schedule_message"], values, context(now=slack.clock.now()))
         assert calls(slack, "chat.scheduleMessage") == []
 
-    def test_says_when(self, chat: Tools) -> None:
+    def test_the_moment_is_shown(self, chat: Tools) -> None:
         """Effect and preview name the moment; a time without a zone is no moment."""
         tool = chat["schedule_message"]
         values = {"channel": "#general", "text": "x", "at": "2026-11-23T09:30:00+02:00"}

@@ -1,4 +1,4 @@
-"""Tools that end in a wanted way, for the tests of running them."""
+"""Runs one tool: tools that end in a wanted way, and what a tool did on the local Slack."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel
 
+from bot.sandbox.server import Sandbox
 from bot.tools import Effect, Tool, ToolContext, tool
 from bot.tools.runner import ToolOutcome, run_tool
 from tests.tools import context
@@ -40,3 +41,22 @@ def run(
     return run_tool(
         tool, args or Nothing(), context(), **{"portal": no_portal, "executor": executor, **options}
     )
+
+
+def posted(slack: Sandbox, channel: str) -> list[dict[str, Any]]:
+    return slack.person("ana").messages(channel)
+
+
+def calls(slack: Sandbox, method: str) -> list[dict[str, Any]]:
+    return [call.args for call in slack.requests if call.method == method]
+
+
+def outcome(
+    tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None
+) -> ToolOutcome:
+    def portal() -> Any:
+        raise AssertionError("no Slack tool is async")
+
+    with ThreadPoolExecutor(1) as pool:
+        args = tool.arguments.model_validate(values)
+        return run_tool(tool, args, where or context(), portal=portal, executor=pool)
