@@ -4,7 +4,6 @@ anybody can join.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from bot.cli.slack_client import make_client
 from bot.clock import SystemClock
 from bot.policy.evaluate import parse
 from bot.policy.gates import dump_gate
-from bot.sandbox.server import Sandbox
 from bot.settings import Settings
 from storage import moves
 from storage.calls import add_plan
@@ -28,30 +26,6 @@ from storage.states import CallStatus
 from storage.store import Store
 
 DEFAULTS = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\n'
-
-
-@pytest.fixture(scope="module")
-def slack() -> Iterator[Sandbox]:
-    """One local Slack for all."""
-    with Sandbox() as server:
-        yield server
-
-
-@pytest.fixture
-def settings(slack: Sandbox, tmp_path: Path) -> Settings:
-    """The settings of a bot with the shop's tools."""
-    (tmp_path / "policy.toml").write_text(DEFAULTS)
-    return Settings.load(
-        {
-            "SLACK_BOT_TOKEN": slack.bot_token,
-            "SLACK_APP_TOKEN": slack.app_token,
-            "SLACK_API_URL": slack.api_url,
-            "OPENAI_API_KEY": "offline",
-            "COUNTERSIGN_POLICY": str(tmp_path / "policy.toml"),
-            "DATABASE_URL": f"sqlite:///{tmp_path / 'c.db'}",
-            "COUNTERSIGN_SHOP": str(tmp_path / "shop.db"),
-        }
-    )
 
 
 def rules(settings: Settings, rule: str) -> list[str]:
