@@ -154,3 +154,12 @@ def test_response_url_expires(sandbox: Sandbox, client: WebClient, app: HandApp)
     hook = WebhookClient(app.take()["payload"]["response_url"])
     sandbox.clock.advance(1801)
     assert hook.send(text="late").status_code == 404
+
+
+def test_an_acknowledgement_picked_by_its_payload_is_lost(sandbox: Sandbox, app: HandApp) -> None:
+    """Only the acknowledgement of the message that was meant is lost, whatever comes before it."""
+    sandbox.faults.lose_ack("events_api", match=lambda body: body["event"]["text"] == "meant")
+    for text in ("another", "meant"):
+        sandbox.person("ana").say("support", text)
+    assert [app.take()["retry_attempt"] for _ in range(3)] == [0, 0, 1]
+    assert sandbox.faults.waiting == []

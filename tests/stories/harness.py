@@ -105,7 +105,15 @@ class Harness:
                 decisions.cancel(tx, run, at=self.clock.now(), actor="reset")
         self.app.loop.wake()
         self.settle()
+        self.slack.wait(self._heard)
         self.since = len(self.slack.deliveries)
+
+    def _heard(self) -> bool:
+        """Whether no delivery of this story is on its way to the bot."""
+        return not any(
+            each.outcome == "pending" and each.next_at is None
+            for each in self.slack.deliveries[self.since :]
+        )
 
     def settle(self) -> None:
         """Until nothing is under way in the bot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 
@@ -16,6 +17,11 @@ def elements(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def action_ids(message: dict[str, Any]) -> list[str]:
     return [e["action_id"] for e in elements(message) if "action_id" in e]
+
+
+def having(part: str) -> Callable[[dict[str, Any]], bool]:
+    """Picks the calls and payloads that have this text anywhere."""
+    return lambda found: part in str(found)
 
 
 def words(message: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import pytest
 from storage.models import Audit, Message
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
-from tests.stories.messages import action_ids, elements, words
+from tests.stories.messages import action_ids, elements, having, words
 from tests.stories.steps import arrived, ask, now_at, open_modal, told, typed
 
 CANCEL = ("cancel_order", {"order_id": 1044, "reason": "changed their mind"})
@@ -200,7 +200,7 @@ def test_the_update_after_a_decision_is_retried(harness: Harness, fakes: FakeToo
     thread = ask(harness, ("note", {"text": "redraw"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
-    harness.slack.faults.fail("chat.update", "internal_error", times=3)
+    harness.slack.faults.fail("chat.update", "internal_error", times=3, match=having(card["ts"]))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: status(harness, thread) == ["succeeded"])
     harness.person("cleo").click(SUPPORT, card["ts"], "approve", seen=card)
@@ -254,9 +254,9 @@ def test_a_dialog_that_slack_will_not_open(
     thread = ask(harness, ("note", {"text": f"{way} {action}"}))
     card = harness.card(SUPPORT, thread)
     if way == "expired":
-        harness.slack.faults.fail("views.open", "expired_trigger_id")
+        harness.slack.faults.fail("views.open", "expired_trigger_id", person="ana")
     else:
-        harness.slack.faults.drop("views.open")
+        harness.slack.faults.drop("views.open", person="ana")
     harness.person("ana").click(SUPPORT, card["ts"], action)
     told(harness, "ana", SUPPORT, thread, "Slack did not let me open the dialog in time")
     assert harness.person("ana").view() is None

@@ -175,7 +175,7 @@ def test_acknowledged_before_anything_is_looked_up(harness: Harness) -> None:
     """Slack has its acknowledgement while the look-ups still wait, the answer follows, and nothing
     of it is stored.
     """
-    held = harness.slack.faults.hold("users.info")
+    held = harness.slack.faults.hold("users.info", person="ben")
     person = harness.person("ben")
     delivery = person.command(SUPPORT, "/approvals help")
     assert isinstance(delivery, Delivery)

@@ -10,8 +10,8 @@ from storage.models import Audit, Call, Delivery, Vote
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, value_of, words
-from tests.stories.steps import arrived, ask, now_at, open_modal, reject, told
+from tests.stories.messages import action_ids, having, value_of, words
+from tests.stories.steps import arrived, ask, ask_for, now_at, open_modal, reject, told
 
 LEADS = ("ana", "cleo")
 
@@ -150,9 +150,9 @@ def test_a_redelivered_click_and_message_count_once(harness: Harness, fakes: Fak
     """The same payloads again, and an acknowledgement that Slack did not get: one run, one vote,
     one effect.
     """
-    harness.slack.faults.lose_ack("events_api")
-    thread = ask(harness, ("note", {"text": "redelivered"}))
-    card = harness.card(SUPPORT, thread)
+    harness.slack.faults.lose_ack("events_api", person="ben", match=having("redelivered"))
+    thread, card = ask_for(harness, "redelivered")
+    harness.planner.script(Turn(text="That is all."))
     click = harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     said = [

@@ -16,7 +16,7 @@ from storage.models import Message
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
-from tests.stories.messages import action_ids, value_of, words
+from tests.stories.messages import action_ids, having, value_of, words
 from tests.stories.steps import all_sent, ask, chat, now_at, showing
 
 C = CallStatus
@@ -27,11 +27,6 @@ Counted = Callable[[str, int], int]
 def with_card(args: dict[str, Any]) -> bool:
     """Picks the requests that carry a card."""
     return '"approve"' in str(args.get("blocks")).replace("'", '"')
-
-
-def having(part: str) -> Match:
-    """Picks the requests that have this text anywhere."""
-    return lambda args: part in str(args)
 
 
 @pytest.fixture
@@ -81,7 +76,7 @@ def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) 
     """
     for status in (500, 503):
         harness.slack.faults.status("chat.postMessage", status, match=with_card)
-        harness.slack.faults.status("chat.update", status)
+        harness.slack.faults.status("chat.update", status, match=having("through faults"))
     thread = ask(harness, ("note", {"text": "through faults"}))
     harness.slack.wait(lambda: counted("chat.postMessage", 500) == 1)
     all_sent(harness)
@@ -119,7 +114,7 @@ def test_rate_limited_updates_keep_their_order(harness: Harness, counted: Counte
     """429 on an update: the line about the decision waits for the card; another channel goes on."""
     thread = ask(harness, ("note", {"text": "limited"}), answer="All noted down.")
     card = harness.card(SUPPORT, thread)
-    harness.slack.faults.rate_limit("chat.update", retry_after=40)
+    harness.slack.faults.rate_limit("chat.update", retry_after=40, match=having(card["ts"]))
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.slack.wait(lambda: counted("chat.update", 429) == 1)
     harness.slack.wait(lambda: harness.all(Message, col(Message.body).contains("All noted down.")))

@@ -7,7 +7,7 @@ from storage.models import Delivery, Message
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import words
+from tests.stories.messages import having, words
 from tests.stories.steps import ask_for
 
 HOUR = 3600
@@ -87,7 +87,7 @@ def test_a_late_click_is_told_so(harness: Harness, fakes: FakeTools) -> None:
 def test_slack_is_down_at_the_deadline(harness: Harness) -> None:
     """The state flips all the same, and the card follows when Slack is back."""
     thread, card = ask_for(harness, "slack down")
-    harness.slack.faults.status("chat.update", 503, times=2)
+    harness.slack.faults.status("chat.update", 503, times=2, match=having(card["ts"]))
     harness.planner.script(Turn(text="It expired."))
     harness.clock.advance(HOUR + 1)
     harness.said(SUPPORT, thread, "It expired.")

@@ -67,6 +67,7 @@ class LostAck:
     kind: str
     times: int
     person: str
+    match: Match | None = None
 
 
 class Faults:
@@ -186,19 +187,23 @@ class Faults:
 
     # deliveries and sockets
 
-    def lose_ack(self, kind: str, times: int = 1, person: str = "") -> None:
-        """Lose acknowledgements of that kind (events_api, interactive, slash_commands), as if their
-        three seconds were over; with `person`, of what they did.
+    def lose_ack(
+        self, kind: str, times: int = 1, person: str = "", match: Match | None = None
+    ) -> None:
+        """Lose acknowledgements of that kind, as if their three seconds were over.
+
+        `kind` is events_api, interactive or slash_commands. With `person`, of what they did;
+        `match` picks them by their payloads.
         """
         with self._world.lock:
             self._is(person, set())
-            self._lost_acks.append(LostAck(kind, times, person))
+            self._lost_acks.append(LostAck(kind, times, person, match))
 
     def _loses_ack(self, delivery: Delivery) -> bool:
         for lost in self._lost_acks:
-            if lost.kind == delivery.kind and self._is(
-                lost.person, fault_targets.of_delivery(delivery)
-            ):
+            fits = lost.match is None or lost.match(delivery.payload)
+            concerned = fault_targets.of_delivery(delivery)
+            if lost.kind == delivery.kind and fits and self._is(lost.person, concerned):
                 lost.times -= 1
                 if lost.times <= 0:
                     self._lost_acks.remove(lost)
