@@ -15,9 +15,6 @@ from bot.sandbox.blockkit.elements import (
     IN_CONTEXT_ACTIONS,
     IN_INPUT,
     IN_SECTION,
-    RICH_PARTS,
-    RICH_TEXT,
-    RICH_TEXT_OBJECT,
     element,
 )
 from bot.sandbox.blockkit.objects import (
@@ -40,6 +37,7 @@ from bot.sandbox.blockkit.objects import (
     union,
     words,
 )
+from bot.sandbox.blockkit.rich_text import RICH_PARTS, RICH_TEXT, RICH_TEXT_OBJECT
 
 Surface = Literal["message", "modal", "home"]
 MARKDOWN_LIMIT = 12_000  # characters of one markdown block, and of all in a message together

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
 from bot.sandbox.spec.slack_error import Json, SlackError
-from bot.sandbox.web_api import chat, views
+from bot.sandbox.web_api import message_parts, views
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.apps import App
@@ -124,8 +124,8 @@ def _answer(world: World, delivery: Delivery, user: str, channel: Channel) -> No
     channel.
     """
     args = Args(delivery.ack or {}, delivery.app)
-    text, blocks = chat.content(args)
-    extra = chat.extras(args, blocks)
+    text, blocks = message_parts.content(args)
+    extra = message_parts.extras(args, blocks)
     if not text and not blocks and not extra:
         return
     draft = Draft(channel, delivery.app.bot_user, text or "", blocks or [], extra=extra)

@@ -6,7 +6,7 @@ import secrets
 from typing import Any
 
 from bot.sandbox.spec.slack_error import Json, SlackError, invalid
-from bot.sandbox.web_api import chat, file_store
+from bot.sandbox.web_api import file_store, message_parts
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.web_api.file_store import FILE_LIMIT, SNIPPET_LIMIT, STORE_LIMIT
 from bot.sandbox.workspace.file_record import File
@@ -78,8 +78,11 @@ def _places(world: World, args: Args) -> list[Channel]:
 
 def complete(world: World, args: Args) -> Json:
     """files.completeUploadExternal: share what was uploaded, as one message in each channel."""
-    places, blocks = _places(world, args), chat.checked_blocks(args)
-    comment, thread_ts = args.text("initial_comment"), chat.thread_of(args, "invalid_arguments")
+    places, blocks = _places(world, args), message_parts.checked_blocks(args)
+    comment, thread_ts = (
+        args.text("initial_comment"),
+        message_parts.thread_of(args, "invalid_arguments"),
+    )
     files = _named(world, args)
     for file in files:
         file.completed = True

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from bot.sandbox.spec.slack_error import Json, SlackError
-from bot.sandbox.web_api import chat
+from bot.sandbox.web_api import message_parts
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
@@ -60,8 +60,8 @@ class ResponseUrls:
                 messages.remove(world, original)
             return
         args = Args(body, app)
-        text, blocks = chat.content(args)
-        extra = chat.extras(args, blocks)
+        text, blocks = message_parts.content(args)
+        extra = message_parts.extras(args, blocks)
         if not text and not blocks and not extra:
             raise SlackError("no_text")
         if body.get("replace_original") and original is not None:

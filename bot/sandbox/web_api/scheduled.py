@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bot.sandbox.blockkit.text import rich_text
 from bot.sandbox.spec.slack_error import Json, SlackError
-from bot.sandbox.web_api import chat
+from bot.sandbox.web_api import chat, message_parts
 from bot.sandbox.web_api.arguments import Args, page
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
@@ -22,12 +22,12 @@ LAST_MINUTE = 60  # seconds before its time in which a message can no longer be 
 def schedule(world: World, args: Args) -> Json:
     """chat.scheduleMessage."""
     channel = chat.target(world, args)
-    text, found = chat.content(args)
-    extra = chat.extras(args, found)
-    chat.something(text, found, extra)
+    text, found = message_parts.content(args)
+    extra = message_parts.extras(args, found)
+    message_parts.something(text, found, extra)
     if text and len(text) > chat.POST_LIMIT:
         raise SlackError("msg_too_long")
-    metadata, post_at = chat.checked_metadata(args), args.number("post_at", 0)
+    metadata, post_at = message_parts.checked_metadata(args), args.number("post_at", 0)
     if post_at <= world.now():
         raise SlackError("time_in_past")
     if post_at > world.now() + DAYS_AHEAD * 86_400:
@@ -42,7 +42,7 @@ def schedule(world: World, args: Args) -> Json:
         args.app.bot_user,
         text or "",
         found or [],
-        chat.thread_of(args),
+        message_parts.thread_of(args),
         metadata,
         extra=extra,
     )

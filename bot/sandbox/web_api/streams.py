@@ -15,7 +15,7 @@ from bot.sandbox.blockkit.elements import element
 from bot.sandbox.blockkit.objects import anything, array, one_of, record, text, union
 from bot.sandbox.blockkit.text import completed, new_block_id
 from bot.sandbox.spec.slack_error import Json, SlackError, invalid
-from bot.sandbox.web_api import agents, chat
+from bot.sandbox.web_api import agents, chat, message_parts
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.messages import Draft
@@ -182,7 +182,7 @@ def start(world: World, args: Args) -> Json:
     There it must say for whom.
     """
     channel = chat.target(world, args)
-    thread_ts = chat.thread_of(args)
+    thread_ts = message_parts.thread_of(args)
     root = messages.root_of(world, channel.id, thread_ts)
     if thread_ts and root is None:
         raise invalid([f"no such thread: {thread_ts} [json-pointer:/thread_ts]"])
@@ -201,7 +201,7 @@ def start(world: World, args: Args) -> Json:
     stream = Stream("in_progress", world.now(), display)
     _take(stream, _chunks(args))
     draft = Draft(channel, args.app.bot_user, stream.text, _drawn(stream), root.ts if root else "")
-    draft.extra = chat.appearance(args)
+    draft.extra = message_parts.appearance(args)
     message = messages.add(world, draft)
     message.stream = stream
     _processing(world, args, message)
@@ -260,9 +260,9 @@ def stop(world: World, args: Args) -> Json:
     Also the app's answer to a person's Stop: its last words, and the session's next status.
     """
     chunks = _chunks(args)
-    if found := chat.checked_blocks(args):
+    if found := message_parts.checked_blocks(args):
         chunks.append({"type": "blocks", "blocks": found})
-    metadata = chat.checked_metadata(args)
+    metadata = message_parts.checked_metadata(args)
     session = args.text("session_status", "active")
     if session not in agents.SESSION_STATES:
         raise SlackError("invalid_status")
