@@ -54,7 +54,8 @@ def run(
         mind = "the offline stand-in plans" if planner else f"{settings.openai_model} plans"
         say(f"Countersign demo: {sandbox.url}")
         say(
-            f"As Ben, ask in #support: @countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})"
+            "As Ben, ask in #support: "
+            f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})"
         )
         say("As Ana, decide the card that appears. Ctrl-C ends the demo.")
         app.wait()

@@ -27,8 +27,8 @@ def first_steps(world: World) -> Json:
     name = world.app.name.capitalize()
     return {
         "title": f"Ask {name} for something",
-        "text": "It looks things up at once. A change it shows on a card first, and carries it out only when somebody "
-        "else has approved.",
+        "text": "It looks things up at once. A change it shows on a card first, "
+        "and carries it out only when somebody else has approved.",
         "prompts": [{"title": title, "message": f"@{name} {text}"} for title, text in PROMPTS],
         "waiting": [_waiting(world, m) for m in _cards(world)],
     }

@@ -82,7 +82,7 @@ class Sandbox(Admin):
             asyncio.set_event_loop(self._loop)
             try:
                 runner = self._loop.run_until_complete(self._serve())
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  raised again on the caller's thread
                 failed.append(error)
                 ready.set()
                 return

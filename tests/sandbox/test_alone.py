@@ -160,7 +160,7 @@ def test_what_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
-    """A scope or event that Slack may know and the sandbox does not is said, and no reason to stop."""
+    """A scope or event that the sandbox does not know is said, and is no reason to stop."""
     odd = {"oauth_config": {"scopes": {"bot": ["chat:write", "tea:make"]}}}
     odd["settings"] = {"event_subscriptions": {"bot_events": ["app_mention", "tea_ready"]}}
     (tmp_path / "odd.json").write_text(json.dumps(odd))

@@ -76,7 +76,7 @@ def test_events_go_where_the_bot_is(sandbox: Sandbox, other: App) -> None:
 
 
 def test_each_hears_what_it_asked_for(sandbox: Sandbox, other: App) -> None:
-    """An app without the subscription or the scope gets no event, whatever the other one may have."""
+    """An app without the subscription or the scope gets no event, whatever the other may have."""
     other.manifest["settings"]["event_subscriptions"]["bot_events"].remove("user_change")
     sandbox.deactivate("dan")
     assert [d.app for d in sandbox.deliveries] == [sandbox.world.app]
@@ -200,7 +200,7 @@ def test_only_one_is_cut_off(
 
 
 def test_invited_and_mentioned_before(sandbox: Sandbox, other: App) -> None:
-    """A bot that comes into a channel hears of the mention it missed, as each bot does for itself."""
+    """A bot that comes into a channel hears of the mention it missed, each bot for itself."""
     ana = sandbox.person("ana")
     ana.say("general", "@weather are you there?")
     assert events_of(sandbox, other) == []

@@ -266,8 +266,8 @@ def test_permalink(sandbox: Sandbox, client: WebClient) -> None:
     reply = post(client, thread_ts=root)
     link = client.chat_getPermalink(channel="C0SUPPORT", message_ts=reply)["permalink"]
     assert (
-        link
-        == f"{sandbox.url}/archives/C0SUPPORT/p{reply.replace('.', '')}?thread_ts={root}&cid=C0SUPPORT"
+        link == f"{sandbox.url}/archives/C0SUPPORT/p{reply.replace('.', '')}"
+        f"?thread_ts={root}&cid=C0SUPPORT"
     )
 
 

@@ -140,14 +140,14 @@ def test_another_name(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_links_of_others(sandbox: Sandbox, client: WebClient) -> None:
-    """chat.getPermalink leads to any message that the app may see, in its thread, and to no other."""
+    """chat.getPermalink leads to any message that the app may see, in its thread, to no other."""
     ana = sandbox.person("ana")
     root = ana.say("support", "root")
     reply = ana.say("support", "reply", root)
     link = client.chat_getPermalink(channel=SUPPORT, message_ts=reply)["permalink"]
     assert (
-        link
-        == f"{sandbox.url}/archives/{SUPPORT}/p{reply.replace('.', '')}?thread_ts={root}&cid={SUPPORT}"
+        link == f"{sandbox.url}/archives/{SUPPORT}/p{reply.replace('.', '')}"
+        f"?thread_ts={root}&cid={SUPPORT}"
     )
     assert (
         refused(client, "chat.getPermalink", channel=SUPPORT, message_ts="1.000001")

@@ -90,7 +90,8 @@ def test_escaped(shop: Workshop) -> None:
     """should_escape turns names and links into tokens; a private channel's name stays out."""
     sent(shop, "/escaped @ben #support #finance-approvals @shop-leads http://x.example a<b").wait()
     assert shop.heard("/escaped")["text"] == (
-        "<@UBEN00001> <#C0SUPPORT|support> <#C0FINANCE|> <!subteam^S0LEADS> <http://x.example> a&lt;b"
+        "<@UBEN00001> <#C0SUPPORT|support> <#C0FINANCE|> <!subteam^S0LEADS> <http://x.example> "
+        "a&lt;b"
     )
 
 

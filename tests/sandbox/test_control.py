@@ -123,7 +123,7 @@ def test_unhandled_click_warns(sandbox: Sandbox, bolt: None) -> None:
 
 
 def test_state_is_personal(sandbox: Sandbox, client: WebClient) -> None:
-    """People see their channels, their DM with its prompts, and nobody else's ephemeral messages."""
+    """People see their channels, their DM with its prompts, nobody else's ephemeral messages."""
     client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")
     client.chat_postMessage(channel="UBEN00001", text="in private")
     ben, gus = get(sandbox, "state?as=UBEN00001"), get(sandbox, "state?as=UGUS00001")

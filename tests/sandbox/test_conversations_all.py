@@ -174,7 +174,7 @@ def test_refusals(client: WebClient, method: str, arguments: Json, error: str | 
 
 
 def test_direct_messages_do_not_change(client: WebClient) -> None:
-    """What makes a channel a channel is refused in a DM and, apart from the topic, in a group DM."""
+    """What makes a channel a channel is refused in a DM and, but for the topic, in a group DM."""
     dm = client.conversations_open(users=ANA)["channel"]["id"]
     group = client.conversations_open(users=[ANA, BEN])["channel"]["id"]
     calls: list[tuple[str, Json]] = [
@@ -203,7 +203,7 @@ def test_direct_messages_do_not_change(client: WebClient) -> None:
 
 
 def test_too_many_for_a_group(sandbox: Sandbox, client: WebClient) -> None:
-    """A group DM takes eight people, and a group that is not there is not made against one's will."""
+    """A group DM takes eight people, and one that is not there is not made against one's will."""
     with sandbox.world.lock:
         for number in range(9):
             person = type(sandbox.world.people["ana"])(f"p{number}", f"UP{number}", "P")

@@ -164,7 +164,7 @@ def test_who_may_post(sandbox: Sandbox) -> None:
 
 
 def test_notifications(sandbox: Sandbox, client: WebClient) -> None:
-    """People are notified of DMs and of mentions of them or of a group of theirs, not of changes."""
+    """People are notified of DMs and of mentions of them or their groups, not of changes."""
     blocks = [
         {"type": "section", "text": {"type": "mrkdwn", "text": "<!subteam^S0FINANCE> please"}}
     ]

@@ -257,7 +257,8 @@ def test_delete(sandbox: Sandbox, client: WebClient) -> None:
 
 def test_a_person_uploads(sandbox: Sandbox, client: WebClient) -> None:
     """A person's file is a message of theirs, which the app hears of and can download."""
-    url = f"{sandbox.url}/sandbox/upload?as=UANA00001&name={quote('bill 1.pdf')}&channel={SUPPORT}&comment=look"
+    query = f"as=UANA00001&name={quote('bill 1.pdf')}&channel={SUPPORT}&comment=look"
+    url = f"{sandbox.url}/sandbox/upload?{query}"
     answer = json.loads(fetch(url, b"%PDF-1")[1])
     (event,) = [each for each in events(sandbox, "message") if each.get("subtype") == "file_share"]
     assert (event["user"], event["ts"], event["text"]) == ("UANA00001", answer["ts"], "look")

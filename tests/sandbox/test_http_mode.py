@@ -1,4 +1,4 @@
-"""Signed HTTP: what an app at request URLs gets, how its answers count, and when it is asked again."""
+"""Signed HTTP: what an app at request URLs gets, how its answers count, when it is asked again."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_no_retry(sandbox: Sandbox, there: HttpApp, status: int) -> None:
 
 
 def test_too_late(sandbox: Sandbox, there: HttpApp) -> None:
-    """An answer that takes longer than the limit is none: the event comes again with http_timeout."""
+    """An answer that takes too long is none: the event comes again with http_timeout."""
     sandbox.wait(lambda: sandbox.world.app.verified)
     sandbox.world.ack_seconds = 0.1
 

@@ -45,26 +45,40 @@ REQUIRED_DIFFERENCES = {
 # Codes the sandbox may answer that the reference does not list for the method: "method code" and
 # why.
 ERROR_DIFFERENCES = {
-    r" (invalid_auth|internal_error|invalid_arguments|invalid_json|json_not_object)$": "any method answers these; the "
-    "reference lists some of them for some",
-    r"^chat\.(postMessage|startStream) invalid_thread_ts$": "measured: a thread_ts that is no timestamp",
-    r"^chat\.scheduleMessage (invalid_thread_ts|messages_tab_disabled|msg_blocks_too_long)$": "as a post",
+    r" (invalid_auth|internal_error|invalid_arguments|invalid_json|json_not_object)$": (
+        "any method answers these; the reference lists some of them for some"
+    ),
+    r"^chat\.(postMessage|startStream) invalid_thread_ts$": "measured: a thread_ts that is no "
+    "timestamp",
+    r"^chat\.scheduleMessage (invalid_thread_ts|messages_tab_disabled|msg_blocks_too_long)$": (
+        "as a post"
+    ),
     r"^chat\.postEphemeral (invalid_thread_ts|msg_blocks_too_long)$": "as a post",
-    r"^(chat\.(postMessage|scheduleMessage|\w+Stream)|files\.completeUploadExternal) invalid_attachments$": "as "
-    "chat.postEphemeral and chat.update; Slack's word for a second table, too",
+    r"^(chat\.(postMessage|scheduleMessage|\w+Stream)|files\.completeUploadExternal) "
+    r"invalid_attachments$": "as chat.postEphemeral and chat.update; Slack's word for a second "
+    "table, too",
     r"^chat\.(postMessage|\w+Stream) msg_too_long$": "markdown_text has a limit, and is not cut",
-    r"^chat\.(start|append|stop)Stream msg_too_long$": "measured: a streamed message holds 12,000 characters, too",
-    r"^(chat|files)\.\w+ invalid_attachments$": "measured: a second table; the reference lists it for two methods",
-    r"^chat\.stopStream invalid_status$": "its session_status is the status of agents.sessions.setStatus",
+    r"^chat\.(start|append|stop)Stream msg_too_long$": "measured: a streamed message holds "
+    "12,000 characters, too",
+    r"^(chat|files)\.\w+ invalid_attachments$": "measured: a second table; the reference lists "
+    "it for two methods",
+    r"^chat\.stopStream invalid_status$": "its session_status is the status of "
+    "agents.sessions.setStatus",
     r"^chat\.meMessage messages_tab_disabled$": "as a post",
     r"^chat\.update msg_blocks_too_long$": "the same limit as in a post",
     r"^chat\.stopStream (stopped_by_user|invalid_blocks_format)$": "as its siblings",
-    r"^conversations\.replies not_in_channel$": "as conversations.history: a thread is read by members",
-    r"^files\.completeUploadExternal (invalid_blocks_format|msg_blocks_too_long)$": "its blocks are a post's blocks",
-    r"^reactions\.list invalid_cursor$": "every paged method answers it; the reference lists it for most",
-    r"^usergroups\.update (no_such_subteam|name_already_exists|handle_already_exists|bad_handle|forbidden_handle|"
-    r"name_too_long|description_too_long|invalid_channel_provided)$": "what usergroups.create refuses, an update does",
-    r"^users\.getPresence user_not_found$": "an unknown user; the reference lists no error of the method's own",
+    r"^conversations\.replies not_in_channel$": "as conversations.history: a thread is read by "
+    "members",
+    r"^files\.completeUploadExternal (invalid_blocks_format|msg_blocks_too_long)$": "its blocks "
+    "are a post's blocks",
+    r"^reactions\.list invalid_cursor$": "every paged method answers it; the reference lists it "
+    "for most",
+    r"^usergroups\.update "
+    "(no_such_subteam|name_already_exists|handle_already_exists|bad_handle|forbidden_handle|"
+    r"name_too_long|description_too_long|invalid_channel_provided)$": "what usergroups.create "
+    "refuses, an update does",
+    r"^users\.getPresence user_not_found$": "an unknown user; the reference lists no error of "
+    "the method's own",
     r"^usergroups\.users\.update no_such_subteam$": "as usergroups.users.list",
 }
 

@@ -57,7 +57,7 @@ def test_list_and_take_back(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_taking_back_has_an_end(sandbox: Sandbox, client: WebClient) -> None:
-    """In its last minute, in another channel, by another app or twice a message is not taken back."""
+    """In its last minute, in another channel, by another app or twice none is taken back."""
     near = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 30), text="x")
     far = client.chat_scheduleMessage(channel=SUPPORT, post_at=in_seconds(sandbox, 300), text="x")
     delete, error = "chat.deleteScheduledMessage", "invalid_scheduled_message_id"
@@ -105,7 +105,7 @@ def test_thirty_in_five_minutes(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_an_archived_channel_gets_nothing(sandbox: Sandbox, client: WebClient) -> None:
-    """What was scheduled for a channel that was archived since is dropped, and the rest is posted."""
+    """What was scheduled for a channel archived since is dropped, and the rest is posted."""
     for channel in (SUPPORT, "C0FINANCE"):
         client.chat_scheduleMessage(channel=channel, post_at=in_seconds(sandbox, 100), text="x")
     sandbox.archive("support")

@@ -23,21 +23,27 @@ SUPPORT = "C0SUPPORT"
 # Keys that the recordings lack. The inventories of the Java SDK were made with its own classes and
 # are incomplete.
 TOO_MANY = {
-    r"^/event/(root/|message/|previous_message/)?(app_id|bot_id|bot_profile|team|user|client_msg_id)$": (
-        "Slack sends them with messages of people and bots, see bolt_payloads.json; the inventory has none"
+    r"^/event/(root/|message/|previous_message/)?"
+    r"(app_id|bot_id|bot_profile|team|user|client_msg_id)$": (
+        "Slack sends them with messages of people and bots, see bolt_payloads.json; the "
+        "inventory has none"
     ),
-    r"^/event/(message/|previous_message/)?root$": "a broadcast reply that is changed or deleted; none was recorded",
-    r"^/event/root/(is_locked|reply_users|reply_users_count)$": "recorded in bolt_payloads.json, not in the inventory",
+    r"^/event/(message/|previous_message/)?root$": "a broadcast reply that is changed or "
+    "deleted; none was recorded",
+    r"^/event/root/(is_locked|reply_users|reply_users_count)$": "recorded in bolt_payloads.json, "
+    "not in the inventory",
     r"^/event/event_ts$": "every event has one, docs.slack.dev; the inventory has none",
     r"^/event/user/profile/status_emoji_display_info$": "newer than the inventory",
 }
 # Keys that only the recordings have.
 TOO_FEW = {
-    r"/enterprise(_id|_name)?$": "only in an organisation of several workspaces, which the sandbox is not",
+    r"/enterprise(_id|_name)?$": "only in an organisation of several workspaces, which the "
+    "sandbox is not",
     r"^/authed_users$": "deprecated; apps made since 2020 get authorizations instead",
     r"^/event/inviter$": "only where somebody invited; here the person came by themselves",
     r"^/event/client_msg_id$": "only of what a person's client sent; the bot sent this",
-    r"^view_closed /response_urls$": "bolt-python's sample is a copied submission; Slack's inventory has none",
+    r"^view_closed /response_urls$": "bolt-python's sample is a copied submission; Slack's "
+    "inventory has none",
 }
 
 

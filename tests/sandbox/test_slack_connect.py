@@ -11,7 +11,7 @@ SUPPORT, PARTNERS, EVE = "C0SUPPORT", "C0PARTNER", "UEVE00001"
 
 
 def test_a_shared_channel(client: WebClient) -> None:
-    """A Slack Connect channel says with whom it is shared, and has their people among its members."""
+    """A Slack Connect channel says with whom it is shared, and has their people as members."""
     info = client.conversations_info(channel=PARTNERS)["channel"]
     assert (info["is_ext_shared"], info["is_shared"], info["connected_team_ids"]) == (
         True,

@@ -1,4 +1,4 @@
-"""Socket Mode: tickets, acknowledgements, redelivery, several sockets, and the real Bolt handler."""
+"""Socket Mode: tickets, acknowledgements, redelivery, several sockets, the real Bolt handler."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def refused_append(client: WebClient, ts: str, **more: Any) -> str:
 
 
 def test_what_a_stream_can_hold(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """The limits are those of the whole message, and an append that is refused leaves it as it was."""
+    """The limits are those of the whole message, and a refused append leaves it as it was."""
     ts = start(client, thread, markdown_text="x" * 11_000)
     before = seen(sandbox, thread)
     assert refused_append(client, ts, markdown_text="y" * 1001) == "msg_too_long"

@@ -190,7 +190,7 @@ def test_no_answer(shop: Workshop) -> None:
 
 
 def test_min_query_length(shop: Workshop) -> None:
-    """Too short a query asks nobody; Slack wants three characters where the element does not say."""
+    """Too short a query asks nobody; Slack wants three characters where no number is said."""
     element = {"type": "external_select", "action_id": "fruit"}
     where: Where = ("support", shop.post(actions(element)))
     before = len(shop.sandbox.deliveries)

@@ -15,7 +15,7 @@ ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 
 
 def test_make_and_fill(sandbox: Sandbox, client: WebClient) -> None:
-    """A new group has the people it is given, is told to apps, and its handle notifies its people."""
+    """A new group has the people it is given, is told to apps, its handle notifies its people."""
     made = client.usergroups_create(
         name="On duty", handle="duty", description="Who answers", channels=["C0SUPPORT"]
     )

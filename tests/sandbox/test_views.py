@@ -126,7 +126,7 @@ def test_update_and_hash(client: WebClient, trigger: str) -> None:
 def test_update_keeps_what_is_typed(
     client: WebClient, app: HandApp, ana: Actor, trigger: str
 ) -> None:
-    """Typed values stay where block and action keep their ids, and start afresh where they do not."""
+    """Typed values stay where block and action keep their ids, else start afresh."""
     view = client.views_open(trigger_id=trigger, view=modal())["view"]
     errors = {"response_action": "errors", "errors": {"field": "no"}}
     submit(app, ana, errors)

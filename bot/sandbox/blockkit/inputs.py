@@ -72,7 +72,7 @@ def states(blocks: list[Json], before: Json | None = None, start: Start | None =
 
 
 def dispatches(block: Json) -> bool:
-    """Whether using an element of the block tells the app: in an input block only when it says so."""
+    """Return whether using an element tells the app; in an input block only if it says so."""
     return block["type"] != "input" or bool(block.get("dispatch_action"))
 
 
@@ -126,7 +126,7 @@ def _number_problem(element: Json, value: str) -> str:
 
 
 def problems(blocks: list[Json], values: Json) -> dict[str, str]:
-    """What Slack's client would complain about before it sends a submission: block_id -> sentence."""
+    """Return what Slack's client would not submit: block_id -> its sentence about that."""
     found: dict[str, str] = {}
     for block in every_block(blocks):
         if block.get("type") != "input":

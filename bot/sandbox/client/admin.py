@@ -128,7 +128,7 @@ class Admin:
         return again
 
     def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
-        """Send the app (None: the first one) an interactive payload that no real client would send."""
+        """Send the app (None: the first) an interactive payload that no real client would."""
         return interact.deliver(
             self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts
         )

@@ -181,7 +181,7 @@ def close_view(world: World, user: str, view_id: str | None, *, everything: bool
 
 
 def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Delivery | None:
-    """Press Slack's Stop in a thread: streams there end, and the app hears agent_session_stopped."""
+    """Press Slack's Stop in a thread: streams there end, the app hears agent_session_stopped."""
     with world.lock:
         channel = world.channels[channel_id]
         stopped: list[str] = []

@@ -94,7 +94,7 @@ class HttpMode:
         self.loop.call_soon_threadsafe(lambda: self._start(self._attempt(delivery)))
 
     def verify(self, app: App) -> None:
-        """Ask the app to prove that the request URL is its own, as Slack does before it saves one."""
+        """Have the app prove that the request URL is its own, as Slack does before saving one."""
 
         async def ask() -> None:
             with contextlib.suppress(_Failed):  # it is asked again before the first event

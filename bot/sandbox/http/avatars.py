@@ -1,6 +1,7 @@
 """Pictures of people and apps: each a square in a colour of its own.
 
-They are there so that the addresses in profiles lead somewhere. The page draws its own; these are for apps, which put them into blocks and messages.
+They are there so that the addresses in profiles lead somewhere. The page draws its own; these are
+for apps, which put them into blocks and messages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The page on which a person lets an app in: /oauth/v2/authorize, which sends them back to the app
-with a code.
+"""The page /oauth/v2/authorize, on which a person lets an app in and goes back to it with a code.
 
 It gives bot scopes only. What the code is worth is decided in oauth.py.
 """
@@ -28,7 +27,8 @@ _HEAD = """<!doctype html>
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark }}
-body {{ font: 16px/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 34rem; padding: 0 1rem }}
+body {{ font: 16px/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 34rem }}
+body {{ padding: 0 1rem }}
 button, select {{ font: inherit; padding: .4rem 1rem; margin-right: .5rem }}
 </style>
 <main>
@@ -52,8 +52,10 @@ _WHY = {
     "invalid_client_id": "No app here has that client_id.",
     "no_scopes": "The address asks for no scope.",
     "invalid_scope": "The address asks for scopes that the local Slack does not give: {more}.",
-    "bad_redirect_uri": "redirect_uri is not below one of oauth_config.redirect_urls in the app's manifest.",
-    "invalid_team_for_non_distributed_app": "The app is to be installed in another workspace: {more}.",
+    "bad_redirect_uri": "redirect_uri is not below one of oauth_config.redirect_urls "
+    "in the app's manifest.",
+    "invalid_team_for_non_distributed_app": "The app is to be installed in another workspace: "
+    "{more}.",
 }
 
 

@@ -18,7 +18,10 @@ from bot.sandbox.workspace.file_record import File
 from bot.sandbox.workspace.messages import Draft
 from bot.sandbox.workspace.state import World
 
-SIGN_IN = "<!DOCTYPE html><title>Sign in | Slack</title><p>Sign in to see this file: its address takes a bot token.</p>"
+SIGN_IN = (
+    "<!DOCTYPE html><title>Sign in | Slack</title>"
+    "<p>Sign in to see this file: its address takes a bot token.</p>"
+)
 
 
 class FilesHttp:

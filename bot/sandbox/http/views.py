@@ -164,7 +164,7 @@ def _app(world: World, me: Person, app: App) -> Json:
 
 
 def message(world: World, channel_id: str, ts: str) -> Json | None:
-    """The raw JSON of any message, also of one that only one person sees; None when there is none."""
+    """Return the JSON of any message, also of one that only one person sees, or None."""
     found = world.messages.get(channel_id, {}).get(ts)
     return messages.show(world, found, world.app.bot_user, metadata=True) if found else None
 

@@ -44,7 +44,7 @@ def _shown(channel: Channel, args: Args) -> Json:
 
 
 def checked_name(world: World, args: Args) -> str:
-    """The channel name of a call; SlackError for what Slack would not take as one, or has already."""
+    """Return a call's channel name; SlackError for what Slack would not take, or has already."""
     name = args.text("name")
     if len(name) > NAME_LIMIT:
         raise SlackError("invalid_name_maxlength")
@@ -68,7 +68,7 @@ def add_member(world: World, channel: Channel, user: str, inviter: str = "") -> 
 
 
 def remove_member(world: World, channel: Channel, user: str, by: str = "") -> None:
-    """Someone leaves a channel, or is made to (by another user id): the line in it and the events."""
+    """Take somebody out of a channel (`by` another user id), with the line in it and the events."""
     if channel.kind != "mpim":
         messages.post_system(
             world, channel, user, "channel_leave", f"<@{user}> has left the channel"

@@ -131,7 +131,7 @@ class Faults:
         person: str = "",
         when: When = "before",
     ) -> None:
-        """Answer with that HTTP status and no JSON, before the effect (there is none) or after it."""
+        """Answer with that HTTP status and no JSON, in place of the effect or after it."""
         self._add(Fault(method, "status", times, match, person, number=status, when=when))
 
     def rate_limit(

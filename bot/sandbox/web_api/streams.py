@@ -168,7 +168,7 @@ def _drawn(stream: Stream) -> list[Json]:
 
 
 def _recipient(world: World, args: Args) -> None:
-    """In channels it must be said for whom the stream is, and wherever it is said it must be true."""
+    """Refuse a recipient that is not true, and in a channel one that is not said."""
     team, user = args.text("recipient_team_id"), args.text("recipient_user_id")
     if team and team not in world.teams:
         raise SlackError("team_not_found")

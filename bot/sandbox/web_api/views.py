@@ -120,7 +120,7 @@ def _body(world: World, app: App, user: str, view: Json, view_id: str) -> Json:
 
 
 def new_view(world: World, app: App, user: str, view: Json, channel_id: str = "") -> View:
-    """A view of its own, its inputs as they start for a person who is looking at that conversation."""
+    """Return a new view, its inputs as they start for a person who looks at that conversation."""
     body = _body(world, app, user, view, world.new_id("V"))
     shown = View(user, body, {}, app.id, channel_id)
     shown.values = _states(world, shown)

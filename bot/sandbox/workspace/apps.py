@@ -106,7 +106,7 @@ class App:
         return token in (self.bot_token, self.app_token) or token in self.earlier_tokens
 
     def token_expired(self, token: str, now: float) -> bool:
-        """Whether a bot token that the app has or had is past its time (`now` in sandbox seconds)."""
+        """Return whether a bot token of the app has expired; `now` in sandbox seconds."""
         until = self.token_until if token == self.bot_token else self.earlier_tokens.get(token)
         return until is not None and now > until
 

@@ -75,7 +75,7 @@ def _body(world: World, draft: Draft, root: Message | None) -> Json:
 
 
 def add(world: World, draft: Draft) -> Message:
-    """Store a message, clear the status that waited for it, notify who is named, and tell the app."""
+    """Store a message, clear the status that waited for it, notify who is named, tell the app."""
     root = root_of(world, draft.channel.id, draft.thread_ts)
     message = Message(draft.channel.id, _body(world, draft, root), draft.metadata, draft.only_for)
     message.app_id = str(message.body.get("app_id", ""))

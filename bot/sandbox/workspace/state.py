@@ -85,7 +85,7 @@ class World:
         return self.clock.now().timestamp()
 
     def next_ts(self) -> str:
-        """A new message id from the clock: never the same twice, never smaller than an earlier one."""
+        """Return a new message id from the clock, greater than every earlier one."""
         self._last_micros = max(int(self.now() * 1_000_000), self._last_micros + 1)
         return f"{self._last_micros // 1_000_000}.{self._last_micros % 1_000_000:06d}"
 
@@ -216,7 +216,8 @@ class World:
                 for m in list(stored.values())[-8:]:
                     who = f" (only for {m.only_for})" if m.only_for else ""
                     lines.append(
-                        f"{channel_id} {m.ts} in {m.root} {m.body.get('user')}{who}: {m.body['text'][:200]!r}"
+                        f"{channel_id} {m.ts} in {m.root} {m.body.get('user')}{who}: "
+                        f"{m.body['text'][:200]!r}"
                     )
             lines += [
                 f"status {s.channel}/{s.thread_ts}: {s.status}" for s in self.statuses.values()

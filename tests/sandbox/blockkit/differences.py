@@ -184,13 +184,22 @@ VIEWS: dict[str, tuple[str, Json]] = {
 # What the checker says at the edge of a length or count while slack_sdk's models take it, and why
 # they do. What they refuse the checker refuses as well, without exception.
 UNSEEN: dict[str, str] = {
-    r"^must be more than 0 characters": "the models look at no lower end of a text, but for whole text objects",
+    r"^must be more than 0 characters": "the models look at no lower end of a text, but for "
+    "whole text objects",
     r"^no fewer than 1 items": "nor of a list",
-    r"^must be one of|^must match|^must be a|^initial options": "nor at the form of a value, nor at what is offered",
+    r"^must be one of|^must match|^must be a|^initial options": "nor at the form of a value, nor "
+    "at what is offered",
     r"^items must be unique": "nor at repetitions",
-    r"^all table cells together|^no more than \d+ items .*/(rows|rows/0|column_settings)\]": "nor into tables",
-    r"^no more than (2|10) items .*/(options|actions|trigger_actions_on)\]": "nor how many options there are",
-    r"^must be less than (76|151|3001) characters .*/options/\d+/": "options in an element are checked by no validator",
-    r"^must be less than (76|2001|3001) characters .*/(elements|fields)/\d+/": "nor are texts in a list",
-    r"^must be less than \d+ characters .*/(hero_image|alert|text|description|initial_value)": "nor are these texts",
+    r"^all table cells together|^no more than \d+ items .*/(rows|rows/0|column_settings)\]": (
+        "nor into tables"
+    ),
+    r"^no more than (2|10) items .*/(options|actions|trigger_actions_on)\]": "nor how many "
+    "options there are",
+    r"^must be less than (76|151|3001) characters .*/options/\d+/": "options in an element are "
+    "checked by no validator",
+    r"^must be less than (76|2001|3001) characters .*/(elements|fields)/\d+/": "nor are texts in "
+    "a list",
+    r"^must be less than \d+ characters .*/(hero_image|alert|text|description|initial_value)": (
+        "nor are these texts"
+    ),
 }

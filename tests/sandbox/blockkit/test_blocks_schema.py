@@ -27,16 +27,23 @@ pytestmark = pytest.mark.skipif(
 # Where the two disagree on purpose, by what was broken (sample, pointer, how), and why.
 # The checker is the stricter one in all of them.
 DIFFERENCES = {
-    r"/\w*url (string|[01] characters)$": "Slack refuses what is no URL; the schema only names the format",
-    r"^element (checkboxes|radio_buttons|(multi_)?static_select) ": "an initial option must be one of those offered",
-    r"^element datetimepicker /initial_date_time ": "Slack documents ten digits; the schema starts at 0",
-    r"^element plain_text_input /initial_value \d+ characters$": "no input holds more than 3,000 characters",
-    r"/alt_text \d+ characters$": "2,000 characters, as in the image block; the schema has it for the block only",
+    r"/\w*url (string|[01] characters)$": "Slack refuses what is no URL; the schema only names "
+    "the format",
+    r"^element (checkboxes|radio_buttons|(multi_)?static_select) ": "an initial option must be "
+    "one of those offered",
+    r"^element datetimepicker /initial_date_time ": "Slack documents ten digits; the schema "
+    "starts at 0",
+    r"^element plain_text_input /initial_value \d+ characters$": "no input holds more than 3,000 "
+    "characters",
+    r"/alt_text \d+ characters$": "2,000 characters, as in the image block; the schema has it "
+    "for the block only",
     r"/text 0 characters$": "Slack refuses an empty text in rich text",
-    r"^block (table|data_table) .*/text 1200[01] characters$": "10,000 characters in all cells together",
+    r"^block (table|data_table) .*/text 1200[01] characters$": "10,000 characters in all cells "
+    "together",
     r"^block data_table /row_header_column_index ": "the column must exist",
     r"^block data_table /rows/[01] \d+ items$": "all rows must have the same number of cells",
-    r"^block data_visualization /chart/(series|axis_config)": "names are unique, and each category has a point",
+    r"^block data_visualization /chart/(series|axis_config)": "names are unique, and each "
+    "category has a point",
     r"^element timepicker /timezone ": "Slack documents an IANA name; the schema takes any string",
 }
 

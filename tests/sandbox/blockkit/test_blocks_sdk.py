@@ -60,7 +60,7 @@ def test_what_the_models_build_is_taken(name: str) -> None:
 
 
 def _limits(sample: Json, seen: set[str]) -> Iterator[tuple[str, str, Any]]:
-    """The sample with each of its texts and lists at and beyond every limit: pointer, how, result."""
+    """The sample, each of its texts and lists at and beyond every limit: pointer, how, result."""
     for at, value in _places(sample, seen):
         if isinstance(value, list) and value:
             for count in COUNTS:
