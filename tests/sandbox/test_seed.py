@@ -14,8 +14,10 @@ from bot.sandbox.setup.seed_file import SeedError, read_seed
 from bot.sandbox.standalone import populate
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "sandbox-seed.toml"
-MANIFEST = "features: {bot_user: {display_name: weather}, slash_commands: [{command: /rain, "
-"description: Rain.}]}"
+MANIFEST = (
+    "features: {bot_user: {display_name: weather}, "
+    "slash_commands: [{command: /rain, description: Rain.}]}"
+)
 
 
 def test_the_example() -> None:

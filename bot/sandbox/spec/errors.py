@@ -25,39 +25,40 @@ ANYWHERE = _codes(
 )
 _TEXT = (
     "channel_not_found no_text invalid_attachments invalid_blocks invalid_blocks_format "
-    "msg_blocks_too_long "
-    "too_many_attachments markdown_text_conflict message_limit_exceeded "
+    "msg_blocks_too_long too_many_attachments markdown_text_conflict message_limit_exceeded "
 )
 _METADATA = "metadata_too_large invalid_metadata_format invalid_metadata_schema "
 _POST = _TEXT + "not_in_channel is_archived restricted_action "
 _STREAM = (
     "channel_not_found not_in_channel is_archived no_text invalid_blocks invalid_chunks "
-    "msg_blocks_too_long "
-    "msg_blocks_too_many channel_type_not_supported message_limit_exceeded restricted_action "
-    "rate_limited "
-    "messages_tab_disabled msg_too_long invalid_attachments "
+    "msg_blocks_too_long msg_blocks_too_many channel_type_not_supported message_limit_exceeded "
+    "restricted_action rate_limited messages_tab_disabled msg_too_long invalid_attachments "
 ) + _METADATA
 _RUNNING_STREAM = (
     _STREAM + "message_not_found message_not_owned_by_app message_not_in_streaming_state "
 )
-_TRIGGER = "view_too_large duplicate_external_id exchanged_trigger_id expired_trigger_id "
-"invalid_trigger_id "
+_TRIGGER = (
+    "view_too_large duplicate_external_id exchanged_trigger_id expired_trigger_id "
+    "invalid_trigger_id "
+)
 _READ = "channel_not_found invalid_cursor "
 _SESSION = (
     "channel_not_found feature_disabled not_authorized thread_ts_required thread_ts_not_allowed "
 )
 _PLACE = "channel_not_found is_archived method_not_supported_for_channel_type "
 _NAME = (
-    "name_taken invalid_name invalid_name_required invalid_name_punctuation invalid_name_maxlength "
-    "invalid_name_specials "
+    "name_taken invalid_name invalid_name_required invalid_name_punctuation "
+    "invalid_name_maxlength invalid_name_specials "
 )
 _ENTITY = "invalid_auth invalid_app_id invalid_trigger_id "
 _BOOKMARK = "channel_not_found permission_denied not_implemented "
 _PIN = "channel_not_found bad_timestamp message_not_found no_item_specified restricted_action "
 _REACTION = "channel_not_found bad_timestamp message_not_found no_item_specified "
 _GROUP = "permission_denied missing_argument "
-_PAGES = "invalid_cursor invalid_limit invalid_types missing_argument "
-"method_not_supported_for_channel_type"
+_PAGES = (
+    "invalid_cursor invalid_limit invalid_types missing_argument "
+    "method_not_supported_for_channel_type"
+)
 
 _CHAT: dict[str, str] = {
     "chat.appendStream": _RUNNING_STREAM + "stopped_by_user",
@@ -65,8 +66,7 @@ _CHAT: dict[str, str] = {
     "chat.deleteScheduledMessage": "channel_not_found invalid_scheduled_message_id bad_token",
     "chat.getPermalink": "channel_not_found message_not_found",
     "chat.meMessage": "channel_not_found not_in_channel is_archived no_text msg_too_long "
-    "messages_tab_disabled "
-    "rate_limited",
+    "messages_tab_disabled rate_limited",
     "chat.postEphemeral": _POST
     + "msg_too_long messages_tab_disabled user_not_in_channel cannot_reply_to_message "
     "invalid_thread_ts",
@@ -75,18 +75,17 @@ _CHAT: dict[str, str] = {
     + "cannot_reply_to_message invalid_thread_ts messages_tab_disabled msg_too_long rate_limited",
     "chat.scheduleMessage": _POST
     + _METADATA
-    + "msg_too_long rate_limited invalid_thread_ts messages_tab_disabled invalid_time time_in_past "
-    "time_too_far restricted_too_many",
+    + "msg_too_long rate_limited invalid_thread_ts messages_tab_disabled invalid_time "
+    "time_in_past time_too_far restricted_too_many",
     "chat.scheduledMessages.list": "invalid_channel invalid_cursor invalid_token",
     "chat.startStream": _STREAM
     + "missing_recipient_team_id missing_recipient_user_id user_not_found team_not_found "
     "invalid_thread_ts",
     "chat.stopStream": _RUNNING_STREAM + "stopped_by_user invalid_blocks_format invalid_status",
     "chat.unfurl": "cannot_find_channel cannot_find_message cannot_unfurl_message "
-    "cannot_unfurl_url "
-    "cannot_parse_attachment cannot_prompt invalid_source invalid_unfurl_id "
-    "invalid_unfurls_format missing_channel "
-    "missing_ts missing_unfurl_id missing_source missing_unfurls",
+    "cannot_unfurl_url cannot_parse_attachment cannot_prompt invalid_source invalid_unfurl_id "
+    "invalid_unfurls_format missing_channel missing_ts missing_unfurl_id missing_source "
+    "missing_unfurls",
     "chat.update": _TEXT
     + _METADATA
     + "msg_too_long message_not_found cant_update_message edit_window_closed block_mismatch "
@@ -95,29 +94,25 @@ _CHAT: dict[str, str] = {
 
 _CONVERSATIONS: dict[str, str] = {
     "conversations.archive": "channel_not_found already_archived cant_archive_general "
-    "not_in_channel "
-    "method_not_supported_for_channel_type restricted_action",
+    "not_in_channel method_not_supported_for_channel_type restricted_action",
     "conversations.close": "channel_not_found method_not_supported_for_channel_type not_permitted",
     "conversations.create": _NAME + "restricted_action cannot_create_channel",
     "conversations.history": _READ + "not_in_channel invalid_ts_latest invalid_ts_oldest",
     "conversations.info": "channel_not_found",
     "conversations.invite": _PLACE
-    + "not_in_channel already_in_channel cant_invite cant_invite_self no_user "
-    "user_not_found user_is_restricted ura_max_channels invitee_cant_see_channel "
-    "no_external_invite_permission "
+    + "not_in_channel already_in_channel cant_invite cant_invite_self no_user user_not_found "
+    "user_is_restricted ura_max_channels invitee_cant_see_channel no_external_invite_permission "
     "org_user_not_in_team",
     "conversations.join": _PLACE + "too_many_members",
-    "conversations.kick": "channel_not_found cant_kick_from_general cant_kick_self "
-    "not_in_channel user_not_found "
-    "method_not_supported_for_channel_type restricted_action",
+    "conversations.kick": "channel_not_found cant_kick_from_general cant_kick_self not_in_channel "
+    "user_not_found method_not_supported_for_channel_type restricted_action",
     "conversations.leave": _PLACE + "cant_leave_general last_member",
     "conversations.list": _PAGES,
     "conversations.mark": "channel_not_found invalid_timestamp not_in_channel",
     "conversations.members": _READ
     + "invalid_limit fetch_members_failed method_not_supported_for_channel_type",
     "conversations.open": "channel_not_found user_not_found user_disabled user_not_visible "
-    "users_list_not_supplied "
-    "not_enough_users too_many_users invalid_user_combination "
+    "users_list_not_supplied not_enough_users too_many_users invalid_user_combination "
     "method_not_supported_for_channel_type",
     "conversations.rename": _PLACE + _NAME + "not_in_channel not_authorized",
     "conversations.replies": _READ
@@ -130,22 +125,19 @@ _CONVERSATIONS: dict[str, str] = {
 
 _THINGS: dict[str, str] = {
     "bookmarks.add": _BOOKMARK
-    + "invalid_bookmark_type invalid_link invalid_emoji too_many_bookmarks "
-    "invalid_parent_type",
+    + "invalid_bookmark_type invalid_link invalid_emoji too_many_bookmarks invalid_parent_type",
     "bookmarks.edit": _BOOKMARK + "not_found invalid_link invalid_emoji",
     "bookmarks.list": "channel_not_found not_implemented",
     "bookmarks.remove": _BOOKMARK + "not_found",
     "emoji.list": "",
     "files.completeUploadExternal": "channel_not_found not_in_channel posting_to_channel_denied "
-    "file_not_found "
-    "channels_limit_exceeded invalid_channel invalid_blocks invalid_blocks_format "
-    "msg_blocks_too_long "
-    "invalid_attachments file_type_not_allowed file_update_failed",
+    "file_not_found channels_limit_exceeded invalid_channel invalid_blocks invalid_blocks_format "
+    "msg_blocks_too_long invalid_attachments file_type_not_allowed file_update_failed",
     "files.delete": "file_not_found file_deleted cant_delete_file delete_not_allowed "
     "file_deleting_disabled",
     "files.getUploadURLExternal": "missing_argument alt_txt_too_large snippet_too_large "
-    "file_upload_size_restricted "
-    "storage_limit_reached file_uploads_disabled file_type_not_allowed unknown_snippet_type",
+    "file_upload_size_restricted storage_limit_reached file_uploads_disabled "
+    "file_type_not_allowed unknown_snippet_type",
     "files.info": "file_not_found file_deleted not_visible",
     "files.list": "user_not_found unknown_type missing_argument",
     "pins.add": _PIN + "already_pinned not_in_channel not_pinnable too_many_pins",
@@ -164,16 +156,15 @@ _PEOPLE: dict[str, str] = {
     "bots.info": "bot_not_found",
     "team.info": "team_not_found",
     "usergroups.create": _GROUP
-    + "missing_subteam_name name_already_exists handle_already_exists bad_handle "
-    "forbidden_handle name_too_long description_too_long invalid_channel_provided "
-    "plan_upgrade_required "
+    + "missing_subteam_name name_already_exists handle_already_exists bad_handle forbidden_handle "
+    "name_too_long description_too_long invalid_channel_provided plan_upgrade_required "
     "paid_teams_only",
     "usergroups.disable": _GROUP + "no_such_subteam",
     "usergroups.enable": _GROUP + "no_such_subteam",
     "usergroups.list": "plan_upgrade_required",
     "usergroups.update": _GROUP
-    + "paid_teams_only no_such_subteam name_already_exists handle_already_exists "
-    "bad_handle forbidden_handle name_too_long description_too_long invalid_channel_provided",
+    + "paid_teams_only no_such_subteam name_already_exists handle_already_exists bad_handle "
+    "forbidden_handle name_too_long description_too_long invalid_channel_provided",
     "usergroups.users.list": "no_such_subteam plan_upgrade_required",
     "usergroups.users.update": _GROUP
     + "no_users_provided invalid_users no_such_subteam plan_upgrade_required "
@@ -208,11 +199,9 @@ _APPS: dict[str, str] = {
     "functions.completeSuccess": "function_execution_not_found execution_not_in_running_state "
     "parameter_validation_failed",
     "oauth.v2.access": "invalid_client_id bad_client_secret invalid_code bad_redirect_uri "
-    "invalid_grant_type "
-    "invalid_refresh_token no_scopes oauth_authorization_url_mismatch",
+    "invalid_grant_type invalid_refresh_token no_scopes oauth_authorization_url_mismatch",
     "oauth.v2.exchange": "invalid_client_id bad_client_secret invalid_token "
-    "token_rotation_not_enabled "
-    "authorization_not_found token_already_exchanged",
+    "token_rotation_not_enabled authorization_not_found token_already_exchanged",
     "views.open": _TRIGGER,
     "views.publish": "view_too_large duplicate_external_id hash_conflict not_enabled "
     "missing_profile_id",

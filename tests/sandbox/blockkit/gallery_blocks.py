@@ -214,8 +214,10 @@ print("hello")
 
 ---
 """
-LETTER = "<https://shop.example|order 7>, <@UANA00001> in <#C0SUPPORT>: *bold* _italic_ ~no~ "
-"`code`\n>quote\n• list"
+LETTER = (
+    "<https://shop.example|order 7>, <@UANA00001> in <#C0SUPPORT>: "
+    "*bold* _italic_ ~no~ `code`\n>quote\n• list"
+)
 BOX: Json = {
     "type": "container",
     "title": plain("Order 7"),
