@@ -22,7 +22,7 @@ FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
 @quick
 @given(asks, st.lists(st.integers(0, 8000), max_size=3))
 def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> None:
-    """T01: who comes in by escalation counts from that moment, not a microsecond before, and in
+    """Who comes in by escalation counts from that moment, not a microsecond before, and in
     every stage.
     """
     for stage, own in enumerate(gate.stages):
@@ -49,7 +49,7 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
 @quick
 @given(asks)
 def test_moments_come_in_order(gate: Ask) -> None:
-    """T08: reminders and escalations are due in order, each moment once, and only while the
+    """Reminders and escalations are due in order, each moment once, and only while the
     deadline is ahead.
     """
     due = {*gate.reminders, *(step.after for step in gate.escalation)}
@@ -57,7 +57,7 @@ def test_moments_come_in_order(gate: Ask) -> None:
 
 
 def test_a_reminder_at_the_deadline() -> None:
-    """T08: at the deadline itself the deadline falls, and nobody is reminded."""
+    """At the deadline itself the deadline falls, and nobody is reminded."""
     late = Escalation(after=601, approvers=OPS)
     gate = Ask(
         rule="r",

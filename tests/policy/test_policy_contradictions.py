@@ -115,7 +115,7 @@ def test_values_that_mean_nothing(line: str, said: str) -> None:
     ],
 )
 def test_stages_that_cannot_be(stages: str, said: str) -> None:
-    """A08: steps without people, or with more votes than people, are refused when the policy is
+    """Steps without people, or with more votes than people, are refused when the policy is
     read.
     """
     (found,) = problems(f'{WHO}\n[[rule]]\ntool = "x"\nverdict = "ask"\nstages = {stages}\n')

@@ -48,7 +48,7 @@ def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
     ],
 )
 def test_deadlines_have_bounds(duration: str, good: bool) -> None:
-    """T10: a deadline is a whole number with a unit from 30 seconds to 30 days.
+    """A deadline is a whole number with a unit from 30 seconds to 30 days.
 
     All else is refused with its line.
     """
