@@ -11,9 +11,8 @@ from selenium.webdriver.common.keys import Keys
 
 from bot.sandbox.guide import first_steps
 from storage.states import CallStatus
+from tests.sandbox.page.page import THREAD, Page
 from tests.stories.harness import SUPPORT, Harness
-
-from .page import THREAD, Page
 
 pytestmark = pytest.mark.browser
 HINT = "[data-testid=next-hint]"

@@ -1,0 +1,48 @@
+"""The accessibility checker: what axe has to say against what the page shows now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from axe_core_python.base import AXE_SCRIPT  # type: ignore[import-untyped]  # the package has no types
+
+from .page import Page
+
+LOOKS = [(theme, width) for theme in ("light", "dark") for width in (1280, 390)]
+RUN = """const [within, done] = arguments;
+axe.run(within ?? document, {resultTypes: ["violations"]}).then((found) => done(found.violations));"""
+
+
+def findings(page: Page, within: str | None = None) -> list[str]:
+    """Each finding as "rule: selector of the node, and why", in the whole document or within one
+    selector.
+    """
+    if not page.driver.execute_script("return Boolean(window.axe)"):
+        page.driver.execute_script(AXE_SCRIPT)
+    found = page.driver.execute_async_script(RUN, within)
+    return [
+        f"{v['id']}: {node['target']} {node.get('failureSummary', '')}"
+        for v in found
+        for node in v["nodes"]
+    ]
+
+
+class Checked:
+    """Collects what axe finds at each place, in every look, so that a test names all of it at once."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.found = page, dict[str, list[str]]()
+        still = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+        # no colour on its way to another
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)
+
+    def at(self, place: str, looks: Iterable[tuple[str, int]] = LOOKS) -> None:
+        """Look here: light and dark, wide and narrow."""
+        for theme, width in looks:
+            self.page.size(width, 900)
+            self.page.driver.execute_script(
+                "document.documentElement.dataset.theme = arguments[0]", theme
+            )
+            if found := findings(self.page):
+                self.found[f"{place}, {theme}, {width}"] = found
+        self.page.size(1280, 900)

@@ -1,0 +1,48 @@
+"""The page's shell under an accessibility checker: light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from .axe import Checked
+from .office import Office
+from .page import MAIN, Page
+
+pytestmark = pytest.mark.browser
+
+
+def test_axe_finds_nothing_in_the_shell(at: Page, office: Office) -> None:
+    """A furnished channel, its menus, the picker, suggestions, editing, a question, Home, and the
+    drawer.
+    """
+    check = Checked(at)
+    everything = office.furnish()
+    at.message("Only for Ben")
+    check.at("a channel")
+    at.press(f'{MAIN} [data-ts="{everything}"] .reaction.add')
+    check.at("the picker")
+    at.keys(Keys.ESCAPE)
+    at.menu(everything, "edit")
+    check.at("editing")
+    at.press("[data-testid=edit-cancel]")
+    at.menu(everything, "delete")
+    at.one("[data-testid=confirm]")
+    check.at("a question")
+    at.confirm(yes=False)
+    at.press("[data-testid=person-switch]")
+    check.at("a menu")
+    at.keys(Keys.ESCAPE)
+    at.type("[data-testid=composer]", "/")
+    at.one("[data-testid=suggest]")
+    check.at("suggestions")
+    at.keys(Keys.ESCAPE, Keys.BACKSPACE)
+    at.go("Countersign")
+    at.press("[data-testid=tab-home]")
+    at.one("[data-testid=home] [data-block-type]")
+    check.at("Home")
+    at.size(390, 844)
+    at.press("[data-testid=menu-button]")
+    at.one("[data-testid=sidebar]")
+    check.at("the drawer", [("light", 390), ("dark", 390)])
+    assert check.found == {}
