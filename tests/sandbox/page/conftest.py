@@ -16,10 +16,10 @@ from selenium.webdriver.chrome.service import Service
 
 from bot.sandbox.server import Sandbox, load_manifest
 
-from .desk import Desk
 from .gallery import Gallery
-from .office import Office
 from .page import Page
+from .recording_app import RecordingApp
+from .workspace import Workspace
 
 ROOM = 1_000_000_000  # bytes
 CHROMEDRIVER = Path("/usr/bin/chromedriver")
@@ -84,12 +84,12 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def desk(sandbox: Sandbox) -> Iterator[Desk]:
+def app(sandbox: Sandbox) -> Iterator[RecordingApp]:
     """An app connected to that sandbox."""
-    desk = Desk(sandbox)
-    desk.start()
-    yield desk
-    desk.stop()
+    app = RecordingApp(sandbox)
+    app.start()
+    yield app
+    app.stop()
 
 
 @pytest.fixture(scope="module")
@@ -103,24 +103,24 @@ def gallery(driver: webdriver.Chrome) -> Iterator[Gallery]:
     manifest["features"] |= {"app_home": {"home_tab_enabled": True, "messages_tab_enabled": True}}
     manifest["oauth_config"]["scopes"]["bot"] += ["links.embed:write", "files:read"]
     with Sandbox(manifest) as running:
-        desk = Desk(running)
-        desk.start()
+        app = RecordingApp(running)
+        app.start()
         page = Page(driver)
         page.complaints()
-        yield Gallery(running, desk, page)
+        yield Gallery(running, app, page)
         driver.get("about:blank")
-        desk.stop()
+        app.stop()
 
 
 @pytest.fixture(scope="module")
-def office() -> Iterator[Office]:
+def workspace() -> Iterator[Workspace]:
     """A workspace that a module's tests share; each says things of its own."""
-    office = Office()
-    yield office
-    office.close()
+    workspace = Workspace()
+    yield workspace
+    workspace.close()
 
 
 @pytest.fixture
-def at(page: Page, office: Office) -> Page:
+def at(page: Page, workspace: Workspace) -> Page:
     """Ben, in #support of that workspace."""
-    return page.open(office.sandbox.url)
+    return page.open(workspace.sandbox.url)

@@ -13,8 +13,8 @@ from typing import Any
 from bot.sandbox.server import Sandbox
 
 from . import samples
-from .desk import Desk
 from .page import MAIN, MODAL, Page
+from .recording_app import RecordingApp
 
 Json = dict[str, Any]
 SUPPORT = "C0SUPPORT"
@@ -24,10 +24,10 @@ OFFERED = [{"text": samples.plain(f"Order {n}"), "value": str(n)} for n in (7, 8
 class Gallery:
     """`post`, `modal` and `home` show blocks to Ben; `sent` is what came of it."""
 
-    def __init__(self, sandbox: Sandbox, desk: Desk, page: Page) -> None:
-        self.sandbox, self.desk, self.page = sandbox, desk, page
+    def __init__(self, sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
+        self.sandbox, self.app, self.page = sandbox, app, page
         self.asked: list[Json] = []  # the block_suggestion payloads
-        desk.answer = self._answer
+        app.answer = self._answer
         self.css = MAIN  # where a test is looking
         self._view: Json | None = None
         self._marked = 0
@@ -41,7 +41,7 @@ class Gallery:
         if self._view is not None and [a["action_id"] for a in payload.get("actions", [])] == [
             "open-it"
         ]:
-            self.desk.client.views_open(trigger_id=payload["trigger_id"], view=self._view)
+            self.app.client.views_open(trigger_id=payload["trigger_id"], view=self._view)
         return None
 
     def look(self, theme: str = "light", width: int = 1280) -> None:
@@ -55,7 +55,7 @@ class Gallery:
 
     def post(self, *blocks: Json, channel: str = SUPPORT, text: str = "a card") -> str:
         """Post a message; returns the selector of its drawing."""
-        answer = self.desk.client.chat_postMessage(
+        answer = self.app.client.chat_postMessage(
             channel=channel, text=text, blocks=copy.deepcopy(list(blocks))
         )
         return f'{MAIN} [data-ts="{answer["ts"]}"]'
@@ -105,4 +105,4 @@ class Gallery:
         return self.page.driver.execute_async_script(script) != 404
 
     def _clicks(self) -> list[Json]:
-        return [p for p in self.desk.seen if p["type"] != "block_suggestion"]
+        return [p for p in self.app.seen if p["type"] != "block_suggestion"]

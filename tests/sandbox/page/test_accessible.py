@@ -6,18 +6,18 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from .axe import Checked
-from .office import Office
 from .page import MAIN, Page
+from .workspace import Workspace
 
 pytestmark = pytest.mark.browser
 
 
-def test_axe_finds_nothing_in_the_shell(at: Page, office: Office) -> None:
+def test_axe_finds_nothing_in_the_shell(at: Page, workspace: Workspace) -> None:
     """A furnished channel, its menus, the picker, suggestions, editing, a question, Home, and the
     drawer.
     """
     check = Checked(at)
-    everything = office.furnish()
+    everything = workspace.furnish()
     at.message("Only for Ben")
     check.at("a channel")
     at.press(f'{MAIN} [data-ts="{everything}"] .reaction.add')

@@ -144,7 +144,7 @@ def test_an_opened_container_stays_open(gallery: Gallery) -> None:
     gallery.page.press(f"{css} [data-testid=fold]")
     ts = gallery.page.one(css).get_attribute("data-ts")
     changed = [block, {"type": "section", "text": samples.plain("news")}]
-    gallery.desk.client.chat_update(channel="C0SUPPORT", ts=ts, text="new", blocks=changed)
+    gallery.app.client.chat_update(channel="C0SUPPORT", ts=ts, text="new", blocks=changed)
     gallery.page.wait(lambda: "news" in gallery.page.one(css).text)
     gallery.page.one(f"{css} .container-body")
 

@@ -234,7 +234,7 @@ def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
     gallery.page.fill("words", "half a thought", within=css)
     ts = gallery.page.one(css).get_attribute("data-ts")
     changed = [*blocks, {"type": "section", "text": samples.plain("a new line")}]
-    gallery.desk.client.chat_update(channel="C0SUPPORT", ts=ts, text="x", blocks=changed)
+    gallery.app.client.chat_update(channel="C0SUPPORT", ts=ts, text="x", blocks=changed)
     gallery.page.wait(lambda: "a new line" in gallery.page.one(css).text)
     assert gallery.page.one(f"{css} input").get_attribute("value") == "half a thought"
     gallery.mark()
@@ -296,12 +296,12 @@ def test_the_home_tab_works(gallery: Gallery) -> None:
         samples.actions(samples.button("Go", "go")),
     ]
     view = {"type": "home", "blocks": blocks}
-    gallery.desk.client.views_publish(user_id="UBEN00001", view=view)
+    gallery.app.client.views_publish(user_id="UBEN00001", view=view)
     draw = gallery.page.driver.execute_async_script
     draw(DRAW_HOME, "UBEN00001")
     gallery.page.fill("note", "kept", within="#home-here")
     view["blocks"] = [{"type": "header", "text": samples.plain("Welcome")}, *blocks]
-    gallery.desk.client.views_publish(user_id="UBEN00001", view=view)
+    gallery.app.client.views_publish(user_id="UBEN00001", view=view)
     draw(DRAW_HOME, "UBEN00001")
     assert gallery.page.text("#home-here h2") == "Welcome"
     assert gallery.page.one("#home-here input").get_attribute("value") == "kept"

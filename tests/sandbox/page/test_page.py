@@ -11,19 +11,19 @@ from selenium.webdriver.common.keys import Keys
 from bot.sandbox.server import Sandbox
 
 from . import samples
-from .desk import Desk
 from .page import MAIN, MODAL, THREAD, Page
+from .recording_app import RecordingApp
 
 pytestmark = pytest.mark.browser
 SUPPORT = "C0SUPPORT"
 EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>\'"&amp;&lt;b&gt; javascript:alert(1)'
 
 
-def test_card_is_drawn(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_card_is_drawn(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A card's header, fields, mentions and buttons appear as a person reads them, in the right
     colours.
     """
-    ts = desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)["ts"]
+    ts = app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)["ts"]
     page.open(sandbox.url)
     card = page.one(f'{MAIN} [data-ts="{ts}"]')
     for text in (
@@ -46,7 +46,7 @@ def test_card_is_drawn(sandbox: Sandbox, desk: Desk, page: Page) -> None:
     assert colours == ["rgba(20, 112, 90, 1)", "rgba(199, 24, 75, 1)"]
 
 
-def test_rich_text_and_markdown(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_rich_text_and_markdown(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """Rich text, the markdown block and tables become lists, quotes, code and cells."""
     items = [
         {"type": "rich_text_section", "elements": [samples.run(t)]} for t in ("first", "second")
@@ -70,11 +70,11 @@ def test_rich_text_and_markdown(sandbox: Sandbox, desk: Desk, page: Page) -> Non
         [{"type": "raw_text", "text": t} for t in row]
         for row in (("Order", "Total"), ("1042", "40.00"))
     ]
-    desk.client.chat_postMessage(
+    app.client.chat_postMessage(
         channel=SUPPORT, text="rich", blocks=[rich, {"type": "table", "rows": cells}]
     )
     words = "# Title\n\n- *one*\n- ~~two~~\n\n|a|b|\n|-|-|\n|1|2|\n\n```\n<b>x</b>\n```\n[go](https://example.com/)"
-    desk.client.chat_postMessage(
+    app.client.chat_postMessage(
         channel=SUPPORT, text="words", blocks=[{"type": "markdown", "text": words}]
     )
     page.open(sandbox.url)
@@ -122,16 +122,16 @@ def _evil_blocks() -> list[samples.Json]:
     ]
 
 
-def test_strings_never_become_markup(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_strings_never_become_markup(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """S04: markup and script addresses in any text are shown as text.
 
     Nothing runs, is fetched or links there.
     """
     sandbox.person("ana").say("#support", EVIL)
-    desk.client.chat_postMessage(channel=SUPPORT, text=EVIL)
-    desk.client.chat_postMessage(channel=SUPPORT, text=EVIL, blocks=_evil_blocks())
-    desk.client.chat_postEphemeral(channel=SUPPORT, user="UBEN00001", text=EVIL)
-    desk.open_modal_on_click(
+    app.client.chat_postMessage(channel=SUPPORT, text=EVIL)
+    app.client.chat_postMessage(channel=SUPPORT, text=EVIL, blocks=_evil_blocks())
+    app.client.chat_postEphemeral(channel=SUPPORT, user="UBEN00001", text=EVIL)
+    app.open_modal_on_click(
         samples.modal(
             samples.field("evil", {"type": "plain_text_input"}, hint=samples.plain(EVIL)),
             title="<i>x",
@@ -148,7 +148,7 @@ def test_strings_never_become_markup(sandbox: Sandbox, desk: Desk, page: Page) -
     assert page.driver.find_elements(By.CSS_SELECTOR, forbidden) == []
 
 
-def test_saying_something(sandbox: Sandbox, page: Page) -> None:
+def test_what_is_said_is_shown(sandbox: Sandbox, page: Page) -> None:
     """Enter sends, Shift+Enter makes a line, the button addresses the bot, and what is sent is
     escaped once.
     """
@@ -161,10 +161,10 @@ def test_saying_something(sandbox: Sandbox, page: Page) -> None:
     assert "@Countersign 1 < 2 & 3" in message.text
 
 
-def test_threads(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_a_thread_opens_and_closes(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """Replies are counted below their root and read and written in the pane beside it."""
     root = sandbox.person("ben").say("#support", "the root")
-    desk.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="*a reply*")
+    app.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="*a reply*")
     page.open(sandbox.url)
     assert page.message("the root").text.count("1 reply") == 1
     page.open_thread(root)
@@ -176,9 +176,9 @@ def test_threads(sandbox: Sandbox, desk: Desk, page: Page) -> None:
     page.gone(THREAD)
 
 
-def test_ephemeral_is_for_one_person(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_ephemeral_is_for_one_person(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """What is only visible to Ana says so to her, and Ben's page does not hold it."""
-    desk.client.chat_postEphemeral(channel=SUPPORT, user="UANA00001", text="a secret")
+    app.client.chat_postEphemeral(channel=SUPPORT, user="UANA00001", text="a secret")
     sandbox.person("ben").say("#support", "hello")
     page.open(sandbox.url, "ana")
     assert "Only visible to you" in page.message("a secret").text
@@ -187,10 +187,10 @@ def test_ephemeral_is_for_one_person(sandbox: Sandbox, desk: Desk, page: Page) -
     assert "a secret" not in page.driver.page_source
 
 
-def test_status_and_stop(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_status_and_stop(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A status is shown in the channel and the thread, and Stop tells the app."""
     root = sandbox.person("ben").say("#support", "@bot hello")
-    desk.client.assistant_threads_setStatus(
+    app.client.assistant_threads_setStatus(
         channel_id=SUPPORT, thread_ts=root, status="is thinking…"
     )
     page.open(sandbox.url)
@@ -241,10 +241,10 @@ def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
     assert page.complaints() == []
 
 
-def test_without_a_mouse(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_without_a_mouse(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """By keyboard alone: become someone else, open a thread, write in it, and leave it with Escape."""
     root = sandbox.person("ben").say("#support", "the root")
-    desk.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="a reply")
+    app.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="a reply")
     page.open(sandbox.url)
     page.one("[data-testid=person-switch]").send_keys(Keys.ENTER)
     page.driver.switch_to.active_element.send_keys(Keys.ARROW_UP, Keys.ENTER)

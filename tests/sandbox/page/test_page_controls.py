@@ -11,20 +11,20 @@ from selenium.webdriver.common.keys import Keys
 from bot.sandbox.server import Sandbox
 
 from . import samples
-from .desk import Desk
 from .page import MODAL, Page
+from .recording_app import RecordingApp
 
 pytestmark = pytest.mark.browser
 SUPPORT = "C0SUPPORT"
 
 
-def test_every_input_reaches_the_app(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_every_input_reaches_the_app(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A modal's inputs of every kind arrive as Slack reports them.
 
     An untouched optional one is null.
     """
-    desk.open_modal_on_click(samples.modal(*samples.EVERY_INPUT))
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.open_modal_on_click(samples.modal(*samples.EVERY_INPUT))
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     page.modal("Edit")
@@ -48,7 +48,7 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, desk: Desk, page: Page) -
         page.fill(block_id, value)
     page.submit()
     page.gone(MODAL)
-    values = desk.wait("view_submission")["view"]["state"]["values"]
+    values = app.wait("view_submission")["view"]["state"]["values"]
     got = {
         block: next(v for k, v in states["v"].items() if k != "type")
         for block, states in values.items()
@@ -71,7 +71,7 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, desk: Desk, page: Page) -
     assert got == texts | {"day": "2026-11-24", "hour": "08:15", "left": None}
 
 
-def test_errors_stand_at_their_fields(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_errors_stand_at_their_fields(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """B13: the client's own check, then the app's errors, appear at the field.
 
     What was typed stays.
@@ -79,10 +79,10 @@ def test_errors_stand_at_their_fields(sandbox: Sandbox, desk: Desk, page: Page) 
     number = samples.field(
         "amount", {"type": "number_input", "is_decimal_allowed": True, "min_value": "1"}
     )
-    desk.open_modal_on_click(
+    app.open_modal_on_click(
         samples.modal(number, samples.field("note", {"type": "plain_text_input"}))
     )
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     page.modal()
@@ -92,8 +92,8 @@ def test_errors_stand_at_their_fields(sandbox: Sandbox, desk: Desk, page: Page) 
         "amount": "Please enter a number.",
         "note": "Please fill in this field.",
     }
-    assert all(p["type"] != "view_submission" for p in desk.seen)
-    desk.answer = lambda payload: {
+    assert all(p["type"] != "view_submission" for p in app.seen)
+    app.answer = lambda payload: {
         "response_action": "errors",
         "errors": {"amount": "At most 40.00 is left."},
     }
@@ -105,14 +105,14 @@ def test_errors_stand_at_their_fields(sandbox: Sandbox, desk: Desk, page: Page) 
     assert page.driver.switch_to.active_element.get_attribute("aria-invalid") == "true"
 
 
-def test_modal_keeps_what_is_typed(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_modal_keeps_what_is_typed(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """News elsewhere and an update of the view leave typed text, focus and cursor alone.
 
     New blocks appear.
     """
     note = samples.field("note", {"type": "plain_text_input", "initial_value": "start"})
-    desk.open_modal_on_click(samples.modal(note))
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.open_modal_on_click(samples.modal(note))
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     page.modal()
@@ -124,7 +124,7 @@ def test_modal_keeps_what_is_typed(sandbox: Sandbox, desk: Desk, page: Page) -> 
     )
     view = sandbox.person("ben").view()
     assert view is not None
-    desk.client.views_update(
+    app.client.views_update(
         view_id=view["id"],
         hash=view["hash"],
         view=samples.modal(note, {"type": "divider"}, title="Newer"),
@@ -135,42 +135,44 @@ def test_modal_keeps_what_is_typed(sandbox: Sandbox, desk: Desk, page: Page) -> 
     assert page.value("note") == "> half a sent"
 
 
-def test_confirmation(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_a_button_asks_for_confirmation(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A button with a question sends nothing for "No", one click for "Do it"."""
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("reject")
     assert "It cannot be taken back." in page.one("[data-testid=confirm]").text
     page.confirm(False)
     page.click("reject")
     page.confirm()
-    assert desk.wait("block_actions")["actions"][0]["action_id"] == "reject"
-    assert len(desk.seen) == 1
+    assert app.wait("block_actions")["actions"][0]["action_id"] == "reject"
+    assert len(app.seen) == 1
 
 
-def test_button_waits_for_its_acknowledgement(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_button_waits_for_its_acknowledgement(
+    sandbox: Sandbox, app: RecordingApp, page: Page
+) -> None:
     """X01: a pressed button is busy until the delivery is acknowledged.
 
     Pressing it meanwhile sends nothing.
     """
-    desk.may_ack.clear()
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.may_ack.clear()
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     busy = page.one("[data-action-id=approve][aria-busy=true]")
     page.driver.execute_script("arguments[0].click()", busy)
-    desk.wait("block_actions")
+    app.wait("block_actions")
     sandbox.person("ana").say("#support", "meanwhile")
     page.message("meanwhile")
-    desk.may_ack.set()
+    app.may_ack.set()
     page.gone("[data-action-id=approve][aria-busy=true]")
     assert len([d for d in sandbox.deliveries if d.kind == "interactive"]) == 1
 
 
-def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, desk: Desk) -> None:
+def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, app: RecordingApp) -> None:
     """A click that no app takes shows a warning and marks the button."""
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
-    desk.stop()
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.stop()
     sandbox.wait(lambda: not sandbox.connections)
     page.open(sandbox.url)
     page.click("approve")
@@ -178,21 +180,21 @@ def test_unreachable_app_is_told(sandbox: Sandbox, page: Page, desk: Desk) -> No
     page.one("[data-action-id=approve].failed")
 
 
-def test_views_on_top_of_each_other(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_views_on_top_of_each_other(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """A pushed view covers the first.
 
     Its Cancel leads back to what was typed there, the × closes both.
     """
-    desk.open_modal_on_click(
+    app.open_modal_on_click(
         samples.modal(samples.field("first", {"type": "plain_text_input"}), title="Below")
     )
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     page.modal("Below")
     page.fill("first", "still here")
     above = samples.modal(samples.field("second", {"type": "plain_text_input"}), title="Above")
-    desk.answer = lambda payload: (
+    app.answer = lambda payload: (
         {"response_action": "push", "view": above} if payload["type"] == "view_submission" else None
     )
     page.submit()
@@ -206,16 +208,16 @@ def test_views_on_top_of_each_other(sandbox: Sandbox, desk: Desk, page: Page) ->
     sandbox.wait(lambda: sandbox.person("ben").view() is None)
 
 
-def test_click_in_a_modal_that_fails(sandbox: Sandbox, desk: Desk, page: Page) -> None:
+def test_click_in_a_modal_that_fails(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
     """The warning about a click inside a modal stands above that modal, where it can be read and
     dismissed.
     """
-    desk.open_modal_on_click(samples.modal(samples.actions(samples.button("Look up", "inside"))))
-    desk.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
+    app.open_modal_on_click(samples.modal(samples.actions(samples.button("Look up", "inside"))))
+    app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)
     page.click("approve")
     page.modal()
-    desk.stop()
+    app.stop()
     sandbox.wait(lambda: not sandbox.connections)
     page.click("inside")
     assert "not reachable" in page.toast()

@@ -8,22 +8,22 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from . import samples
-from .office import SUPPORT, Office
 from .page import MAIN, Page
+from .workspace import SUPPORT, Workspace
 
 pytestmark = pytest.mark.browser
 COMPOSER = "[data-testid=composer]"
 LIVE = "[data-testid=live]"
 
 
-def _payloads(office: Office, kind: str) -> list[samples.Json]:
-    return [d.payload for d in office.sandbox.deliveries if d.kind == kind]
+def _payloads(workspace: Workspace, kind: str) -> list[samples.Json]:
+    return [d.payload for d in workspace.sandbox.deliveries if d.kind == kind]
 
 
 # writing
 
 
-def test_slash_offers_commands(at: Page, office: Office) -> None:
+def test_slash_offers_commands(at: Page, workspace: Workspace) -> None:
     """Typing "/" offers the apps' commands with their hints.
 
     One is chosen by keyboard, and what follows is sent.
@@ -35,8 +35,8 @@ def test_slash_offers_commands(at: Page, office: Office) -> None:
     assert "/deploy" not in at.text("[data-testid=suggest]")
     at.keys(Keys.ENTER)
     at.say("1042 please")
-    office.sandbox.wait(lambda: _payloads(office, "slash_commands"))
-    assert [_payloads(office, "slash_commands")[-1][key] for key in ("command", "text")] == [
+    workspace.sandbox.wait(lambda: _payloads(workspace, "slash_commands"))
+    assert [_payloads(workspace, "slash_commands")[-1][key] for key in ("command", "text")] == [
         "/refund",
         "1042 please",
     ]
@@ -55,7 +55,7 @@ def test_unknown_commands_are_kept(at: Page) -> None:
     at.one(COMPOSER).clear()
 
 
-def test_names_are_completed(at: Page, office: Office) -> None:
+def test_names_are_completed(at: Page, workspace: Workspace) -> None:
     """ "@cl" offers Cleo, Tab takes her, Escape would have closed the list.
 
     The message mentions her.
@@ -69,16 +69,18 @@ def test_names_are_completed(at: Page, office: Office) -> None:
     at.keys(Keys.TAB)
     at.say("soon")
     at.message("soon")
-    assert office.sandbox.person("ben").messages("#support")[-1]["text"] == "ask <@UCLEO0001> soon"
+    assert (
+        workspace.sandbox.person("ben").messages("#support")[-1]["text"] == "ask <@UCLEO0001> soon"
+    )
 
 
-def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
+def test_own_messages_are_edited_and_deleted(at: Page, workspace: Workspace) -> None:
     """Edit shows what was typed, Escape leaves it, Enter saves; deleting asks first.
 
     Others' messages offer neither.
     """
-    mine = office.sandbox.person("ben").say("#support", "see @ana <now>")
-    theirs = office.sandbox.person("ana").say("#support", "not yours")
+    mine = workspace.sandbox.person("ben").say("#support", "see @ana <now>")
+    theirs = workspace.sandbox.person("ana").say("#support", "not yours")
     at.message("not yours")
     at.menu(mine, "edit")
     assert at.one("[data-testid=edit-text]").get_attribute("value") == "see @ana <now>"
@@ -89,7 +91,7 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
     at.keys(" & then", Keys.ENTER)
     at.message("& then")
     assert (
-        office.sandbox.person("ana").messages("#support")[-2]["text"]
+        workspace.sandbox.person("ana").messages("#support")[-2]["text"]
         == "see <@UANA00001> &lt;now&gt; &amp; then"
     )
     at.menu(theirs, "inspect")
@@ -104,12 +106,12 @@ def test_own_messages_are_edited_and_deleted(at: Page, office: Office) -> None:
     at.has_focus(f'article[data-ts="{theirs}"]')
 
 
-def test_files_are_shown(at: Page, office: Office) -> None:
+def test_files_are_shown(at: Page, workspace: Workspace) -> None:
     """A file has its name, type and size, a small CSV is a table, and the download is for who
     looks.
     """
     text = 'order,customer,"of ""x"""\n1042,"Lindqvist, Mara",1\n'
-    office.client.files_upload_v2(
+    workspace.client.files_upload_v2(
         channel=SUPPORT, filename="orders.csv", content=text, title="Orders"
     )
     box = at.one(f"{MAIN} [data-testid=file]")
@@ -117,19 +119,19 @@ def test_files_are_shown(at: Page, office: Office) -> None:
     cells = at.wait(lambda: [c.text for c in at.all(f"{MAIN} [data-testid=file] :is(th, td)")])
     assert cells == ["order", "customer", 'of "x"', "1042", "Lindqvist, Mara", "1"]
     link = str(at.one("[data-testid=download]").get_attribute("href"))
-    assert link.startswith(f"{office.sandbox.url}/files-pri/")
+    assert link.startswith(f"{workspace.sandbox.url}/files-pri/")
     assert "as=UBEN00001" in link
 
 
 # what hangs on messages
 
 
-def test_reactions(at: Page, office: Office) -> None:
+def test_reactions_come_and_go(at: Page, workspace: Workspace) -> None:
     """One is added from the picker by keyboard, is counted with others' and named, and goes when
     pressed again.
     """
-    ts = office.sandbox.person("ana").say("#support", "react to this")
-    office.sandbox.person("ana").react("#support", ts, "eyes")
+    ts = workspace.sandbox.person("ana").say("#support", "react to this")
+    workspace.sandbox.person("ana").react("#support", ts, "eyes")
     mine = f'{MAIN} [data-ts="{ts}"]'
     assert at.one(f"{mine} [data-value=eyes]").get_attribute("aria-label") == "eyes, 1: Ana Ruiz"
     at.press(f"{mine} [data-value=eyes]")
@@ -139,21 +141,21 @@ def test_reactions(at: Page, office: Office) -> None:
     at.one(f'{mine} [data-value="+1"][aria-pressed=true]')
     at.press(f"{mine} [data-value=eyes]")
     at.one(f"{mine} [data-value=eyes][aria-pressed=false]")
-    reactions = office.sandbox.person("ana").messages("#support")[-1]["reactions"]
+    reactions = workspace.sandbox.person("ana").messages("#support")[-1]["reactions"]
     assert {r["name"]: r["users"] for r in reactions} == {
         "eyes": ["UANA00001"],
         "+1": ["UBEN00001"],
     }
 
 
-def test_pins_and_bookmarks(at: Page, office: Office) -> None:
+def test_pins_and_bookmarks(at: Page, workspace: Workspace) -> None:
     """A pinned message says who pinned it and is found from the head.
 
     Bookmarks are links below it.
     """
-    ts = office.sandbox.person("ana").say("#support", "keep this")
-    office.client.pins_add(channel=SUPPORT, timestamp=ts)
-    office.client.bookmarks_add(
+    ts = workspace.sandbox.person("ana").say("#support", "keep this")
+    workspace.client.pins_add(channel=SUPPORT, timestamp=ts)
+    workspace.client.bookmarks_add(
         channel_id=SUPPORT, title="Runbook", type="link", link="https://example.com/r"
     )
     assert "Pinned by Countersign" in at.wait(
@@ -165,55 +167,55 @@ def test_pins_and_bookmarks(at: Page, office: Office) -> None:
     assert at.one("[data-testid=bookmarks] a").get_attribute("href") == "https://example.com/r"
 
 
-def test_shortcuts(at: Page, office: Office) -> None:
+def test_shortcuts_reach_the_app(at: Page, workspace: Workspace) -> None:
     """A message's menu and the channel's offer the apps' shortcuts.
 
     Both reach the app, which may open a modal.
     """
-    ts = office.sandbox.person("ana").say("#support", "make something of this")
+    ts = workspace.sandbox.person("ana").say("#support", "make something of this")
     at.message("make something of this")
     at.menu(ts, "from_message")
     at.modal("A request")
     at.close_modal()
-    payload = office.desk.wait("message_action")
+    payload = workspace.app.wait("message_action")
     assert [payload["callback_id"], payload["message"]["ts"]] == ["from_message", ts]
     at.press("[data-testid=shortcuts]")
     assert "New request\nCountersign · Ask for anything" in at.text("[data-testid=menu]")
     at.press("[data-shortcut=new_request]")
     at.modal("A request")
     at.close_modal()
-    assert office.desk.wait("shortcut")["user"]["id"] == "UBEN00001"
+    assert workspace.app.wait("shortcut")["user"]["id"] == "UBEN00001"
 
 
-def test_streams_grow_and_are_read_out_once(at: Page, office: Office) -> None:
+def test_streams_grow_and_are_read_out_once(at: Page, workspace: Workspace) -> None:
     """Streamed text appears as it comes.
 
     The live region says it when it is complete, and not what one says oneself.
     """
-    ben = office.sandbox.person("ben")
+    ben = workspace.sandbox.person("ben")
     root = ben.say("#support", "tell me a story")
     at.message("tell me a story")
-    office.client.chat_startStream(
+    workspace.client.chat_startStream(
         channel=SUPPORT, thread_ts=root, recipient_user_id=ben.id, recipient_team_id="T0SANDBOX"
     )
     ts = ben.messages("#support", root)[-1]["ts"]
     at.open_thread(root)
     for text in ("Once upon ", "a time"):
-        office.client.chat_appendStream(channel=SUPPORT, ts=ts, markdown_text=text)
+        workspace.client.chat_appendStream(channel=SUPPORT, ts=ts, markdown_text=text)
     assert at.message("Once upon a time", thread=True).find_elements("css selector", ".streaming")
     assert at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent") == ""
-    office.client.chat_stopStream(channel=SUPPORT, ts=ts)
+    workspace.client.chat_stopStream(channel=SUPPORT, ts=ts)
     said = at.wait(
         lambda: at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent")
     )
     assert said == "Countersign: Once upon a time"
 
 
-def test_unread_messages_have_a_line(page: Page, office: Office) -> None:
+def test_unread_messages_have_a_line(page: Page, workspace: Workspace) -> None:
     """What came since one was here last stands below a line; the line goes at the next visit."""
-    page.open(office.sandbox.url, "dan", SUPPORT)
+    page.open(workspace.sandbox.url, "dan", SUPPORT)
     page.go("general")
-    ts = office.sandbox.person("ana").say("#support", "while Dan was away")
+    ts = workspace.sandbox.person("ana").say("#support", "while Dan was away")
     page.one('[data-channel-name="support"].unread')
     page.go("support")
     after = "return document.querySelector('[data-testid=fresh]').nextElementSibling.dataset.ts"
@@ -223,24 +225,24 @@ def test_unread_messages_have_a_line(page: Page, office: Office) -> None:
     assert page.all("[data-testid=fresh]") == []
 
 
-def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, office: Office) -> None:
+def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, workspace: Workspace) -> None:
     """A file's late preview or a lower window keeps the newest message in sight.
 
     Who reads further up is left alone.
     """
     for n in range(8):
-        office.sandbox.person("ana").say("#support", f"line {n}\n" * 6)
+        workspace.sandbox.person("ana").say("#support", f"line {n}\n" * 6)
     rows = "".join(f"{n},Lindqvist\n" for n in range(12))
-    office.client.files_upload_v2(
+    workspace.client.files_upload_v2(
         channel=SUPPORT, filename="rows.csv", content=f"order,name\n{rows}", title="Rows"
     )
-    at.open(office.sandbox.url)
+    at.open(workspace.sandbox.url)
     at.one(f"{MAIN} [data-testid=file] td")
     left = "const s = document.getElementById('messages'); return s.scrollHeight - s.scrollTop - s.clientHeight"
     at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end")
     at.size(1280, 500)
     at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end of a lower window")
     at.driver.execute_script("document.getElementById('messages').scrollTop -= 300")
-    office.sandbox.person("ana").say("#support", "news below")
+    workspace.sandbox.person("ana").say("#support", "news below")
     at.message("news below")
     assert at.driver.execute_script(left) > 250

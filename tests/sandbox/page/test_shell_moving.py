@@ -8,8 +8,8 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from . import samples
-from .office import SUPPORT, Office
 from .page import MAIN, MODAL, THREAD, Page
+from .workspace import SUPPORT, Workspace
 
 pytestmark = pytest.mark.browser
 COMPOSER = "[data-testid=composer]"
@@ -18,20 +18,20 @@ COMPOSER = "[data-testid=composer]"
 # apps and places
 
 
-def test_home_is_beside_the_messages(at: Page, office: Office) -> None:
+def test_home_is_beside_the_messages(at: Page, workspace: Workspace) -> None:
     """Each app's DM has a Home tab: opened it tells the app, shows what it published, and its
     buttons work.
     """
-    office.client.views_publish(
+    workspace.client.views_publish(
         user_id="UBEN00001",
         view={"type": "home", "blocks": [samples.actions(samples.button("Refresh", "refresh"))]},
     )
     at.go("Countersign")
     at.press("[data-testid=tab-home]")
     at.click("refresh", within="[data-testid=home]")
-    assert office.desk.wait("block_actions")["view"]["type"] == "home"
+    assert workspace.app.wait("block_actions")["view"]["type"] == "home"
     opened = [
-        e for d in office.sandbox.deliveries if (e := d.event).get("type") == "app_home_opened"
+        e for d in workspace.sandbox.deliveries if (e := d.event).get("type") == "app_home_opened"
     ]
     assert [opened[-1]["tab"], opened[-1]["user"]] == ["home", "UBEN00001"]
     at.one("[data-testid=tab-home]").send_keys(Keys.ARROW_RIGHT)
@@ -42,12 +42,12 @@ def test_home_is_beside_the_messages(at: Page, office: Office) -> None:
     assert "Refresh" not in at.text("[data-testid=home]")
 
 
-def test_joining(page: Page, office: Office) -> None:
+def test_joining_a_public_channel(page: Page, workspace: Workspace) -> None:
     """A public channel one is not in is listed apart and offers to join instead of a composer."""
-    page.open(office.sandbox.url, "gus", SUPPORT)
+    page.open(workspace.sandbox.url, "gus", SUPPORT)
     assert not page.all('[data-channel-name="general"]')
-    office.client.conversations_create(name="newcomers")
-    page.open(office.sandbox.url, "dan", SUPPORT)
+    workspace.client.conversations_create(name="newcomers")
+    page.open(workspace.sandbox.url, "dan", SUPPORT)
     page.go("newcomers")
     assert not page.all(COMPOSER)
     page.press("[data-testid=join]")
@@ -55,14 +55,14 @@ def test_joining(page: Page, office: Office) -> None:
     page.message("here I am")
 
 
-def test_notifications_as_a_phone_shows_them(page: Page, office: Office) -> None:
+def test_notifications_as_a_phone_shows_them(page: Page, workspace: Workspace) -> None:
     """The phone lists the fallback text with names, newest first, counts what was not on screen,
     and leads there.
     """
-    page.open(office.sandbox.url, "cleo", SUPPORT)
-    root = office.sandbox.person("ana").say("#general", "a place")
+    page.open(workspace.sandbox.url, "cleo", SUPPORT)
+    root = workspace.sandbox.person("ana").say("#general", "a place")
     text = "<@UBEN00001> asks *Cleo* &amp; <!subteam^S0LEADS>: <https://example.com/|look> :eyes:"
-    office.client.chat_postMessage(
+    workspace.client.chat_postMessage(
         channel="C0GENERAL", thread_ts=root, text=f"{text} <@UCLEO0001>", blocks=samples.CARD
     )
     page.one("[data-testid=bell] .bell-count")
@@ -73,7 +73,9 @@ def test_notifications_as_a_phone_shows_them(page: Page, office: Office) -> None
     page.gone("[data-testid=bell] .bell-count")
     page.all("[data-testid=note]")[0].click()
     page.one(f'{THREAD}[data-thread="{root}"]')
-    office.client.chat_postMessage(channel="C0GENERAL", thread_ts=root, text="again <@UCLEO0001>")
+    workspace.client.chat_postMessage(
+        channel="C0GENERAL", thread_ts=root, text="again <@UCLEO0001>"
+    )
     page.message("again", thread=True)
     assert not page.all("[data-testid=bell] .bell-count")
 
@@ -81,20 +83,20 @@ def test_notifications_as_a_phone_shows_them(page: Page, office: Office) -> None
 # looking behind it
 
 
-def test_inspector(at: Page, office: Office) -> None:
+def test_the_inspector_shows_deliveries(at: Page, workspace: Workspace) -> None:
     """It shows a message's JSON with metadata, deliveries with acknowledgement times, and calls
     without tokens.
     """
     data = {"event_type": "card", "event_payload": {"key": "value"}}
     ts = str(
-        office.client.chat_postMessage(channel=SUPPORT, text="look inside", metadata=data)["ts"]
+        workspace.client.chat_postMessage(channel=SUPPORT, text="look inside", metadata=data)["ts"]
     )
     at.message("look inside")
     at.menu(ts, "inspect")
     shown = json.loads(at.wait(lambda: at.text("[data-testid=json]")))
     assert [shown["text"], shown["metadata"]] == ["look inside", data]
     at.press("[data-testid=inspector-deliveries]")
-    office.sandbox.person("ben").say("#support", "an event for the log")
+    workspace.sandbox.person("ben").say("#support", "an event for the log")
     row = at.wait(
         lambda: [
             r.text for r in at.all("[data-testid=log-row]") if "an event for the log" in r.text
@@ -116,11 +118,11 @@ def test_inspector(at: Page, office: Office) -> None:
     at.gone("[data-testid=panel]")
 
 
-def test_clock_to_the_next_deadline(at: Page, office: Office) -> None:
+def test_clock_to_the_next_deadline(at: Page, workspace: Workspace) -> None:
     """The clock's menu offers the next time that a card with buttons names, and moves there."""
-    due = int(office.sandbox.clock.now().timestamp()) + 5000
+    due = int(workspace.sandbox.clock.now().timestamp()) + 5000
     until = samples.mrkdwn(f"Decide by <!date^{due}^{{time}}|soon>")
-    office.client.chat_postMessage(
+    workspace.client.chat_postMessage(
         channel=SUPPORT,
         text="due",
         blocks=[
@@ -131,17 +133,17 @@ def test_clock_to_the_next_deadline(at: Page, office: Office) -> None:
     at.message("Decide by")
     at.press("[data-testid=clock-menu]")
     at.press("[data-advance=deadline]")
-    office.sandbox.wait(lambda: 0 <= office.sandbox.clock.now().timestamp() - due < 30)
+    workspace.sandbox.wait(lambda: 0 <= workspace.sandbox.clock.now().timestamp() - due < 30)
 
 
 # the keyboard
 
 
-def test_keyboard_from_end_to_end(at: Page, office: Office) -> None:
+def test_keyboard_from_end_to_end(at: Page, workspace: Workspace) -> None:
     """Skip link, arrow keys in the channels and messages, a message's own buttons, and where Escape
     leads back to.
     """
-    ts = office.sandbox.person("ana").say("#support", "the newest one")
+    ts = workspace.sandbox.person("ana").say("#support", "the newest one")
     at.message("the newest one")
     at.keys(Keys.TAB)
     at.has_focus(".skip")
@@ -194,12 +196,12 @@ def test_nothing_is_claimed_about_an_unknown_app(at: Page) -> None:
     assert not at.all("[data-testid=hint], [data-testid=ideas], [data-testid=next-hint]")
 
 
-def test_modal_closes_with_escape(at: Page, office: Office) -> None:
+def test_modal_closes_with_escape(at: Page, workspace: Workspace) -> None:
     """Escape closes what a modal shows of its JSON, then the modal.
 
     The focus returns to what opened each.
     """
-    office.client.chat_postMessage(
+    workspace.client.chat_postMessage(
         channel=SUPPORT, text="card", blocks=[samples.actions(samples.button("Open it", "open-it"))]
     )
     at.click("open-it")

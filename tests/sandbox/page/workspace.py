@@ -10,7 +10,7 @@ from bot.sandbox.server import Sandbox
 from bot.sandbox.setup.manifests import load_manifest
 
 from . import samples
-from .desk import Desk
+from .recording_app import RecordingApp
 
 Json = samples.Json
 SUPPORT = "C0SUPPORT"
@@ -34,23 +34,23 @@ SHORTCUTS = [
 ]
 
 
-class Office:
-    """`sandbox` with an app at its `desk`; the second app, Weather, has no connection."""
+class Workspace:
+    """`sandbox` with an app at its `app`; the second app, Weather, has no connection."""
 
     def __init__(self) -> None:
         manifest = load_manifest(Path("no such file"))
         manifest["features"] |= {"slash_commands": COMMANDS, "shortcuts": SHORTCUTS}
         self.sandbox = Sandbox(manifest)
         self.sandbox.start()
-        self.desk = Desk(self.sandbox)
-        self.desk.answer = self._answer
-        self.desk.start()
-        self.client = self.desk.client
+        self.app = RecordingApp(self.sandbox)
+        self.app.answer = self._answer
+        self.app.start()
+        self.client = self.app.client
         self.weather = self.sandbox.install(_weather(), ["#support"])
 
     def close(self) -> None:
         """Stop the app, then the sandbox."""
-        self.desk.stop()
+        self.app.stop()
         self.sandbox.stop()
 
     def _answer(self, payload: Json) -> Json | None:

@@ -19,7 +19,7 @@ from bot.sandbox.server import Sandbox
 Payload = dict[str, Any]
 
 
-class Desk:
+class RecordingApp:
     """`answer(payload)` gives the acknowledgement's payload (or None).
 
     `may_ack` unset makes acknowledgements wait.
