@@ -13,8 +13,9 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
+from bench.fakes import Stub
 from bench.figures import Figure, Setup
-from bench.offline import Bench, Stub
+from bench.offline import Bench
 from bench.resume import HISTORY
 from storage import moves
 from storage.models import Run

@@ -14,9 +14,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.fakes import Stub
 from bench.figures import Figure, Setup, of_rounds
 from bench.live import Live
-from bench.offline import Bench, Stub
+from bench.offline import Bench
 from storage import inbox
 from storage.models import Delivery
 

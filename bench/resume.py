@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.commits import Commits
+from bench.fakes import Stub
 from bench.figures import Figure, Setup, of_rounds
 from bench.floor import Floor, typical
-from bench.offline import Bench, Stub
+from bench.offline import Bench
 from storage import calls, runs
 from storage.models import Call, Run
 from storage.states import RunStatus

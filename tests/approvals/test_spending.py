@@ -282,8 +282,7 @@ approvers = ["UANA00001"]
 def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
     """Another call succeeds between the policy's answer and the start: this one does not start."""
     harness = approved(tmp_path / "db")
-    # other terms than the ones shown, which Ana's vote meets: she is looked up
-    harness.core.policy = parse(ONE_A_DAY)
+    harness.core.policy = parse(ONE_A_DAY)  # other terms than shown: Ana is looked up
     ledger = Ledger(harness.store)
     look_up, meanwhile = harness.directory.person, []
 

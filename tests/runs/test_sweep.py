@@ -25,7 +25,7 @@ from tests.storage.builders import AT, HOUR, C, R, Seeded, click, seed
 TICK = timedelta(microseconds=1)
 
 
-class Desk:
+class LoopSetup:
     """A loop whose clock is set by hand and whose ticks are made by hand."""
 
     def __init__(self, store: Store) -> None:
@@ -60,9 +60,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(store: Store) -> Iterator[Desk]:
+def setup(store: Store) -> Iterator[LoopSetup]:
     """A desk on a fresh database."""
-    made = Desk(store)
+    made = LoopSetup(store)
     yield made
     made.loop.stop(5)
 
@@ -74,50 +74,50 @@ def approve(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) 
     )
 
 
-def test_a_stored_click_beats_the_deadline(desk: Desk) -> None:
+def test_a_stored_click_beats_the_deadline(setup: LoopSetup) -> None:
     """Clicks stored before the deadline are decided first, also when everything is looked at much
     later.
     """
-    intime, late, silent = (seed(desk.store, deadline=AT + TICK) for _ in range(3))
-    desk.arrive(approve(late, at=AT + TICK), approve(intime))
-    desk.loop.stop(5)
-    desk.loop = desk.begin()  # the process was down meanwhile
-    desk.tick(AT + HOUR)
+    intime, late, silent = (seed(setup.store, deadline=AT + TICK) for _ in range(3))
+    setup.arrive(approve(late, at=AT + TICK), approve(intime))
+    setup.loop.stop(5)
+    setup.loop = setup.begin()  # the process was down meanwhile
+    setup.tick(AT + HOUR)
     assert [each.call().status for each in (intime, late, silent)] == [
         C.APPROVED,
         C.EXPIRED,
         C.EXPIRED,
     ]
     assert [each.run().status for each in (intime, late, silent)] == [R.READY] * 3
-    assert len(desk.told("expired:")) == 2
-    assert len(desk.told("private:")) == 1  # who came late is told so
+    assert len(setup.told("expired:")) == 2
+    assert len(setup.told("private:")) == 1  # who came late is told so
 
 
-def test_a_click_that_cannot_be_looked_up(desk: Desk) -> None:
+def test_a_click_that_cannot_be_looked_up(setup: LoopSetup) -> None:
     """While Slack cannot be asked who clicked, the click is refused and audited.
 
     Deadlines fall as ever.
     """
-    clicked, silent = seed(desk.store, deadline=AT + TICK), seed(desk.store, deadline=AT)
-    desk.arrive(approve(clicked))
-    desk.directory.down = True
-    desk.tick(AT + HOUR)
+    clicked, silent = seed(setup.store, deadline=AT + TICK), seed(setup.store, deadline=AT)
+    setup.arrive(approve(clicked))
+    setup.directory.down = True
+    setup.tick(AT + HOUR)
     assert (clicked.call().status, silent.call().status) == (C.EXPIRED, C.EXPIRED)
     assert clicked.events() == ["decision.refused", "call.expired", "run.ready"]
 
 
-def test_a_click_that_never_works_does_not_hold_up_for_ever(desk: Desk) -> None:
+def test_a_click_that_never_works_does_not_hold_up_for_ever(setup: LoopSetup) -> None:
     """A delivery that fails every time is set aside after five tries, its person is told, deadlines
     fall.
     """
-    seeded = seed(desk.store, deadline=AT + TICK)
+    seeded = seed(setup.store, deadline=AT + TICK)
     broken = approve(seeded)
     broken.body = "no JSON"
-    desk.arrive(broken)
+    setup.arrive(broken)
     for number in range(TRIES):
         assert seeded.call().status is C.PENDING
-        desk.tick(AT + HOUR + number * timedelta(minutes=1))
-    assert (seeded.call().status, len(desk.told("broken:"))) == (C.EXPIRED, 1)
+        setup.tick(AT + HOUR + number * timedelta(minutes=1))
+    assert (seeded.call().status, len(setup.told("broken:"))) == (C.EXPIRED, 1)
 
 
 BREAKS = {
@@ -131,21 +131,21 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("what", BREAKS)
-def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
+def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
     """When one row is broken, what fell due before and after it expires all the same, and work goes
     on.
     """
-    before, broken, after = (seed(desk.store, deadline=AT + number * TICK) for number in range(3))
-    other, ready = seed(desk.store), seed(desk.store, run=R.READY)
-    with desk.store.write() as tx:
+    before, broken, after = (seed(setup.store, deadline=AT + number * TICK) for number in range(3))
+    other, ready = seed(setup.store), seed(setup.store, run=R.READY)
+    with setup.store.write() as tx:
         statement = (
             BREAKS[what].replace(":id", f"'{broken.ids[0]}'").replace(":run", f"'{broken.run_id}'")
         )
         tx.exec_driver_sql(statement)
-    desk.arrive(approve(other))
+    setup.arrive(approve(other))
     handed: Queue[str] = Queue()
-    desk.loop = desk.begin(handed.put)
-    desk.tick(AT + timedelta(minutes=1))
+    setup.loop = setup.begin(handed.put)
+    setup.tick(AT + timedelta(minutes=1))
     wanted = {before.run_id, after.run_id, other.run_id, ready.run_id}
     while wanted:
         wanted.discard(handed.get(timeout=5))
@@ -154,15 +154,15 @@ def test_a_broken_row_stops_nobody_else(desk: Desk, what: str) -> None:
         C.EXPIRED,
         C.APPROVED,
     ]
-    assert len(desk.told("expired:")) >= 2
+    assert len(setup.told("expired:")) >= 2
 
 
-def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
+def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
     """A deadline that has passed and cannot fall is looked at again once a second, not as fast as
     possible.
     """
-    seed(desk.store, deadline=AT)
-    with desk.store.write() as tx:
+    seed(setup.store, deadline=AT)
+    with setup.store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET status = 'asleep'")
     ticks: list[int] = []
     many = threading.Event()
@@ -172,16 +172,16 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(desk: Desk) -> None:
         if len(ticks) > 5:
             many.set()
 
-    desk.loop.on_idle = idle
-    thread = threading.Thread(target=desk.loop.run, daemon=True)
+    setup.loop.on_idle = idle
+    thread = threading.Thread(target=setup.loop.run, daemon=True)
     thread.start()
     assert not many.wait(OVERDUE.total_seconds() / 2)
-    desk.loop.stop(5)
+    setup.loop.stop(5)
     thread.join(5)
     assert ticks
 
 
-def test_stopping_waits_only_for_what_runs(desk: Desk) -> None:
+def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
     """At a stop the run that is being worked on may end.
 
     Runs that no worker had begun are not waited for.
@@ -192,28 +192,28 @@ def test_stopping_waits_only_for_what_runs(desk: Desk) -> None:
         entered.set()
         go_on.wait(20)
 
-    desk.core.settings = desk.core.settings.model_copy(update={"workers": 1})
-    desk.loop = desk.begin(advance)
+    setup.core.settings = setup.core.settings.model_copy(update={"workers": 1})
+    setup.loop = setup.begin(advance)
     for _ in range(3):
-        seed(desk.store, run=R.READY)
-    desk.tick()
+        seed(setup.store, run=R.READY)
+    setup.tick()
     assert entered.wait(5)
-    stopping = threading.Thread(target=desk.loop.stop, args=(60,))
+    stopping = threading.Thread(target=setup.loop.stop, args=(60,))
     stopping.start()
     go_on.set()
     stopping.join(10)
     assert not stopping.is_alive()
-    with desk.store.read() as tx:
+    with setup.store.read() as tx:
         assert len(runs.ready(tx)) == 3
 
 
-def test_clicks_count_in_the_order_they_were_stored(desk: Desk) -> None:
+def test_clicks_count_in_the_order_they_were_stored(setup: LoopSetup) -> None:
     """Of two clicks in one tick the one stored first wins, and the other person hears who did."""
-    seeded = seed(desk.store)
-    desk.arrive(approve(seeded, CLEO), approve(seeded, ANA))
-    desk.tick()
+    seeded = seed(setup.store)
+    setup.arrive(approve(seeded, CLEO), approve(seeded, ANA))
+    setup.tick()
     assert [vote.person for vote in seeded.votes()] == [CLEO]
-    told = desk.told("private:")
+    told = setup.told("private:")
     assert [row.recipient for row in told] == [ANA]
     assert CLEO in told[0].body
 
@@ -221,23 +221,23 @@ def test_clicks_count_in_the_order_they_were_stored(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("person", "why"), [(BEN, "not_approver"), (DAN, "not_approver"), ("UEVE00001", "stranger")]
 )
-def test_a_click_of_somebody_else(desk: Desk, person: str, why: str) -> None:
+def test_a_click_of_somebody_else(setup: LoopSetup, person: str, why: str) -> None:
     """Whoever is no approver is refused in private, audited, and nothing moves."""
-    seeded = seed(desk.store)
-    desk.arrive(approve(seeded, person))
-    desk.tick()
+    seeded = seed(setup.store)
+    setup.arrive(approve(seeded, person))
+    setup.tick()
     assert (seeded.call().status, seeded.votes()) == (C.PENDING, [])
     assert [(row.event, row.actor, f'"why": "{why}"' in row.data) for row in seeded.audit()] == [
         ("decision.refused", person, True)
     ]
-    assert [row.recipient for row in desk.told("private:")] == [person]
+    assert [row.recipient for row in setup.told("private:")] == [person]
 
 
-def test_two_loops_over_one_deadline(desk: Desk) -> None:
+def test_two_loops_over_one_deadline(setup: LoopSetup) -> None:
     """Two sweepers at once: one expiry, one line in the thread, one run freed."""
-    seeded = [seed(desk.store, deadline=AT) for _ in range(8)]
-    other = desk.begin()
-    ticks: list[Callable[[], None]] = [desk.loop.tick, other.tick]
+    seeded = [seed(setup.store, deadline=AT) for _ in range(8)]
+    other = setup.begin()
+    ticks: list[Callable[[], None]] = [setup.loop.tick, other.tick]
     threads = [threading.Thread(target=tick) for tick in ticks]
     for each in threads:
         each.start()
@@ -245,21 +245,21 @@ def test_two_loops_over_one_deadline(desk: Desk) -> None:
         each.join(20)
     other.stop(5)
     assert all(each.events() == ["call.expired", "run.ready"] for each in seeded)
-    assert len(desk.told("expired:")) == 8
+    assert len(setup.told("expired:")) == 8
 
 
-def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
+def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     """A call that ran when its run was cancelled and the process died ends unknown, in the
     transcript too.
     """
-    seeded = seed(desk.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
-    with desk.store.write() as tx:
+    seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
+    with setup.store.write() as tx:
         decisions.cancel(tx, seeded.run(), at=AT, actor=BEN)
-    desk.loop.adopt()
-    desk.loop.adopt()
+    setup.loop.adopt()
+    setup.loop.adopt()
     call = seeded.call()
     assert (call.status, call.deadline, seeded.run().status) == (C.UNKNOWN, None, R.CANCELLED)
-    with desk.store.read() as tx:
+    with setup.store.read() as tx:
         items = runs.transcript(tx, seeded.run())
         assert audit.verify(tx) is None
     assert [(item["call_id"], item["output"].split()[0]) for item in items] == [
@@ -268,11 +268,11 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(desk: Desk) -> None:
     ]
 
 
-def test_a_restart_takes_up_what_ran(desk: Desk) -> None:
+def test_a_restart_takes_up_what_ran(setup: LoopSetup) -> None:
     """What was RUNNING when the process died is READY at once at the next start, whatever its lease
     says.
     """
-    running, waiting = seed(desk.store, C.APPROVED, run=R.RUNNING), seed(desk.store)
-    desk.loop.adopt()
+    running, waiting = seed(setup.store, C.APPROVED, run=R.RUNNING), seed(setup.store)
+    setup.loop.adopt()
     assert (running.run().status, waiting.run().status) == (R.READY, R.WAITING)
     assert running.events() == ["run.ready"]

@@ -7,52 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from storage import calls, decisions, moves, runs
-from storage.decisions import Applied, Decided, Gone, Outcome, Stale, TooLate
+from storage import calls, decisions
+from storage.decisions import Applied, Decided, Gone, Stale, TooLate
 from storage.models import Vote
 from storage.store import Store
-from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, Seeded, seed
+from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed
+from tests.storage.steps import ANA, CLEO, edit, resolve, status_of, vote
 
-ANA, CLEO = "UANA00001", "UCLEO0001"
 TICK = timedelta(microseconds=1)
-
-
-def vote(
-    seeded: Seeded, verb: str = "approve", person: str = ANA, *, revision: int = 1, index: int = 0
-) -> Outcome:
-    """Vote now."""
-    with seeded.store.write() as tx:
-        return decisions.vote(
-            tx, seeded.ids[index], revision, verb, person, at=AT, weigh=ONE, reason="too dear"
-        )
-
-
-def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = ANA) -> Outcome:
-    """Edit now."""
-    with seeded.store.write() as tx:
-        return decisions.edit(
-            tx,
-            seeded.ids[0],
-            revision,
-            person,
-            at=AT,
-            arguments=json.dumps({"text": text}),
-            digest=f"digest {text}",
-            gate=ALLOWED,
-            deadline=AT + 2 * HOUR,
-            preview="as new",
-        )
-
-
-def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> Outcome:
-    """Say what became of an unknown call."""
-    with seeded.store.write() as tx:
-        return decisions.resolve(tx, seeded.ids[0], revision, ANA, verb, at=AT)
-
-
-def status_of(outcome: Outcome) -> object:
-    """What the loser is told about the call."""
-    return outcome.call.status if isinstance(outcome, Decided | Applied) else outcome
 
 
 def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
@@ -201,63 +163,6 @@ def test_due_is_ordered(store: Store) -> None:
     assert found == [s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])]
 
 
-def test_an_unknown_call_is_given_up_once(store: Store) -> None:
-    """At its deadline an unknown call stays unknown, nobody is asked any more, and the model is
-    told, once.
-    """
-    seeded = seed(store, C.UNKNOWN, deadline=AT)
-    first, second = seeded.call(), seeded.call()
-    with store.write() as tx:
-        assert decisions.expire(tx, first, at=AT)
-        assert not decisions.expire(tx, second, at=AT)
-    assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
-        C.UNKNOWN,
-        None,
-        R.READY,
-    )
-    assert seeded.events() == ["call.given_up", "run.ready"]
-    assert isinstance(resolve(seeded, "done"), Decided)
-
-
-def test_a_resolved_call_is_not_given_up(store: Store) -> None:
-    """The sweep read an unknown call before a person said what became of it: the person's word
-    stands.
-    """
-    seeded = seed(store, C.UNKNOWN, deadline=AT + TICK)
-    before = seeded.call()
-    resolve(seeded, "done")
-    with store.write() as tx:
-        assert not decisions.expire(tx, before, at=AT + HOUR)
-    assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
-
-
-@pytest.mark.parametrize(
-    ("verb", "end"), [("done", C.SUCCEEDED), ("not_done", C.FAILED), ("again", C.APPROVED)]
-)
-def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object) -> None:
-    """A person says how an unknown call ended, or that it should run again, once."""
-    seeded = seed(store, C.UNKNOWN)
-    assert isinstance(resolve(seeded, verb, revision=2), Stale)
-    assert status_of(resolve(seeded, verb)) is end
-    assert (seeded.run().status, seeded.call().deadline) == (R.READY, None)
-    assert isinstance(resolve(seeded, "done"), Decided)
-    assert ("call.vote_again" in seeded.events()) == (verb == "again")
-    told = {
-        "done": "says that it DID happen",
-        "not_done": "says that it did NOT happen",
-        "again": "",
-    }[verb]
-    assert told in seeded.call().output
-
-
-def test_only_unknown_calls_are_resolved(store: Store) -> None:
-    """Free words about how it ended move nothing that is pending, approved or running."""
-    for status in (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED):
-        seeded = seed(store, status)
-        assert status_of(resolve(seeded, "again")) is status
-        assert seeded.call().status is status
-
-
 def test_asking_again_drops_the_votes(store: Store) -> None:
     """An approved call that now needs a stricter yes is a new revision of the same arguments,
     without votes.
@@ -289,90 +194,6 @@ def test_asking_again_drops_the_votes(store: Store) -> None:
     assert isinstance(vote(seeded, revision=1), Stale)
     # the same person may say so of the new one
     assert isinstance(vote(seeded, revision=2), Applied)
-
-
-def outputs(seeded: Seeded) -> list[tuple[str, str]]:
-    """The transcript's outputs: provider call id, and its first word."""
-    with seeded.store.read() as tx:
-        return [
-            (item["call_id"], item["output"].split()[0])
-            for item in runs.transcript(tx, seeded.run())
-        ]
-
-
-def test_cancelling_gives_each_call_one_output(store: Store) -> None:
-    """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
-    seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
-    with store.write() as tx:
-        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
-        assert not decisions.cancel(
-            tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA
-        )
-    assert seeded.run().status is R.CANCELLED
-    found = [seeded.call(i) for i in range(5)]
-    assert [c.status for c in found] == [
-        C.CANCELLED,
-        C.CANCELLED,
-        C.REJECTED,
-        C.UNKNOWN,
-        C.SUCCEEDED,
-    ]
-    assert found[3].deadline is None
-    told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
-    assert outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
-    assert isinstance(vote(seeded), Decided)
-
-
-def test_cancel_while_a_tool_runs(store: Store) -> None:
-    """The result of what runs is awaited and recorded.
-
-    Only then does the transcript get its outputs.
-    """
-    seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
-    with store.write() as tx:
-        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
-    assert ([seeded.call(i).status for i in range(2)], outputs(seeded)) == (
-        [C.RUNNING, C.CANCELLED],
-        [],
-    )
-    with store.write() as tx:
-        moves.call(tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED.")
-        decisions.close_cancelled(tx, seeded.run(), at=AT)
-        decisions.close_cancelled(tx, seeded.run(), at=AT)
-    assert outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
-
-
-def test_cancel_after_a_crash(store: Store) -> None:
-    """A call whose worker died, and whose run is cancelled before another one took it, ends
-    unknown.
-    """
-    seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
-    with store.write() as tx:
-        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
-    assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
-        (C.UNKNOWN, True),
-        (C.CANCELLED, False),
-    ]
-    assert [call for call, _ in outputs(seeded)] == ["call_0", "call_1"]
-
-
-def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
-    """Asking for something else supersedes what was not started.
-
-    The run goes on, and its card is dead.
-    """
-    seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
-    with store.write() as tx:
-        assert decisions.remake(tx, seeded.run(), at=AT) == 2
-        assert decisions.remake(tx, seeded.run(), at=AT) == 0
-    assert [seeded.call(i).status for i in range(4)] == [
-        C.SUPERSEDED,
-        C.SUPERSEDED,
-        C.UNKNOWN,
-        C.FAILED,
-    ]
-    assert (seeded.run().status, seeded.call(2).deadline) == (R.READY, None)
-    assert isinstance(vote(seeded), Decided)
 
 
 def test_a_card_decides_its_own_calls(store: Store) -> None:

@@ -4,17 +4,12 @@ cannot be said.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import re
-import stat
 import unicodedata
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,8 +21,6 @@ from storage.digest import (
     OddValueError,
     canonical,
     digest,
-    key_id,
-    load_key,
     parse_object,
 )
 
@@ -277,42 +270,3 @@ def test_parts_do_not_run_together(left: str, right: str) -> None:
     one = digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
     two = digest(b"k", **PARTS | {"tool": left, "schema": right})
     assert (one == two) == (right == "")
-
-
-def _load(path: str) -> bytes:
-    return load_key(Path(path))
-
-
-def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
-    """Ten processes that start at once have one key, readable by its owner alone, and leave nothing
-    else behind.
-    """
-    with get_context("fork").Pool(10) as pool:
-        for number in range(5):
-            path = tmp_path / f"{number}.key"
-            keys = set(pool.map(_load, [str(path)] * 10, chunksize=1))
-            assert keys == {path.read_bytes()}
-            assert len(path.read_bytes()) == 64
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert len(list(tmp_path.iterdir())) == 5
-
-
-def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
-    """A key that is there is used as it is, each new one is another, and one that is too short is
-    refused.
-    """
-    assert load_key(tmp_path / "a") != load_key(tmp_path / "b")
-    assert load_key(tmp_path / "a") == load_key(tmp_path / "a")
-    (tmp_path / "c").write_text(f"  {'k' * 32}\n")
-    assert load_key(tmp_path / "c") == b"k" * 32
-    (tmp_path / "d").write_text("k" * 31)
-    with pytest.raises(ValueError, match="at least 32"):
-        load_key(tmp_path / "d")
-
-
-@given(st.binary(min_size=32, max_size=64), st.binary(min_size=32, max_size=64))
-def test_the_id_of_a_key(one: bytes, other: bytes) -> None:
-    """Eight hex digits, the same for the same key, and not the beginning of the key's own hash."""
-    assert re.fullmatch("[0-9a-f]{8}", key_id(one))
-    assert (key_id(one) == key_id(other)) == (one == other)
-    assert not hashlib.sha256(one).hexdigest().startswith(key_id(one))

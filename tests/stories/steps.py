@@ -7,10 +7,13 @@ from typing import Any
 from sqlmodel import col
 
 from bot.sandbox.openai.server import Turn
+from bot.sandbox.workspace.records import Delivery as Sent
+from bot.slack.directory import SlackDirectory
 from storage import outbox
 from storage.models import Message
+from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import elements, value_of, words
+from tests.stories.messages import action_ids, elements, value_of, words
 
 
 def ask(
@@ -127,3 +130,43 @@ def menu(harness: Harness, who: str, card: dict[str, Any], choice: str) -> None:
     options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
     option = next(each for each in options if each["value"].startswith(choice))
     harness.person(who).click(SUPPORT, card["ts"], "more", selected=option, seen=card)
+
+
+def took(delivery: Sent) -> float:
+    """Seconds from sending to acknowledgement."""
+    assert delivery.sent_at is not None
+    assert delivery.acked_at is not None
+    return delivery.acked_at - delivery.sent_at
+
+
+def forget_people(harness: Harness) -> None:
+    """Who people are has to be looked up again."""
+    assert isinstance(harness.app.core.directory, SlackDirectory)
+    harness.app.core.directory.forget()
+
+
+def statuses(harness: Harness, thread: str) -> list[CallStatus]:
+    """Where the calls of the thread stand."""
+    return [call.status for call in harness.calls_in(thread)]
+
+
+def later(harness: Harness, seconds: int) -> None:
+    """Time passes, and everything that came due has been said."""
+    harness.clock.advance(seconds)
+    harness.settle()
+
+
+def cards_of(harness: Harness, who: str, text: str) -> list[dict[str, Any]]:
+    """The cards about `text` among this person's direct messages."""
+    mine = harness.person(who)
+    return [
+        m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)
+    ]
+
+
+def vote(
+    harness: Harness, who: str, card: dict[str, Any], channel: str = SUPPORT, **how: Any
+) -> None:
+    """Approve, until that has been dealt with."""
+    harness.person(who).click(channel, card["ts"], "approve", **how)
+    arrived(harness)

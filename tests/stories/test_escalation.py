@@ -5,7 +5,6 @@ said twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,20 @@ from storage.models import Delivery
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, now_at, open_modal, showing, told, typed
+from tests.stories.messages import words
+from tests.stories.steps import (
+    arrived,
+    ask,
+    cards_of,
+    later,
+    now_at,
+    open_modal,
+    showing,
+    statuses,
+    told,
+    typed,
+    vote,
+)
 
 C = CallStatus
 REMINDED, ESCALATED = "this still waits for a decision", "now you may as well"
@@ -78,35 +89,9 @@ def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
     return made[1]
 
 
-def vote(
-    harness: Harness, who: str, card: dict[str, Any], channel: str = SUPPORT, **how: Any
-) -> None:
-    """Approve, until that has been dealt with."""
-    harness.person(who).click(channel, card["ts"], "approve", **how)
-    arrived(harness)
-
-
-def statuses(harness: Harness, thread: str) -> list[CallStatus]:
-    return [call.status for call in harness.calls_in(thread)]
-
-
-def later(harness: Harness, seconds: int) -> None:
-    """Time passes, and everything that came due has been said."""
-    harness.clock.advance(seconds)
-    harness.settle()
-
-
 def said(harness: Harness, thread: str, what: str) -> int:
     """How many lines of the thread say that."""
     return len(showing(harness, SUPPORT, thread, what))
-
-
-def cards_of(harness: Harness, who: str, text: str) -> list[dict[str, Any]]:
-    """The cards about `text` among this person's direct messages."""
-    mine = harness.person(who)
-    return [
-        m for m in mine.messages(mine.dm_channel) if text in words(m) and "approve" in action_ids(m)
-    ]
 
 
 def test_more_people_after_a_time(harness: Harness, fakes: FakeTools) -> None:

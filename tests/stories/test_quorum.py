@@ -15,7 +15,7 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, now_at, open_modal, reject, told, typed
+from tests.stories.steps import arrived, ask, now_at, open_modal, reject, statuses, told, typed
 
 C = CallStatus
 POLICY = """
@@ -63,10 +63,6 @@ def vote(harness: Harness, who: str, card: dict[str, Any], **how: Any) -> dict[s
     harness.person(who).click(SUPPORT, card["ts"], "approve", **how)
     arrived(harness)
     return now_at(harness, SUPPORT, card["ts"])
-
-
-def statuses(harness: Harness, thread: str) -> list[CallStatus]:
-    return [call.status for call in harness.calls_in(thread)]
 
 
 def test_the_second_person_runs_it(harness: Harness, fakes: FakeTools) -> None:

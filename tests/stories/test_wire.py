@@ -6,7 +6,6 @@ Nothing is lost.
 from __future__ import annotations
 
 import copy
-import functools
 import sqlite3
 import subprocess
 import sys
@@ -18,13 +17,12 @@ from sqlalchemy import text
 from bot.sandbox.openai.server import Turn
 from bot.sandbox.workspace import events
 from bot.sandbox.workspace.records import Delivery as Sent
-from bot.slack.directory import SlackDirectory
 from storage.models import Delivery, Run
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import having, words
-from tests.stories.steps import arrived, ask, ask_for, chat, showing, told
+from tests.stories.messages import having, value_of
+from tests.stories.steps import arrived, ask, ask_for, chat, forget_people, showing, told, took
 
 C = CallStatus
 LOCKER = """
@@ -199,7 +197,7 @@ def test_another_workspace_is_not_heard(harness: Harness) -> None:
     click = copy.deepcopy(harness.person("ana").click(SUPPORT, card["ts"], "cancel_run").payload)
     arrived(harness)
     click["team"]["id"], click["actions"][0]["action_ts"] = "T0OTHERCO", "1.000001"
-    click["actions"][0] |= {"action_id": "approve", "value": _value(card)}
+    click["actions"][0] |= {"action_id": "approve", "value": value_of(card, "approve")}
     assert harness.slack.forge(click).wait() == "acked"
     arrived(harness)
     assert len(harness.all(Delivery)) == rows + 1  # the genuine click alone
@@ -211,7 +209,7 @@ def test_a_sender_who_could_not_be_looked_up(harness: Harness) -> None:
     """Slack does not say who wrote: the message is tried again, not lost, and others need not wait
     for it.
     """
-    _forget(harness)
+    forget_people(harness)
     ben = {"user": "UBEN00001"}
     harness.slack.faults.fail(
         "users.info", times=2, match=lambda args: args.get("user") == ben["user"]
@@ -278,67 +276,3 @@ def test_acknowledged_while_another_process_writes(harness: Harness, fakes: Fake
     assert took(click) < 3
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "behind a lock") == 1
-
-
-def test_fifty_clicks_at_once(harness: Harness, fakes: FakeTools) -> None:
-    """Fifty clicks by two people while Slack is slow to say who they are: acknowledged in time, all
-    decided.
-    """
-    cards: list[tuple[dict[str, Any], str, str]] = []  # card, its thread, who clicks on it
-    for who, approver, count in (("ben", "ana", 20), ("dan", "cleo", 20), ("ana", "cleo", 10)):
-        harness.planner.script(Turn(calls=[("note", {"text": f"{who} {n}"}) for n in range(count)]))
-        thread = harness.person(who).say(SUPPORT, "@bot very many")
-        harness.slack.wait(functools.partial(_has_cards, harness, thread, count // 5))
-        cards += [(card, thread, approver) for card in _cards(harness, thread)]
-    harness.planner.script(*[Turn(text="All of them.")] * 3)
-    harness.settle()
-    _forget(harness)
-    slow = harness.slack.faults.hold("usergroups.users.list")
-    clicks = [
-        harness.person(approver).click(SUPPORT, card["ts"], "approve", value=value)
-        for card, _, approver in cards
-        for value in _values(card)
-    ]
-    assert [click.wait() for click in clicks] == ["acked"] * 50
-    assert max(took(click) for click in clicks) < 3
-    threads = {thread for _, thread, _ in cards}
-    assert {call.status for thread in threads for call in harness.calls_in(thread)} == {C.PENDING}
-    slow.release()
-    for thread in threads:
-        harness.said(SUPPORT, thread, "All of them.")
-    assert [fakes.did("note", f"ben {n}") for n in range(20)] == [1] * 20
-    assert {call.status for thread in threads for call in harness.calls_in(thread)} == {C.SUCCEEDED}
-
-
-def took(delivery: Sent) -> float:
-    """Seconds from sending to acknowledgement."""
-    assert delivery.sent_at is not None
-    assert delivery.acked_at is not None
-    return delivery.acked_at - delivery.sent_at
-
-
-def _has_cards(harness: Harness, thread: str, count: int) -> bool:
-    return len(_cards(harness, thread)) == count
-
-
-def _forget(harness: Harness) -> None:
-    """Who people are has to be looked up again."""
-    assert isinstance(harness.app.core.directory, SlackDirectory)
-    harness.app.core.directory.forget()
-
-
-def _cards(harness: Harness, thread: str) -> list[dict[str, Any]]:
-    return [m for m in harness.thread(SUPPORT, thread, "ana") if '"approve"' in words(m)]
-
-
-def _values(card: dict[str, Any]) -> list[str]:
-    return [
-        e["value"]
-        for b in card["blocks"]
-        for e in b.get("elements", [])
-        if e.get("action_id") == "approve"
-    ]
-
-
-def _value(card: dict[str, Any]) -> str:
-    return _values(card)[0]

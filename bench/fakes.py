@@ -1,0 +1,113 @@
+"""What stands in for the model, the people and Slack when nothing but the bot is measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from bot.agent.turn import Plan, Proposed, Reply, Sink
+from bot.policy.authority import Group, Person
+from storage import outbox
+from storage.models import Message, Run
+from storage.transaction import Transaction
+
+TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
+ARGUMENTS = {"order_id": 1042, "text": "Refund 40.00 EUR, the parcel arrived broken"}
+
+
+class Stub:
+    """A model that proposes one call, is told its output, and answers."""
+
+    def __init__(self, tool_name: str = "note_asked") -> None:
+        """`tool_name`: what it proposes."""
+        self._tool = tool_name
+        self._turns = 0
+
+    def turn(
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
+    ) -> Reply | Plan:
+        """A Plan after a request, a Reply after a call's output."""
+        self._turns += 1
+        if transcript and transcript[-1].get("type") == "function_call_output":
+            item = {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "It is done."}],
+            }
+            return Reply("It is done.", [item], 100)
+        call = {
+            "type": "function_call",
+            "call_id": f"call_{id(self):x}_{self._turns}",
+            "name": self._tool,
+            "arguments": json.dumps(ARGUMENTS),
+        }
+        return Plan(
+            "", [Proposed(str(call["call_id"]), self._tool, str(call["arguments"]), 0)], [call], 100
+        )
+
+
+class People:
+    """`bot.policy.authority.Directory` over a fixed list."""
+
+    def person(self, user: str) -> Person | None:
+        """Everybody is a colleague."""
+        return Person(user, TEAM, user, is_bot=False, is_guest=False, deleted=False)
+
+    def group(self, handle: str) -> Group | None:
+        """There are no groups."""
+        return None
+
+    def members(self, channel: str) -> frozenset[str]:
+        """The same two everywhere."""
+        return frozenset({ASKER, APPROVER})
+
+    def channel(self, name: str) -> str | None:
+        """Every channel is there."""
+        return name
+
+
+class Quiet:
+    """A thread, an answer and a presence that reach nobody."""
+
+    def __init__(self, run: Run | None = None) -> None:
+        self._run = run
+
+    def take_in(self, run: Run) -> None:
+        """Nothing was said meanwhile."""
+
+    def write(self, text: str) -> None:
+        """Not streamed."""
+
+    def restart(self) -> None:
+        """Nothing to withdraw."""
+
+    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
+        """The answer's row in the outbox, as for a short answer in Slack."""
+        if text and self._run:
+            run, body = self._run, outbox.dump({"text": text, "last": last})
+            row = Message(
+                key=f"answer:{run.id}:{run.turns}",
+                kind="answer",
+                run_id=run.id,
+                channel=run.channel,
+                body=body,
+            )
+            row.thread_ts = run.thread_ts
+            outbox.put(tx, row)
+
+    def abandon(self) -> None:
+        """Nothing to close."""
+
+    def working(self, run: Run) -> None:
+        """Shown nowhere."""
+
+    def waiting(self, run: Run) -> None:
+        """Shown nowhere."""
+
+    def done(self, run: Run) -> None:
+        """Shown nowhere."""

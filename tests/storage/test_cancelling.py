@@ -1,0 +1,93 @@
+"""Cancelling and remaking: what ends, what goes on, and one output for each call."""
+
+from __future__ import annotations
+
+from storage import decisions, moves, runs
+from storage.decisions import Decided
+from storage.store import Store
+from tests.storage.builders import AT, C, R, Seeded, seed
+from tests.storage.steps import ANA, vote
+
+
+def outputs(seeded: Seeded) -> list[tuple[str, str]]:
+    """The transcript's outputs: provider call id, and its first word."""
+    with seeded.store.read() as tx:
+        return [
+            (item["call_id"], item["output"].split()[0])
+            for item in runs.transcript(tx, seeded.run())
+        ]
+
+
+def test_cancelling_gives_each_call_one_output(store: Store) -> None:
+    """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
+    seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
+    with store.write() as tx:
+        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
+        assert not decisions.cancel(
+            tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA
+        )
+    assert seeded.run().status is R.CANCELLED
+    found = [seeded.call(i) for i in range(5)]
+    assert [c.status for c in found] == [
+        C.CANCELLED,
+        C.CANCELLED,
+        C.REJECTED,
+        C.UNKNOWN,
+        C.SUCCEEDED,
+    ]
+    assert found[3].deadline is None
+    told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
+    assert outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
+    assert isinstance(vote(seeded), Decided)
+
+
+def test_cancel_while_a_tool_runs(store: Store) -> None:
+    """The result of what runs is awaited and recorded.
+
+    Only then does the transcript get its outputs.
+    """
+    seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
+    with store.write() as tx:
+        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
+    assert ([seeded.call(i).status for i in range(2)], outputs(seeded)) == (
+        [C.RUNNING, C.CANCELLED],
+        [],
+    )
+    with store.write() as tx:
+        moves.call(tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED.")
+        decisions.close_cancelled(tx, seeded.run(), at=AT)
+        decisions.close_cancelled(tx, seeded.run(), at=AT)
+    assert outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
+
+
+def test_cancel_after_a_crash(store: Store) -> None:
+    """A call whose worker died, and whose run is cancelled before another one took it, ends
+    unknown.
+    """
+    seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
+    with store.write() as tx:
+        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
+    assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
+        (C.UNKNOWN, True),
+        (C.CANCELLED, False),
+    ]
+    assert [call for call, _ in outputs(seeded)] == ["call_0", "call_1"]
+
+
+def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
+    """Asking for something else supersedes what was not started.
+
+    The run goes on, and its card is dead.
+    """
+    seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
+    with store.write() as tx:
+        assert decisions.remake(tx, seeded.run(), at=AT) == 2
+        assert decisions.remake(tx, seeded.run(), at=AT) == 0
+    assert [seeded.call(i).status for i in range(4)] == [
+        C.SUPERSEDED,
+        C.SUPERSEDED,
+        C.UNKNOWN,
+        C.FAILED,
+    ]
+    assert (seeded.run().status, seeded.call(2).deadline) == (R.READY, None)
+    assert isinstance(vote(seeded), Decided)

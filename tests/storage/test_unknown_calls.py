@@ -1,0 +1,72 @@
+"""Calls that ended nobody knows how: given up once, or resolved by a person."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from storage import decisions
+from storage.decisions import Decided, Stale
+from storage.store import Store
+from tests.storage.builders import AT, HOUR, C, R, seed
+from tests.storage.steps import resolve, status_of
+
+TICK = timedelta(microseconds=1)
+
+
+def test_an_unknown_call_is_given_up_once(store: Store) -> None:
+    """At its deadline an unknown call stays unknown, nobody is asked any more, and the model is
+    told, once.
+    """
+    seeded = seed(store, C.UNKNOWN, deadline=AT)
+    first, second = seeded.call(), seeded.call()
+    with store.write() as tx:
+        assert decisions.expire(tx, first, at=AT)
+        assert not decisions.expire(tx, second, at=AT)
+    assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
+        C.UNKNOWN,
+        None,
+        R.READY,
+    )
+    assert seeded.events() == ["call.given_up", "run.ready"]
+    assert isinstance(resolve(seeded, "done"), Decided)
+
+
+def test_a_resolved_call_is_not_given_up(store: Store) -> None:
+    """The sweep read an unknown call before a person said what became of it: the person's word
+    stands.
+    """
+    seeded = seed(store, C.UNKNOWN, deadline=AT + TICK)
+    before = seeded.call()
+    resolve(seeded, "done")
+    with store.write() as tx:
+        assert not decisions.expire(tx, before, at=AT + HOUR)
+    assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
+
+
+@pytest.mark.parametrize(
+    ("verb", "end"), [("done", C.SUCCEEDED), ("not_done", C.FAILED), ("again", C.APPROVED)]
+)
+def test_a_person_resolves_an_unknown_call(store: Store, verb: str, end: object) -> None:
+    """A person says how an unknown call ended, or that it should run again, once."""
+    seeded = seed(store, C.UNKNOWN)
+    assert isinstance(resolve(seeded, verb, revision=2), Stale)
+    assert status_of(resolve(seeded, verb)) is end
+    assert (seeded.run().status, seeded.call().deadline) == (R.READY, None)
+    assert isinstance(resolve(seeded, "done"), Decided)
+    assert ("call.vote_again" in seeded.events()) == (verb == "again")
+    told = {
+        "done": "says that it DID happen",
+        "not_done": "says that it did NOT happen",
+        "again": "",
+    }[verb]
+    assert told in seeded.call().output
+
+
+def test_only_unknown_calls_are_resolved(store: Store) -> None:
+    """Free words about how it ended move nothing that is pending, approved or running."""
+    for status in (C.PENDING, C.APPROVED, C.RUNNING, C.SUCCEEDED):
+        seeded = seed(store, status)
+        assert status_of(resolve(seeded, "again")) is status
+        assert seeded.call().status is status

@@ -1,0 +1,174 @@
+"""Answers that are written while the model speaks: streamed, cut, stopped, and there once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from storage.states import RunStatus
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import all_sent, chat, now_at, showing
+
+LONG = " ".join(f"word{number}" for number in range(120))
+
+
+@pytest.fixture
+def slowly(harness: Harness) -> Iterator[None]:
+    """The model speaks so slowly that its answer is streamed."""
+    harness.planner.chunk_delay = 0.012
+    yield
+    harness.planner.chunk_delay = 0.0
+
+
+def called(harness: Harness, thread: str, method: str) -> int:
+    """How often the bot called a method of the thread with success, by its argument thread_ts or by
+    its message.
+    """
+    mine = {m["ts"] for m in harness.thread(SUPPORT, thread)} | {thread}
+    found = [
+        r for r in harness.slack.requests if r.method == method and (r.response or {}).get("ok")
+    ]
+    return sum(bool({r.args.get("thread_ts"), r.args.get("ts")} & mine) for r in found)
+
+
+def answer_of(message: dict[str, Any]) -> str:
+    """The Markdown that a message shows."""
+    return "".join(b["text"] for b in message["blocks"] if b["type"] == "markdown")
+
+
+def bot_messages(
+    harness: Harness, thread: str, who: str = "ben", channel: str = SUPPORT
+) -> list[dict[str, Any]]:
+    return [
+        m
+        for m in harness.thread(channel, thread, who)
+        if m.get("bot_id") and not m.get("is_ephemeral")
+    ]
+
+
+def stands_once(harness: Harness, thread: str, text: str) -> dict[str, Any]:
+    """The one message that shows this answer, whole.
+
+    No other message of the thread shows any part of it.
+    """
+    all_sent(harness)
+    [found] = [m for m in bot_messages(harness, thread) if answer_of(m)]
+    assert answer_of(found) == text
+    assert not [
+        m for m in bot_messages(harness, thread) if m.get("streaming_state") == "in_progress"
+    ]
+    return found
+
+
+def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
+    """A long answer begins to show before it is complete, and stands there once, whole, with
+    feedback buttons.
+    """
+    thread = chat(harness, LONG)
+    found = harness.said(SUPPORT, thread, "word119")
+    assert stands_once(harness, thread, LONG)["ts"] == found["ts"]
+    assert "feedback_buttons" in words(now_at(harness, SUPPORT, found["ts"]))
+    assert (
+        called(harness, thread, "chat.startStream")
+        == called(harness, thread, "chat.stopStream")
+        == 1
+    )
+    assert called(harness, thread, "chat.appendStream") >= 1
+    assert called(harness, thread, "chat.postMessage") == 0
+
+
+@pytest.mark.parametrize(
+    "error", ["feature_disabled", "channel_type_not_supported", "unknown_method", "ratelimited"]
+)
+def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> None:
+    """Where Slack does not stream, the answer is posted whole."""
+    harness.slack.faults.fail("chat.startStream", error)
+    thread = chat(harness, LONG)
+    harness.said(SUPPORT, thread, "word119")
+    stands_once(harness, thread, LONG)
+
+
+@pytest.mark.parametrize(
+    ("method", "when"),
+    [
+        ("chat.startStream", "before"),
+        ("chat.startStream", "after"),
+        ("chat.appendStream", "after"),
+        ("chat.stopStream", "after"),
+    ],
+)
+def test_the_line_breaks_while_it_streams(
+    harness: Harness, slowly: None, method: str, when: Any
+) -> None:
+    """A request of the stream whose answer is lost: in the end the answer stands there once."""
+    harness.slack.faults.drop(method, when)
+    thread = chat(harness, LONG)
+    harness.said(SUPPORT, thread, "word119")
+    stands_once(harness, thread, LONG)
+
+
+def test_the_model_breaks_off_while_it_streams(harness: Harness, slowly: None) -> None:
+    """The stream is cut in mid-text and the turn tried again: nothing is shown twice."""
+    harness.planner.cut(60)
+    thread = chat(harness, LONG)
+    harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
+    harness.slack.wait(lambda: [m for m in bot_messages(harness, thread) if "word119" in words(m)])
+    stands_once(harness, thread, LONG)
+
+
+def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
+    """Slack's Stop in the middle of an answer ends the run; the words so far are withdrawn."""
+    harness.planner.chunk_delay = 0.05
+    thread = chat(harness, LONG)
+    harness.slack.wait(lambda: called(harness, thread, "chat.startStream"))
+    harness.person("ben").stop_agent(SUPPORT, thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    all_sent(harness)
+    assert harness.run_in(thread).status is RunStatus.CANCELLED
+    assert not showing(harness, SUPPORT, thread, "word119")
+    assert not showing(harness, SUPPORT, thread, "word1 ")
+    assert not [
+        m for m in bot_messages(harness, thread) if m.get("streaming_state") == "in_progress"
+    ]
+    # the model has noticed; what it had not said is not for others
+    harness.slack.wait(lambda: harness.planner._turns)
+    harness.planner.clear()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: bool) -> None:
+    """Mentions and broadcasts in the model's words are words, posted or streamed."""
+    if not streamed:
+        harness.slack.faults.fail("chat.startStream", "feature_disabled")
+    start = len(harness.slack.requests)
+    before = {who: len(harness.person(who).notifications()) for who in ("ana", "cleo", "dan")}
+    text = (
+        "Look <!channel> <!here> <@UANA00001> <!subteam^S0LEADS|@shop-leads> <@UDAN00001|dan>. "
+        + "More. " * 40
+    )
+    thread = chat(harness, text)
+    harness.slack.wait(
+        lambda: [m for m in bot_messages(harness, thread) if "feedback_buttons" in words(m)]
+    )
+    all_sent(harness)
+    assert {who: len(harness.person(who).notifications()) for who in before} == before
+    sent = [json.dumps(r.args) for r in harness.slack.requests[start:]]
+    assert [each for each in sent if "Look @channel" in each]
+    assert not [each for each in sent if "<!" in each or "<@UANA" in each]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.012])
+def test_words_before_a_plan(harness: Harness, slowly: None, delay: float) -> None:
+    """What the model says before it proposes something is shown once, and above the card."""
+    harness.planner.chunk_delay = delay
+    harness.planner.script(Turn(text=LONG, calls=[("note", {"text": "after words"})]))
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    card = harness.card(SUPPORT, thread)
+    found = stands_once(harness, thread, LONG)
+    assert float(found["ts"]) < float(card["ts"])
+    assert "feedback_buttons" not in words(found)
