@@ -10,6 +10,7 @@ from bot.agent.turn import Plan, Proposed, Reply, Sink
 from bot.policy.authority import Group, Person
 from storage import outbox
 from storage.models import Message, Run
+from storage.states import MessageKind
 from storage.transaction import Transaction
 
 TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
@@ -92,7 +93,7 @@ class Quiet:
             run, body = self._run, outbox.dump({"text": text, "last": last})
             row = Message(
                 key=f"answer:{run.id}:{run.turns}",
-                kind="answer",
+                kind=MessageKind.ANSWER,
                 run_id=run.id,
                 channel=run.channel,
                 body=body,

@@ -29,7 +29,7 @@ from storage import inbox, moves, runs
 from storage.digest import load_key
 from storage.models import Call, Delivery, Item, Run, values
 from storage.models import Plan as PlanRow
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store
 
 POLICY = (
@@ -141,7 +141,7 @@ class Bench:
         }
         return Delivery(
             key=f"action:{call.id}",
-            kind="action",
+            kind=DeliveryKind.ACTION,
             team=TEAM,
             user=APPROVER,
             channel=CHANNEL,

@@ -20,6 +20,7 @@ from bench.live import Live
 from bench.offline import Bench
 from storage import inbox
 from storage.models import Delivery
+from storage.states import DeliveryKind
 
 COUNTS = (1_000, 10_000, 100_000)
 IDS = ("run", "plan", "call")
@@ -39,19 +40,21 @@ def fill(folder: Path, count: int) -> None:
     run = bench.ask("1700000000.000000")
     bench.worker(Stub()).advance(run.id)
     message = Delivery(
-        key=f"msg:{run.id}", kind="message", team=run.team, user=run.requester, channel=run.channel
+        key=f"msg:{run.id}",
+        kind=DeliveryKind.MESSAGE,
+        team=run.team,
+        user=run.requester,
+        channel=run.channel,
     )
     message.thread_ts, message.received_at, message.run_id = run.thread_ts, run.created_at, run.id
-    message.status, message.body = (
-        "done",
-        json.dumps({"event": {"type": "message", "text": "x" * 1000}}),
-    )
+    message.body = json.dumps({"event": {"type": "message", "text": "x" * 1000}})
     with bench.store.write() as tx:
         inbox.store(tx, message)
     bench.close()
     db = sqlite3.connect(folder / "countersign.db")
     db.execute("PRAGMA synchronous=OFF")
     db.execute("UPDATE message SET status = 'sent', shown = wanted, ts = '1700000000.000001'")
+    db.execute("UPDATE delivery SET status = 'done'")
     for sql in _copies(db, count):
         db.execute(sql)
     db.commit()

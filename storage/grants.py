@@ -8,12 +8,31 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlmodel import col
 
 from storage import audit
 from storage.models import Grant, Run, values
 from storage.transaction import Transaction, first, insert_into, rows
+
+_USABLE = (
+    select(Grant)
+    .where(
+        col(Grant.team) == bindparam("team_"),
+        col(Grant.requester) == bindparam("requester_"),
+        col(Grant.tool) == bindparam("tool_"),
+        col(Grant.schema_digest) == bindparam("schema_"),
+        col(Grant.revoked_at).is_(None),
+        col(Grant.until) > bindparam("at_"),
+        col(Grant.uses) > 0,
+        or_(
+            col(Grant.channel) == "",
+            (col(Grant.channel) == bindparam("channel_"))
+            & (col(Grant.thread_ts) == bindparam("thread_ts_")),
+        ),
+    )
+    .order_by(col(Grant.until))
+)
 
 
 def give(tx: Transaction, grant: Grant, *, run_id: str) -> None:
@@ -43,27 +62,11 @@ def usable(
 
     `arguments`: canonical JSON. Each pinned field must be there with the same value.
     """
-    statement = (
-        select(Grant)
-        .where(
-            col(Grant.team) == run.team,
-            col(Grant.requester) == run.requester,
-            col(Grant.tool) == tool,
-            col(Grant.schema_digest) == schema_digest,
-            col(Grant.revoked_at).is_(None),
-            col(Grant.until) > at,
-            col(Grant.uses) > 0,
-            or_(
-                col(Grant.channel) == "",
-                (col(Grant.channel) == run.channel) & (col(Grant.thread_ts) == run.thread_ts),
-            ),
-        )
-        .order_by(col(Grant.until))
-    )
+    names = ("team", "requester", "channel", "thread_ts")
+    given = {f"{name}_": getattr(run, name) for name in names}
+    found = rows(tx, Grant, _USABLE, **given, tool_=tool, schema_=schema_digest, at_=at)
     wanted = json.loads(arguments)
-    return [
-        grant for grant in rows(tx, Grant, statement) if _fits(json.loads(grant.pinned), wanted)
-    ]
+    return [grant for grant in found if _fits(json.loads(grant.pinned), wanted)]
 
 
 def _fits(pinned: dict[str, object], wanted: dict[str, object]) -> bool:

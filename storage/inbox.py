@@ -7,29 +7,30 @@ from datetime import datetime
 from sqlalchemy import bindparam, func, select, update
 from sqlmodel import col
 
-from storage.models import Delivery, values
-from storage.transaction import Transaction, insert_once, readable, rows
+from storage import moves
+from storage.models import Delivery
+from storage.states import DeliveryKind, DeliveryStatus
+from storage.transaction import Transaction, readable, rows
 
-CLICKS = ("action", "submission")
-_NEW = select(Delivery).where(col(Delivery.status) == "new").order_by(col(Delivery.seq))
+CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
+_NEW = (
+    select(Delivery).where(col(Delivery.status) == DeliveryStatus.NEW).order_by(col(Delivery.seq))
+)
 _HELD = (
     select(Delivery)
-    .where(col(Delivery.status) == "held", col(Delivery.run_id) == bindparam("run_id_"))
+    .where(
+        col(Delivery.status) == DeliveryStatus.HELD, col(Delivery.run_id) == bindparam("run_id_")
+    )
     .order_by(col(Delivery.seq))
 )
 _OLDEST_CLICK = select(func.min(col(Delivery.received_at))).where(
-    col(Delivery.status) == "new", col(Delivery.kind).in_(CLICKS)
-)
-_SETTLE = (
-    update(Delivery)
-    .where(col(Delivery.seq) == bindparam("seq_"))
-    .values(status="done", note=bindparam("note_"))
+    col(Delivery.status) == DeliveryStatus.NEW, col(Delivery.kind).in_(CLICKS)
 )
 _STATUS = select(col(Delivery.status)).where(col(Delivery.seq) == bindparam("seq_"))
-_HOLD = (
+_FAILED = (
     update(Delivery)
     .where(col(Delivery.seq) == bindparam("seq_"))
-    .values(status="held", run_id=bindparam("run_id_"))
+    .values(attempts=bindparam("attempts"), note=bindparam("note"))
 )
 _BY_KEY = select(col(Delivery.seq)).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
@@ -41,8 +42,8 @@ _NEWEST_TAKEN = (
         )
     )
     .where(
-        col(Delivery.kind) == "message",
-        col(Delivery.status) == "done",
+        col(Delivery.kind) == DeliveryKind.MESSAGE,
+        col(Delivery.status) == DeliveryStatus.DONE,
         col(Delivery.run_id).is_not(None),
     )
     .order_by(col(Delivery.seq).desc())
@@ -52,7 +53,7 @@ _NEWEST_TAKEN = (
 
 def store(tx: Transaction, delivery: Delivery) -> bool:
     """Store a delivery; False when its key is there already (a redelivery)."""
-    return tx.execute(insert_once(Delivery, tx.dialect.name), values(delivery)).rowcount == 1
+    return moves.arrived(tx, delivery)
 
 
 def new(tx: Transaction) -> list[Delivery]:
@@ -62,7 +63,7 @@ def new(tx: Transaction) -> list[Delivery]:
 
 def is_new(tx: Transaction, delivery: Delivery) -> bool:
     """Whether nobody has taken it in since it was read."""
-    return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == "new")
+    return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
 
 
 def held(tx: Transaction, run_id: str) -> list[Delivery]:
@@ -78,12 +79,12 @@ def oldest_click(tx: Transaction) -> datetime | None:
 
 def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It is dealt with; `note` says how, for the operator."""
-    tx.execute(_SETTLE, {"seq_": delivery.seq, "note_": note})
+    moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
 def hold(tx: Transaction, delivery: Delivery, run_id: str) -> None:
     """It waits for the run's next model turn."""
-    tx.execute(_HOLD, {"seq_": delivery.seq, "run_id_": run_id})
+    moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id)
 
 
 def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> bool:
@@ -91,15 +92,12 @@ def stumble(tx: Transaction, delivery: Delivery, error: str, *, limit: int) -> b
 
     True when it is broken now.
     """
-    broken = delivery.attempts + 1 >= limit
-    tx.execute(
-        update(Delivery)
-        .where(col(Delivery.seq) == delivery.seq)
-        .values(
-            attempts=delivery.attempts + 1, note=error[:500], status="broken" if broken else "new"
-        )
-    )
-    return broken
+    failed = {"attempts": delivery.attempts + 1, "note": error[:500]}
+    if delivery.attempts + 1 >= limit:
+        moves.delivery(tx, delivery, DeliveryStatus.BROKEN, **failed)
+        return True
+    tx.execute(_FAILED, {"seq_": delivery.seq, **failed})
+    return False
 
 
 def newest_taken(tx: Transaction, team: str, channel: str, thread_ts: str) -> str:

@@ -18,7 +18,14 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field, SQLModel
 
-from storage.states import CallStatus, RunStatus
+from storage.states import (
+    CallStatus,
+    DeliveryKind,
+    DeliveryStatus,
+    MessageKind,
+    MessageStatus,
+    RunStatus,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -123,15 +130,14 @@ class Delivery(Row, table=True):
     __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # what makes a redelivery the same delivery
-    kind: str  # message | action | submission | event
+    kind: DeliveryKind = _status(DeliveryKind, index=False)
     team: str
     user: str
     channel: str = ""
     thread_ts: str = ""
     body: str = _text("{}")  # JSON: the raw payload
     received_at: datetime = _time()
-    # new | held (waits for the next turn) | done | broken
-    status: str = Field(default="new", index=True)
+    status: DeliveryStatus = _status(DeliveryStatus, DeliveryStatus.NEW)
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
@@ -284,15 +290,14 @@ class Message(Row, table=True):
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # also in the Slack message's metadata
-    kind: str  # card | answer | notice | private | table | file
+    kind: MessageKind = _status(MessageKind, index=False)
     run_id: str = Field(default="", index=True)
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…
     thread_ts: str = ""
     recipient: str = ""  # private: who alone sees it
     body: str = _text("{}")  # JSON: what the drawing needs beside the rows
-    # pending | sending | streaming | sent | failed
-    status: str = Field(default="pending", index=True)
+    status: MessageStatus = _status(MessageStatus, MessageStatus.PENDING)
     wanted: int = 1
     shown: int = 0
     ts: str = ""

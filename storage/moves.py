@@ -1,5 +1,6 @@
-"""The one door for status: every move of a call or a run is one guarded update, its audit row
-beside it.
+"""The one door for status: every move is one guarded update.
+
+That of a call or a run has its audit row beside it.
 
 Each function returns True when it moved the row and False when another move was first; nobody else
 may write a status column. A move not in `storage.states` raises IllegalMoveError: a bug, never a
@@ -13,30 +14,78 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, update
+from sqlalchemy import Update, bindparam, case, update
 from sqlmodel import col
 
-from storage import audit, outbox
-from storage.models import Call, Plan, Run, values
+from storage import audit
+from storage.models import Call, Delivery, Message, Plan, Run, values
 from storage.states import (
     CALL_BIRTHS,
     CALL_MOVES,
+    DELIVERY_BIRTHS,
+    DELIVERY_MOVES,
+    MESSAGE_BIRTHS,
+    MESSAGE_MOVES,
     RUN_BIRTHS,
     RUN_MOVES,
     CallStatus,
+    DeliveryStatus,
     IllegalMoveError,
+    MessageKind,
+    MessageStatus,
     RunStatus,
     check,
 )
-from storage.transaction import Transaction, insert_into
+from storage.transaction import Transaction, first, insert_into, insert_once
 
 _TOUCH = (
     update(Plan).where(col(Plan.id) == bindparam("id_")).values(revision=col(Plan.revision) + 1)
 )
 
 
+_STANDS = (col(Message.status) == MessageStatus.SENT) | (
+    (col(Message.status) == MessageStatus.FAILED) & (col(Message.ts) != "")
+)
+_REDRAW = (
+    update(Message)
+    .where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.CARD)
+    .values(
+        wanted=col(Message.wanted) + 1,
+        status=case((_STANDS, MessageStatus.STALE), else_=col(Message.status)),
+    )
+)
+_SHOWN = (
+    update(Message)
+    .where(col(Message.seq) == bindparam("seq_"), col(Message.status) == bindparam("status_"))
+    .values(
+        status=case(
+            (col(Message.wanted) > bindparam("shown"), MessageStatus.STALE),
+            else_=MessageStatus.SENT,
+        ),
+        **{name: bindparam(name) for name in ("ts", "shown", "attempts", "due_at", "error")},
+    )
+)
+_CLOSE_STREAMS = (
+    update(Message)
+    .where(col(Message.run_id) == bindparam("run_id_"))
+    .where(col(Message.status) == MessageStatus.STREAMING)
+    .values(status=MessageStatus.CLOSING, body=bindparam("body"))
+)
+_CLAIM = (
+    update(Run)
+    .where(col(Run.id) == bindparam("id_"), col(Run.status) == RunStatus.READY)
+    .values(
+        status=RunStatus.RUNNING,
+        fence=col(Run.fence) + 1,
+        **{name: bindparam(name) for name in ("lease_until", "updated_at")},
+    )
+    .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
+)
+Moved = Call | Run | Message | Delivery
+
+
 @cache
-def _swap(model: type[Call] | type[Run], held: tuple[str, ...], columns: tuple[str, ...]) -> Update:
+def _swap(model: type[Moved], held: tuple[str, ...], columns: tuple[str, ...]) -> Update:
     """The guarded update: where what `held` names (with a _ behind) still holds, write `columns`.
 
     Built once each.
@@ -145,9 +194,71 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
 
 
+def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
+    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there to take."""
+    given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
+    row = first(tx, Run, _CLAIM, **given)
+    if row is not None:
+        data = {"from": RunStatus.READY, "to": RunStatus.RUNNING}
+        audit.record(tx, "run.running", at=at, actor="worker", run_id=run_id, data=data)
+    return row
+
+
 def touch(tx: Transaction, plan_id: str) -> None:
-    """The plan changed: its revision grows (older plan-wide buttons die) and its cards are drawn
-    again.
-    """
+    """The plan changed: its revision grows (older plan-wide buttons die), its cards are redrawn."""
     tx.execute(_TOUCH, {"id_": plan_id})
-    outbox.redraw(tx, plan_id)
+    redraw(tx, plan_id)
+
+
+def redraw(tx: Transaction, plan_id: str) -> None:
+    """Every card of this plan wants drawing again, also one that could not be updated before."""
+    tx.execute(_REDRAW, {"plan_id_": plan_id})
+
+
+def queued(tx: Transaction, row: Message) -> None:
+    """Insert a new message; one with the same key is left as it is (said once is said)."""
+    if row.status not in MESSAGE_BIRTHS:
+        raise IllegalMoveError(f"a message is not born {row.status}")
+    tx.execute(insert_once(Message, tx.dialect.name), values(row))
+
+
+def message(tx: Transaction, row: Message, target: MessageStatus, **columns: Any) -> bool:
+    """Move a message from the status `row` was read with to `target`."""
+    check(MESSAGE_MOVES, row.status, target)
+    return _moved(tx, row, target, columns)
+
+
+def shown(tx: Transaction, row: Message, *, ts: str, version: int) -> bool:
+    """It stands in Slack as of `version`: SENT, or STALE when more was wanted meanwhile."""
+    check(MESSAGE_MOVES, row.status, MessageStatus.SENT)
+    given = {"seq_": row.seq, "status_": row.status, "ts": ts, "shown": version}
+    return tx.execute(_SHOWN, {**given, "attempts": 0, "due_at": None, "error": ""}).rowcount == 1
+
+
+def close_streams(tx: Transaction, run_id: str, body: str) -> bool:
+    """Streams of this run that nobody writes to any more are to be closed; True if any are."""
+    return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id, "body": body}).rowcount > 0
+
+
+def arrived(tx: Transaction, row: Delivery) -> bool:
+    """Insert a delivery; False when its key is there already (a redelivery)."""
+    if row.status not in DELIVERY_BIRTHS:
+        raise IllegalMoveError(f"a delivery is not born {row.status}")
+    return tx.execute(insert_once(Delivery, tx.dialect.name), values(row)).rowcount == 1
+
+
+def delivery(tx: Transaction, row: Delivery, target: DeliveryStatus, **columns: Any) -> bool:
+    """Move a delivery from the status `row` was read with to `target`."""
+    check(DELIVERY_MOVES, row.status, target)
+    return _moved(tx, row, target, columns)
+
+
+def _moved(
+    tx: Transaction,
+    row: Message | Delivery,
+    target: MessageStatus | DeliveryStatus,
+    columns: dict[str, Any],
+) -> bool:
+    held = {"seq_": row.seq, "status_": row.status}
+    swap = _swap(type(row), tuple(held), ("status", *columns))
+    return tx.execute(swap, {**held, "status": target, **columns}).rowcount == 1

@@ -11,15 +11,15 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, case, func, select, update
+from sqlalchemy import Update, bindparam, func, select, update
 from sqlmodel import col
 
-from storage.models import Message, Run, values
-from storage.transaction import Transaction, first, insert_once, readable, rows
+from storage import moves
+from storage.models import Message, Run
+from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
+from storage.transaction import Transaction, first, readable, rows
 
-# closing: a stream to be stopped with its final words; stale: to be drawn again
-WORK = ("pending", "sending", "closing", "stale")
-_UNSENT = col(Message.status).in_(WORK)
+_UNSENT = col(Message.status).in_(MESSAGE_OPEN)
 _DUE = select(Message).where(_UNSENT).order_by(col(Message.seq))
 _DUE_IN = (
     select(Message)
@@ -30,31 +30,12 @@ _CHANNELS = (
     select(col(Message.channel), col(Message.due_at)).where(_UNSENT).order_by(col(Message.seq))
 )
 _NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
+_STATUS = select(col(Message.status)).where(col(Message.seq) == bindparam("seq_"))
+_NEWEST = select(func.max(col(Message.seq)))
+_BY_KEY = select(Message).where(col(Message.key) == bindparam("key_"))
+_BY_TS = select(Message).where(col(Message.ts) == bindparam("ts_")).limit(1)
 _CARDS = select(Message).where(
-    col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card"
-)
-_STANDS = (col(Message.status) == "sent") | (
-    (col(Message.status) == "failed") & (col(Message.ts) != "")
-)
-_REDRAW = (
-    update(Message)
-    .where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == "card")
-    .values(
-        wanted=col(Message.wanted) + 1, status=case((_STANDS, "stale"), else_=col(Message.status))
-    )
-)
-_SENT = (
-    update(Message)
-    .where(col(Message.seq) == bindparam("seq_"))
-    .values(
-        status=case((col(Message.wanted) > bindparam("shown"), "stale"), else_="sent"),
-        **{name: bindparam(name) for name in ("ts", "shown", "attempts", "due_at", "error")},
-    )
-)
-_CLOSE_STREAMS = (
-    update(Message)
-    .where(col(Message.run_id) == bindparam("run_id_"), col(Message.status) == "streaming")
-    .values(status="closing", body=json.dumps({"text": "", "streamed": False}))
+    col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.CARD
 )
 
 
@@ -70,15 +51,17 @@ def _columns(names: tuple[str, ...]) -> Update:
 
 def put(tx: Transaction, message: Message) -> None:
     """Add a message; one with the same key is left as it is (said once is said)."""
-    tx.execute(insert_once(Message, tx.dialect.name), values(message))
+    moves.queued(tx, message)
 
 
 def notice(tx: Transaction, run: Run, key: str, body: Mapping[str, Any]) -> None:
     """A line in the run's thread; `body` is {"text": …} or {"text": …, "blocks": […]}."""
-    thread(tx, run, key, body, kind="notice")
+    thread(tx, run, key, body, kind=MessageKind.NOTICE)
 
 
-def thread(tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, kind: str) -> None:
+def thread(
+    tx: Transaction, run: Run, key: str, body: Mapping[str, Any], *, kind: MessageKind
+) -> None:
     """A message of that kind in the run's thread."""
     put(
         tx,
@@ -104,24 +87,21 @@ def private(
     mrkdwn: bool = False,
 ) -> None:
     """Words only `person` sees; `mrkdwn`: our own prose, formatted."""
-    row = Message(key=key, kind="private", channel=channel, thread_ts=thread_ts, recipient=person)
+    row = Message(
+        key=key, kind=MessageKind.PRIVATE, channel=channel, thread_ts=thread_ts, recipient=person
+    )
     row.body = dump({"text": text, "mrkdwn": mrkdwn})
     put(tx, row)
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
-    """Every card of this plan wants drawing again, also one that stands in Slack and could not be
-    updated before.
-    """
-    tx.execute(_REDRAW, {"plan_id_": plan_id})
+    """Every card of this plan wants drawing again, also one that could not be updated before."""
+    moves.redraw(tx, plan_id)
 
 
 def sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
-    tx.execute(
-        _SENT,
-        {"seq_": row.seq, "ts": ts, "shown": shown, "attempts": 0, "due_at": None, "error": ""},
-    )
+    moves.shown(tx, row, ts=ts, version=shown)
 
 
 def channels_due(tx: Transaction, now: datetime) -> set[str]:
@@ -160,18 +140,20 @@ def next_due(tx: Transaction) -> datetime | None:
 
 
 def change(tx: Transaction, row: Message, **columns: Any) -> None:
-    """Write columns of one message."""
+    """Write columns of one message, all but its status."""
+    if "status" in columns:
+        raise IllegalMoveError("a message's status is moved by storage.moves")
     tx.execute(_columns(tuple(columns)), {"seq_": row.seq, **columns})
 
 
 def by_key(tx: Transaction, key: str) -> Message | None:
     """The message of that key."""
-    return first(tx, Message, select(Message).where(col(Message.key) == key))
+    return first(tx, Message, _BY_KEY, key_=key)
 
 
 def knows(tx: Transaction, ts: str) -> bool:
     """Whether a message of that ts is one of ours."""
-    return first(tx, Message, select(Message).where(col(Message.ts) == ts).limit(1)) is not None
+    return first(tx, Message, _BY_TS, ts_=ts) is not None
 
 
 def cards(tx: Transaction, plan_id: str) -> list[Message]:
@@ -184,7 +166,11 @@ def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:
 
     None when it is not a card of that plan.
     """
-    where = (col(Message.seq) == card, col(Message.plan_id) == plan_id, col(Message.kind) == "card")
+    where = (
+        col(Message.seq) == card,
+        col(Message.plan_id) == plan_id,
+        col(Message.kind) == MessageKind.CARD,
+    )
     found = first(tx, Message, select(Message).where(*where))
     ids: list[str] = body(found)["calls"] if found else []
     return ids
@@ -202,14 +188,18 @@ def body(row: Message) -> dict[str, Any]:
 
 
 def close_streams(tx: Transaction, run_id: str) -> bool:
-    """Streams of this run that nobody writes to any more are to be closed, their words withdrawn;
+    """Streams of this run that nobody writes to any more are to be closed, their words withdrawn.
+
     True if any are.
     """
-    return tx.execute(_CLOSE_STREAMS, {"run_id_": run_id}).rowcount > 0
+    return moves.close_streams(tx, run_id, dump({"text": "", "streamed": False}))
 
 
 def is_streaming(tx: Transaction, row: Message) -> bool:
     """Whether nobody has closed this stream yet."""
-    return bool(
-        tx.scalar(select(col(Message.status)).where(col(Message.seq) == row.seq)) == "streaming"
-    )
+    return bool(tx.scalar(_STATUS, {"seq_": row.seq}) == MessageStatus.STREAMING)
+
+
+def newest(tx: Transaction) -> int:
+    """The `seq` of the newest message, 0 when there is none."""
+    return int(tx.scalar(_NEWEST) or 0)

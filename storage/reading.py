@@ -38,7 +38,7 @@ class ReadOnly(Store):
         )
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[NoReturn]:
+    def write(self, *, durable: bool = True, told: bool = True) -> Iterator[NoReturn]:
         """Raises TypeError: nothing is written here."""
         raise TypeError("this database is only read")
         yield  # makes it the generator that its kind is

@@ -49,7 +49,6 @@ _TRANSCRIPT = (
     )
     .order_by(col(Item.seq))
 )
-_NEXT_FENCE = update(Run).where(col(Run.id) == bindparam("id_")).values(fence=col(Run.fence) + 1)
 
 
 @cache
@@ -83,17 +82,8 @@ def is_open(run: Run | None) -> bool:
 
 
 def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
-    """READY -> RUNNING with the next fence.
-
-    The claimed row, or None when it was not there to take.
-    """
-    run = get(tx, run_id)
-    if run is None or run.status is not RunStatus.READY:
-        return None
-    if not moves.run(tx, run, RunStatus.RUNNING, at=now, fence=run.fence, lease_until=lease_until):
-        return None
-    tx.execute(_NEXT_FENCE, {"id_": run_id})
-    return get(tx, run_id)
+    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there to take."""
+    return moves.claim(tx, run_id, at=now, lease_until=lease_until)
 
 
 def held_by(tx: Transaction, run_id: str, fence: int) -> Run:

@@ -1,12 +1,16 @@
-"""The two state machines, as tables one can read. Pure: no database, no clock.
+"""The state machines, as tables one can read. Pure: no database, no clock.
 
 call:  born PENDING · APPROVED · REFUSED
        PENDING  ─► APPROVED | REJECTED | EXPIRED | CANCELLED | SUPERSEDED | INVALIDATED
        APPROVED ─► RUNNING | CANCELLED | SUPERSEDED | INVALIDATED | PENDING (asked again)
-       RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (it did nothing, for what was shown had changed: asked again)
+       RUNNING  ─► SUCCEEDED | FAILED | UNKNOWN | PENDING (what was shown had changed: asked again)
        UNKNOWN  ─► SUCCEEDED | FAILED (a person says which) | APPROVED (a new vote to run it again)
 run:   READY ─► RUNNING ─► WAITING ─► READY … ─► COMPLETED | FAILED | CANCELLED
-       WAITING, READY, RUNNING ─► CANCELLED;  FAILED ─► READY (retry);  RUNNING ─► READY (handed back)
+       WAITING, READY, RUNNING ─► CANCELLED;  FAILED ─► READY (retry)
+       RUNNING ─► READY (handed back)
+message:   PENDING ─► SENDING ─► SENT ─► STALE ─► SENT …;  STREAMING ─► CLOSING ─► SENT
+           all but SENT and STREAMING ─► FAILED;  SENDING, CLOSING, STALE ─► PENDING (post it anew)
+delivery:  NEW ─► DONE | HELD | BROKEN;  HELD ─► DONE
 """
 
 from __future__ import annotations
@@ -44,6 +48,47 @@ class RunStatus(StrEnum):
     CANCELLED = "cancelled"  # the requester stopped it
 
 
+class MessageStatus(StrEnum):
+    """Where one message to Slack stands."""
+
+    PENDING = "pending"  # to be posted
+    SENDING = "sending"  # written before the post: it may stand in Slack
+    STREAMING = "streaming"  # a worker writes its words while they come
+    CLOSING = "closing"  # a stream to be stopped with its final words
+    SENT = "sent"  # it stands in Slack as it is wanted
+    STALE = "stale"  # it stands in Slack and is to be drawn again
+    FAILED = "failed"  # given up
+
+
+class MessageKind(StrEnum):
+    """What one message to Slack is."""
+
+    CARD = "card"  # drawn from a plan's rows, again and again
+    ANSWER = "answer"  # the model's words
+    NOTICE = "notice"  # a line of ours
+    PRIVATE = "private"  # seen by one person
+    TABLE = "table"  # rows that a tool found
+    FILE = "file"  # all of them, as CSV
+
+
+class DeliveryStatus(StrEnum):
+    """Where one delivery from Slack stands."""
+
+    NEW = "new"  # stored, not dealt with
+    HELD = "held"  # a message that waits for its run's next model turn
+    DONE = "done"
+    BROKEN = "broken"  # it could not be dealt with, and is left alone
+
+
+class DeliveryKind(StrEnum):
+    """What one delivery from Slack is."""
+
+    MESSAGE = "message"
+    EVENT = "event"
+    ACTION = "action"  # a click
+    SUBMISSION = "submission"  # of a dialog
+
+
 C, R = CallStatus, RunStatus
 
 CALL_BIRTHS: frozenset[CallStatus] = frozenset({C.PENDING, C.APPROVED, C.REFUSED})
@@ -77,11 +122,35 @@ RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
 RUN_OPEN: frozenset[RunStatus] = frozenset({R.READY, R.RUNNING, R.WAITING})
 
 
+M, D = MessageStatus, DeliveryStatus
+
+MESSAGE_BIRTHS: frozenset[MessageStatus] = frozenset({M.PENDING, M.STREAMING})
+MESSAGE_MOVES: dict[MessageStatus, frozenset[MessageStatus]] = {
+    # SENT at once: what is never looked up again, a private line or a file
+    M.PENDING: frozenset({M.SENDING, M.SENT, M.STALE, M.FAILED}),
+    M.SENDING: frozenset({M.PENDING, M.SENT, M.STALE, M.FAILED}),
+    M.STREAMING: frozenset({M.CLOSING}),
+    M.CLOSING: frozenset({M.PENDING, M.SENT, M.STALE, M.FAILED}),
+    M.SENT: frozenset({M.STALE}),
+    M.STALE: frozenset({M.PENDING, M.SENT, M.FAILED}),
+    M.FAILED: frozenset({M.STALE}),  # what still stands in Slack is drawn again
+}
+MESSAGE_OPEN = (M.PENDING, M.SENDING, M.CLOSING, M.STALE)  # the outbox has work with it
+
+DELIVERY_BIRTHS: frozenset[DeliveryStatus] = frozenset({D.NEW})
+DELIVERY_MOVES: dict[DeliveryStatus, frozenset[DeliveryStatus]] = {
+    D.NEW: frozenset({D.HELD, D.DONE, D.BROKEN}),
+    D.HELD: frozenset({D.DONE}),
+    D.DONE: frozenset(),
+    D.BROKEN: frozenset(),
+}
+
+
 class IllegalMoveError(Exception):
     """A move the table does not have: a bug in the caller, never a race."""
 
 
-S = TypeVar("S", CallStatus, RunStatus)
+S = TypeVar("S", CallStatus, RunStatus, MessageStatus, DeliveryStatus)
 
 
 def check(moves: dict[S, frozenset[S]], source: S, target: S) -> None:

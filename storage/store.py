@@ -64,46 +64,44 @@ class Store:
             self._lock = None
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Transaction]:
+    def write(self, *, durable: bool = True, told: bool = True) -> Iterator[Transaction]:
         """A transaction that may write; commits at the end, rolls back on an exception.
 
         One that is not `durable` outlives this process, but not a power failure before the next
         durable one (which takes all earlier ones along) or `harden`: for steps of which nobody
         outside has been told anything. A process that shares its database commits durably always,
         for it cannot know what the others tell.
+
+        With `told=False` not even `harden` waits for it: what it says can be found out again.
         """
         soft = not durable and self._lock is not None
         with self._writer:
-            with self._transaction("BEGIN IMMEDIATE", writes=True, durable=not soft) as tx:
+            tx = self._begin("BEGIN IMMEDIATE", writes=True, durable=not soft)
+            with tx:
                 yield tx
-            # a durable one that changed nothing waited for nothing
-            self._soft = self._soft or soft
+            if soft:
+                self._soft = self._soft or told
+            elif tx.changed:  # one that changed nothing waited for nothing
+                self._soft = False
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """A consistent snapshot for reading."""
-        with self._transaction("BEGIN DEFERRED") as tx:
-            yield tx
+    def read(self) -> Transaction:
+        """A consistent snapshot for reading, to be used in a `with`."""
+        return self._begin("BEGIN DEFERRED")
 
-    @contextmanager
-    def _transaction(
-        self, begin: str, *, writes: bool = False, durable: bool = False
-    ) -> Iterator[Transaction]:
+    def _begin(self, begin: str, *, writes: bool = False, durable: bool = False) -> Transaction:
         pooled = self.engine.raw_connection()
         try:
-            raw: Any = pooled.driver_connection
-            tx = Transaction(raw, self.engine.dialect, self.trace, writes=writes, durable=durable)
             if writes:
+                raw: Any = pooled.driver_connection
                 sqlite.wait_for_the_disk(raw, wait=durable)
+            tx = Transaction(
+                pooled, self.engine.dialect, self.trace, writes=writes, durable=durable
+            )
             tx.command(begin)
-            try:
-                yield tx
-            except BaseException:
-                tx.undo()
-                raise
-            tx.commit()
-        finally:
+        except BaseException:
             pooled.close()
+            raise
+        return tx
 
     def harden(self) -> None:
         """Return once all that was committed is on the disk: before anybody outside is told."""

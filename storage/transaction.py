@@ -1,6 +1,6 @@
 """One transaction: statements run in it, and rows that are read in it, detached.
 
-Its commit and its rollback belong to the store that opened it.
+It ends with the `with` block that it is used in: committed, or rolled back where that raised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable, Insert, Select, insert, select
+from sqlalchemy import Executable, Insert, PoolProxiedConnection, Select, UpdateBase, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm.attributes import manager_of_class
@@ -65,17 +65,44 @@ class Result(list[Row]):
 class Transaction:
     """What storage's functions are handed; see `storage.store.Store.read` and `write`."""
 
-    __slots__ = ("_raw", "_trace", "dialect", "durable", "writes")
+    __slots__ = ("_before", "_pooled", "_raw", "_trace", "dialect", "durable", "writes")
 
     def __init__(
-        self, raw: Any, dialect: Dialect, trace: Trace | None, *, writes: bool, durable: bool
+        self,
+        pooled: PoolProxiedConnection,
+        dialect: Dialect,
+        trace: Trace | None,
+        *,
+        writes: bool,
+        durable: bool,
     ) -> None:
-        """`raw`: the driver's connection. `durable`: whether its commit waits for the disk."""
+        """Use that connection until the end. `durable`: whether its commit waits for the disk."""
+        self._pooled = pooled
+        raw: Any = pooled.driver_connection
         self._raw = raw
         self._trace = trace
+        self._before = raw.total_changes
         self.dialect = dialect
         self.writes = writes
         self.durable = durable
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Commit, or roll back what raised; the connection goes back in either case."""
+        try:
+            if kind is None:
+                self._commit()
+            else:
+                self._undo()
+        finally:
+            self._pooled.close()
+
+    @property
+    def changed(self) -> bool:
+        """Whether it has changed any row."""
+        return bool(self._raw.total_changes != self._before)
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Any] | None = None
@@ -118,20 +145,18 @@ class Transaction:
         except Exception as error:
             raise driver_error(error, self.dialect, sql, ()) from error
 
-    def commit(self) -> None:
-        """Commit; rolls back and raises where that fails. For the store only."""
+    def _commit(self) -> None:
         if self._trace is not None:
             self._trace.committing(self)
         try:
             self.command("COMMIT")
         except BaseException:
-            self.undo()
+            self._undo()
             raise
         if self._trace is not None:
             self._trace.committed(self)
 
-    def undo(self) -> None:
-        """Roll back what there is to roll back. For the store only."""
+    def _undo(self) -> None:
         if self._raw.in_transaction:  # SQLite ends a transaction by itself when the disk is full
             self.command("ROLLBACK")
 
@@ -147,7 +172,9 @@ class Transaction:
             raise driver_error(error, self.dialect, sql, values) from error
 
 
-def rows(tx: Transaction, model: type[M], statement: Select[Any], **parameters: Any) -> list[M]:
+def rows(
+    tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
+) -> list[M]:
     """Run `select(model)…` and return detached instances, in the statement's order.
 
     They are made as the ORM makes those it loads: all columns are there, so there are no defaults
@@ -181,7 +208,9 @@ def readable(
         return found
 
 
-def first(tx: Transaction, model: type[M], statement: Select[Any], **parameters: Any) -> M | None:
+def first(
+    tx: Transaction, model: type[M], statement: Select[Any] | UpdateBase, **parameters: Any
+) -> M | None:
     """The first of `rows`, or None; the statement has its own limit where it may find many."""
     found = rows(tx, model, statement, **parameters)
     return found[0] if found else None

@@ -22,6 +22,7 @@ from bot.policy.authority import LookupFailedError
 from bot.policy.gates import Approvers, Ask, load_gate
 from storage import audit, calls, outbox, runs
 from storage.models import Call, Message, Run
+from storage.states import MessageKind
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.nudging")
@@ -149,7 +150,7 @@ class Nudging:
                 body = outbox.dump({"text": text, "mrkdwn": True})
                 line = Message(
                     key=f"nudge:{key}:{target}",
-                    kind="notice",
+                    kind=MessageKind.NOTICE,
                     run_id=run.id,
                     channel=card.channel,
                     thread_ts=thread,

@@ -17,7 +17,7 @@ from bot.messages.incoming import message_text
 from bot.slack.directory import SlackDirectory
 from storage import contacts, decisions, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
-from storage.states import RunStatus
+from storage.states import MessageKind, RunStatus
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
@@ -152,7 +152,7 @@ class Intake:
                     tx,
                     Message(
                         key=key,
-                        kind="notice",
+                        kind=MessageKind.NOTICE,
                         channel=event["channel"],
                         body=outbox.dump({"text": text, "mrkdwn": True}),
                     ),
@@ -182,7 +182,7 @@ class Intake:
     def _say_help(self, tx: Transaction, delivery: Delivery) -> None:
         row = Message(
             key=f"help:{delivery.seq}",
-            kind="notice",
+            kind=MessageKind.NOTICE,
             channel=delivery.channel,
             thread_ts=delivery.thread_ts,
             body=outbox.dump({"text": answers.help_text(self._titles()), "mrkdwn": True}),

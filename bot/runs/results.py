@@ -9,6 +9,7 @@ from __future__ import annotations
 from bot.tools import Table, tables
 from storage import outbox
 from storage.models import Call, Run
+from storage.states import MessageKind
 from storage.transaction import Transaction
 
 ROWS, COLUMNS, CELL = 20, 10, 80  # how much the table shows; CELL in characters
@@ -37,7 +38,7 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         "total": len(cells),
     }
     body |= {"width": len(found.columns), "more": found.more, "file": "" if whole else name}
-    outbox.thread(tx, run, f"table:{call.id}:{call.revision}", body, kind="table")
+    outbox.thread(tx, run, f"table:{call.id}:{call.revision}", body, kind=MessageKind.TABLE)
     if not whole:
         file = {"name": name, "title": found.title, "content": tables.csv_text(found)}
-        outbox.thread(tx, run, f"file:{call.id}:{call.revision}", file, kind="file")
+        outbox.thread(tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE)

@@ -33,6 +33,7 @@ from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
+from storage.states import DeliveryKind
 
 log = logging.getLogger("countersign.listeners")
 EVENTS: frozenset[str] = frozenset(
@@ -175,7 +176,7 @@ def _event(body: dict[str, Any]) -> Delivery:
         key = f"msg:{team}:{channel}:{ts}"
     return Delivery(
         key=key,
-        kind="message" if is_message else "event",
+        kind=DeliveryKind.MESSAGE if is_message else DeliveryKind.EVENT,
         team=team,
         user=user if isinstance(user, str) else user.get("id", ""),
         channel=channel if isinstance(channel, str) else channel.get("id", ""),
@@ -197,7 +198,7 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
     ]
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
-        kind="action",
+        kind=DeliveryKind.ACTION,
         team=(body.get("team") or {}).get("id") or body["user"].get("team_id", ""),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
@@ -215,7 +216,7 @@ def _submission(body: dict[str, Any]) -> Delivery:
     same = [view["id"], view.get("hash"), body["user"]["id"], view["state"]]
     return Delivery(
         key="submission:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
-        kind="submission",
+        kind=DeliveryKind.SUBMISSION,
         team=body["team"]["id"],
         user=body["user"]["id"],
         channel=channel,

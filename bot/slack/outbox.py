@@ -4,8 +4,9 @@ A message whose answer was lost is looked up before it is posted again.
 
 Its client never retries by itself: a post repeated on a dropped connection would be a second card.
 
-pending ─► sending (own commit) ─► sent(ts)
-sending, found later: looked up by its key, else sent again
+    pending ─► sending (own commit) ─► sent(ts)
+
+What is found sending later is looked up by its key, and sent again where it is not there.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ from bot.messages import answers
 from bot.slack.posting import PASSING, Posting, key_of
 from bot.slack.render import draw
 from bot.slack.undeliverable import close_unseen, tell_of_file
-from storage import outbox
+from storage import moves, outbox
 from storage.models import Message
+from storage.states import MessageKind, MessageStatus
 
 log = logging.getLogger("countersign.outbox")
+M = MessageStatus
+ONCE = (MessageKind.PRIVATE, MessageKind.FILE)  # cannot be looked up surely: never sent twice
 EVENT_TYPE = "countersign"
 TRIES = 4  # before a message that is itself the problem is set aside
 CERTAIN = 500  # an answer below this status says that nothing was posted
@@ -54,6 +58,8 @@ class Outbox:
         self._lock = threading.Lock()
         self._taken: set[str] = set()  # channels a lane is at work on
         self._looking = False
+        with core.store.read() as tx:
+            self._inherited = outbox.newest(tx)  # messages up to this one were there before
         self.on_idle: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
@@ -148,17 +154,17 @@ class Outbox:
         except Exception:
             log.exception("message %s (%s) is set aside", row.seq, row.kind)
             with self._core.store.write() as tx:
-                outbox.change(tx, row, status="failed", error=str(error)[:300], due_at=None)
+                moves.message(tx, row, M.FAILED, error=str(error)[:300], due_at=None)
 
     def _dispatch(self, row: Message) -> None:
-        if row.kind in ("private", "file") or row.status == "closing":
+        if row.kind in ONCE or row.status is M.CLOSING:
             self._core.store.harden()  # what Slack is told of is on the disk
-        if row.kind == "private":
+        if row.kind is MessageKind.PRIVATE:
             self._posting.private(row)
             self._sent(row, "", shown=row.wanted)
-        elif row.kind == "file":
+        elif row.kind is MessageKind.FILE:
             self._sent(row, self._posting.upload(row), shown=row.wanted)
-        elif row.status == "closing":
+        elif row.status is M.CLOSING:
             self._close_stream(row)
         elif row.ts:
             self._update(row)
@@ -166,20 +172,20 @@ class Outbox:
             self._post(row)
 
     def _post(self, row: Message) -> None:
-        if row.status == "sending" and (
-            found := self._posting.find(row, lambda message: key_of(message) == row.key)
-        ):
-            self._sent(row, found["ts"], shown=0 if row.kind == "card" else row.wanted)
-            return
         if row.channel.startswith(("U", "W")):
             self._open_dm(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
+        if found := self._posted_before(row):
+            version = 0 if row.kind is MessageKind.CARD else row.wanted
+            self._sent(row, str(found["ts"]), shown=version)
+            return
         self._posting.link_back(row)
         drawn, version = draw(self._core, row)
-        with self._core.store.write() as tx:
-            outbox.change(tx, row, status="sending")
         self._core.store.harden()
-        row.status = "sending"
+        if row.status is not M.SENDING:
+            with self._core.store.write(durable=False, told=False) as tx:
+                moves.message(tx, row, M.SENDING)
+            row.status = M.SENDING
         response = self._client.chat_postMessage(
             channel=row.channel,
             thread_ts=row.thread_ts or None,
@@ -190,6 +196,15 @@ class Outbox:
             unfurl_media=False,
         )
         self._sent(row, str(response["ts"]), shown=version)
+
+    def _posted_before(self, row: Message) -> Mapping[str, Any] | None:
+        """The message in Slack that this row was posted as, if it may have been.
+
+        It is SENDING, or was there before this process: a power failure may have taken SENDING along.
+        """
+        if row.status is M.SENDING or (row.seq or 0) <= self._inherited:
+            return self._posting.find(row, lambda message: key_of(message) == row.key)
+        return None
 
     def _open_dm(self, row: Message) -> None:
         """Open the DM of a message to a person; it is posted there next."""
@@ -227,21 +242,18 @@ class Outbox:
                 body["streamed"] = False
         if not row.ts:
             with self._core.store.write() as tx:
-                outbox.change(
-                    tx,
-                    row,
-                    status="pending" if body["text"] else "failed",
-                    error="the stream never began",
-                )
+                target = M.PENDING if body["text"] else M.FAILED
+                moves.message(tx, row, target, error="the stream never began")
         elif body["streamed"]:
             self._sent(row, row.ts, shown=row.wanted)
         else:
             self._update(row)
 
     def _sent(self, row: Message, ts: str, *, shown: int) -> None:
-        with self._core.store.write() as tx:
+        once = row.kind in ONCE
+        with self._core.store.write(durable=once, told=once) as tx:
             outbox.sent(tx, row, ts=ts, shown=shown)
-        row.status, row.ts = "sent", ts
+        row.status, row.ts = M.SENT, ts
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
         """Deal with an error Slack answered with: wait, draw anew, or give up and tell the request.
@@ -251,19 +263,17 @@ class Outbox:
         code = str(error.response.get("error", ""))
         status = getattr(error.response, "status_code", 200)
         if code in PASSING or status == 429 or status >= CERTAIN:
-            if (
-                status < CERTAIN
-                and row.status == "sending"
-                and code in ("ratelimited", "rate_limited")
-            ):
+            limited = status < CERTAIN and code in ("ratelimited", "rate_limited")
+            if limited and row.status is M.SENDING:  # it was certainly not posted
                 with self._core.store.write() as tx:
-                    outbox.change(tx, row, status="pending")  # it was certainly not posted
+                    moves.message(tx, row, M.PENDING)
+                row.status = M.PENDING
             self._later(row, code, float(error.response.headers.get("Retry-After", 0) or 0))
             return False
-        if row.ts and code in GONE and row.kind == "card":
+        if row.ts and code in GONE and row.kind is MessageKind.CARD:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._core.store.write() as tx:
-                outbox.change(tx, row, status="pending", ts="", shown=0)
+                moves.message(tx, row, M.PENDING, ts="", shown=0)
             return True
         log.error("run %s: message %s (%s) cannot be sent: %s", row.run_id, row.seq, row.kind, code)
         self._give_up(row, code)
@@ -281,9 +291,10 @@ class Outbox:
         A card that nobody can see fails closed: what it asks for is not done.
         """
         with self._core.store.write() as tx:
-            outbox.change(tx, row, status="failed", error=code, due_at=None)
-            if row.kind == "file":
+            moves.message(tx, row, M.FAILED, error=code, due_at=None)
+            if row.kind is MessageKind.FILE:
                 tell_of_file(tx, row)
-            lost = row.kind == "card" and close_unseen(tx, row, code, at=self._core.clock.now())
+            at, is_card = self._core.clock.now(), row.kind is MessageKind.CARD
+            lost = is_card and close_unseen(tx, row, code, at=at)
         if lost:
             self._core.wake()

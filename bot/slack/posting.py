@@ -13,8 +13,9 @@ from slack_sdk.errors import SlackApiError
 
 from bot.core import Core
 from bot.slack.render import blocks_of
-from storage import outbox, runs
+from storage import moves, outbox, runs
 from storage.models import Message
+from storage.states import MessageStatus
 
 PASSING = {
     "ratelimited",
@@ -114,13 +115,13 @@ class Posting:
         """
         body = outbox.body(row)
         name = body["name"]
-        if row.status == "sending" and (
+        if row.status is MessageStatus.SENDING and (
             found := self.find(row, lambda message: name in _files(message))
         ):
             return str(found["ts"])
         with self.core.store.write() as tx:
-            outbox.change(tx, row, status="sending")
-        row.status = "sending"
+            moves.message(tx, row, MessageStatus.SENDING)
+        row.status = MessageStatus.SENDING
         self.client.files_upload_v2(
             channel=row.channel,
             thread_ts=row.thread_ts,

@@ -17,6 +17,7 @@ from bot.messages.text import neutral_markdown, split_markdown
 from bot.slack.directory import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
+from storage.states import MessageKind, MessageStatus
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.stream")
@@ -75,29 +76,25 @@ class SlackAnswer:
                 self._open and not parts and self._neutral(first).strip() == self._shown.strip()
             )
             body = {"text": first, "last": last and not parts, "streamed": streamed}
-            outbox.change(tx, self._row, status="closing", body=outbox.dump(body))
+            moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
         for number, part in enumerate(parts):
             body = {"text": part, "last": last and number == len(parts) - 1}
-            outbox.put(tx, self._message(f":{number}", "pending", body))
+            outbox.put(tx, self._message(f":{number}", MessageStatus.PENDING, body))
 
     def abandon(self) -> None:
         """No more will come: close what is open."""
         if self._row is not None:
             with self._core.store.write() as tx:
                 if outbox.is_streaming(tx, self._row):
-                    outbox.change(
-                        tx,
-                        self._row,
-                        status="closing",
-                        body=outbox.dump({"text": "", "last": False, "streamed": False}),
-                    )
+                    words = outbox.dump({"text": "", "last": False, "streamed": False})
+                    moves.message(tx, self._row, MessageStatus.CLOSING, body=words)
             self._core.post()
 
-    def _message(self, suffix: str, status: str, body: dict[str, object]) -> Message:
+    def _message(self, suffix: str, status: MessageStatus, body: dict[str, object]) -> Message:
         run = self._run
         return Message(
             key=f"answer:{run.id}:{run.turns}:{run.fence}:{self._began}{suffix}",
-            kind="answer",
+            kind=MessageKind.ANSWER,
             run_id=run.id,
             channel=run.channel,
             thread_ts=run.thread_ts,
@@ -134,7 +131,9 @@ class SlackAnswer:
     def _begin(self, text: str) -> None:
         """Write the row, then start the stream, then note where it is."""
         self._began += 1
-        row = self._message("", "streaming", {"text": "", "last": False, "streamed": False})
+        row = self._message(
+            "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
+        )
         with self._core.store.write() as tx:
             outbox.put(tx, row)
             self._row = outbox.by_key(tx, row.key)

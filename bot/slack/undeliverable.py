@@ -9,7 +9,7 @@ from datetime import datetime
 
 from storage import calls, moves, outbox, runs
 from storage.models import Message
-from storage.states import CallStatus
+from storage.states import CallStatus, MessageStatus
 from storage.transaction import Transaction
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
@@ -27,7 +27,11 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
     In the caller's transaction, after the card was marked as failed.
     """
     copies = (
-        [other for other in outbox.cards(tx, card.plan_id) if other.status != "failed"]
+        [
+            other
+            for other in outbox.cards(tx, card.plan_id)
+            if other.status is not MessageStatus.FAILED
+        ]
         if card.plan_id
         else []
     )

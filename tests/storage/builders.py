@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from sqlmodel import col
 
 from bot.approvals.terms.gating import weigher
@@ -147,6 +147,11 @@ def seed(
         )
         tx.execute(insert(Message).values(values(card)))
     return Seeded(store, row.id, plan.id, made)
+
+
+def set_message(tx: Transaction, row: Message, **columns: Any) -> None:
+    """Write columns of a message past the door, its status too."""
+    tx.execute(update(Message).where(col(Message.seq) == row.seq).values(**columns))
 
 
 def add_revision(tx: Transaction, call: Call, arguments: str) -> None:

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from slack_sdk import WebClient
 from slack_sdk.web import SlackResponse
+from sqlalchemy import insert
 
 from bot.slack.outbox import Outbox
-from storage import inbox, outbox
-from storage.models import Message
+from storage import inbox
+from storage.models import Message, values
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
@@ -225,7 +226,7 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     slack = Slack(log)
     out = Outbox(core, slack)
     with store.write(durable=False) as tx:
-        outbox.put(tx, ROWS[method].model_copy())
+        tx.execute(insert(Message), values(ROWS[method]))
     thread = threading.Thread(target=out.run)
     thread.start()
     assert slack.told.wait(10)

@@ -12,7 +12,7 @@ import pytest
 from storage import contacts, inbox, outbox
 from storage.models import Delivery, Message
 from storage.store import Store
-from tests.storage.builders import AT, TEAM, delivery, seed
+from tests.storage.builders import AT, TEAM, delivery, seed, set_message
 
 SECOND = timedelta(seconds=1)
 
@@ -24,7 +24,7 @@ def put(store: Store, key: str, channel: str = "C1", **columns: Any) -> Message:
         row = outbox.by_key(tx, key)
         assert row is not None
         if columns:
-            outbox.change(tx, row, **columns)
+            set_message(tx, row, **columns)
     return row
 
 
@@ -202,7 +202,7 @@ def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> N
     """
     seeded = seed(store)
     with store.write() as tx:
-        outbox.change(tx, seeded.card(), status=status)
+        set_message(tx, seeded.card(), status=status)
         outbox.redraw(tx, seeded.plan_id)
     assert (seeded.card().status, seeded.card().wanted) == (status, 2)
 

@@ -50,13 +50,12 @@ def test_a_value_that_is_missing_is_named(store: Store) -> None:
 def test_a_column_that_was_left_out_gets_its_default(store: Store) -> None:
     """An insert of some columns fills in the others' defaults, as SQLAlchemy would."""
     row = values(Delivery(key="k", kind="event", team="T1", user="U1", received_at=AT))
-    for name in ("attempts", "status"):
-        del row[name]
+    del row["attempts"]
     with store.write() as tx:
         tx.execute(insert(Delivery), row)
     with store.read() as tx:
         [found] = rows(tx, Delivery, select(Delivery))
-    assert (found.attempts, found.status) == (0, "new")
+    assert found.attempts == 0
 
 
 def test_the_databases_errors_are_sqlalchemys(store: Store) -> None:

@@ -9,9 +9,8 @@ from sqlmodel import col
 from bot.sandbox.openai.server import Turn
 from bot.sandbox.workspace.records import Delivery as Sent
 from bot.slack.directory import SlackDirectory
-from storage import outbox
 from storage.models import Message
-from storage.states import CallStatus
+from storage.states import MESSAGE_OPEN, CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, elements, value_of, words
 
@@ -115,7 +114,7 @@ def all_sent(harness: Harness) -> None:
     """Wait until nothing waits in the outbox any more, moving the clock over its pauses."""
 
     def unsent() -> list[Message]:
-        return harness.all(Message, col(Message.status).in_(outbox.WORK))
+        return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN))
 
     for _ in range(6):
         harness.settle()

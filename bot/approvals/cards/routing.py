@@ -13,6 +13,7 @@ from bot.messages import sentences
 from bot.policy.gates import Ask, Gate
 from storage import outbox
 from storage.models import Call, Message, Run
+from storage.states import MessageKind
 from storage.transaction import Transaction
 
 CALLS_PER_CARD = 5
@@ -88,7 +89,7 @@ def _row(
     }
     return Message(
         key=f"card:{first.id}:{first.revision}:{target}",
-        kind="card",
+        kind=MessageKind.CARD,
         run_id=run.id,
         plan_id=plan_id,
         channel=target,

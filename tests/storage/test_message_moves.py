@@ -1,0 +1,94 @@
+"""Messages and deliveries move through one door: what the tables do not have is refused, and the
+second of two loses.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from sqlmodel import col, select
+
+from storage import inbox, moves, outbox
+from storage.models import Delivery, Message
+from storage.states import (
+    DELIVERY_MOVES,
+    MESSAGE_MOVES,
+    DeliveryStatus,
+    IllegalMoveError,
+    MessageKind,
+    MessageStatus,
+)
+from storage.store import Store
+from storage.transaction import Transaction, rows
+from tests.storage.builders import delivery, set_message
+
+M, D = MessageStatus, DeliveryStatus
+
+
+def message(tx: Transaction, status: MessageStatus) -> Message:
+    """A row of the outbox in that status, as it is read."""
+    outbox.put(tx, Message(key="k", kind=MessageKind.NOTICE, channel="C1"))
+    row = outbox.by_key(tx, "k")
+    assert row is not None
+    set_message(tx, row, status=status)
+    return rows(tx, Message, select(Message).where(col(Message.seq) == row.seq))[0]
+
+
+@pytest.mark.parametrize(("source", "target"), product(M, M))
+def test_a_message_moves_as_the_table_says(
+    store: Store, source: MessageStatus, target: MessageStatus
+) -> None:
+    """Each of the cells: the move is made and read back, or refused as a bug."""
+    with store.write() as tx:
+        row = message(tx, source)
+        if target in MESSAGE_MOVES[source]:
+            assert moves.message(tx, row, target, error="why")
+            now = outbox.by_key(tx, "k")
+            assert now is not None
+            assert (now.status, now.error) == (target, "why")
+        else:
+            with pytest.raises(IllegalMoveError):
+                moves.message(tx, row, target)
+
+
+def test_a_message_that_has_moved_meanwhile_is_left(store: Store) -> None:
+    """Of two who read the same row the second moves nothing, and is told so."""
+    with store.write() as tx:
+        row = message(tx, M.PENDING)
+        assert moves.message(tx, row, M.FAILED)
+        assert not moves.message(tx, row, M.SENDING)
+        moves.shown(tx, row, ts="1.1", version=1)
+        now = outbox.by_key(tx, "k")
+    assert now is not None
+    assert (now.status, now.ts) == (M.FAILED, "")
+
+
+def test_a_message_is_born_to_be_sent_or_streamed(store: Store) -> None:
+    """No message begins in the middle of its way, and its status is nobody else's to write."""
+    born = {M.PENDING, M.STREAMING}
+    for status in M:
+        row = Message(key=status, kind=MessageKind.NOTICE, channel="C1", status=status)
+        with store.write() as tx:
+            if status in born:
+                outbox.put(tx, row)
+                continue
+            with pytest.raises(IllegalMoveError):
+                outbox.put(tx, row)
+    with store.write() as tx, pytest.raises(IllegalMoveError):
+        outbox.change(tx, row, status=M.SENT)
+
+
+@pytest.mark.parametrize("target", [D.HELD, D.DONE, D.BROKEN])
+def test_a_delivery_is_dealt_with_once(store: Store, target: DeliveryStatus) -> None:
+    """A delivery that was dealt with, held or set aside is not dealt with again as a new one."""
+    with store.write() as tx:
+        inbox.store(tx, delivery("a"))
+        [row] = inbox.new(tx)
+        assert moves.delivery(tx, row, target)
+        assert not moves.delivery(tx, row, D.DONE)
+        [now] = rows(tx, Delivery, select(Delivery))
+        assert now.status is target
+        for other in set(D) - DELIVERY_MOVES[target]:
+            with pytest.raises(IllegalMoveError):
+                moves.delivery(tx, now, other)
