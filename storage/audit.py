@@ -18,6 +18,7 @@ from storage.models import Audit
 from storage.transaction import Transaction, insert_into, rows
 
 FIRST = "0" * 64
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 
 
@@ -42,8 +43,8 @@ def record(
 
     What looks like a secret is masked.
     """
-    text = json.dumps(masked_data(data or {}), sort_keys=True, ensure_ascii=False)
-    previous = tx.scalar(_LAST) or FIRST
+    text = _encode(masked_data(data or {}))
+    previous = tx.audited or tx.scalar(_LAST) or FIRST
     row = {
         "at": at,
         "run_id": run_id,
@@ -55,6 +56,7 @@ def record(
         "hash": _hash(previous, at, run_id, call_id, actor, event, text),
     }
     tx.execute(insert_into(Audit), row)
+    tx.audited = row["hash"]
 
 
 def verify(tx: Transaction) -> int | None:

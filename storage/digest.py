@@ -20,6 +20,7 @@ from typing import Any
 
 import rfc8785
 
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" would fill the memory
 SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
@@ -31,14 +32,23 @@ class OddValueError(ValueError):
 
 
 def canonical(value: Any) -> str:
-    """RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError."""
+    """RFC 8785 JSON of `value`; equal values give equal text. Raises OddValueError.
+
+    But for floats and the order of rare keys, Python's own encoder writes the same text, and
+    several times as fast.
+    """
+    rare: list[Any] = []
     try:
-        return rfc8785.dumps(_plain(value)).decode()
+        plain = _plain(value, rare)
+        if rare:
+            return rfc8785.dumps(plain).decode()
+        return _encode(plain).encode().decode()  # encoded, so that a lone surrogate is refused
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise OddValueError(str(error)) from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, rare: list[Any]) -> Any:
+    """The value in JSON's own types; what Python would write differently is put into `rare`."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -50,6 +60,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise OddValueError("NaN and infinities are not values")
+        rare.append(value)
         return value
     if isinstance(value, Decimal):
         return _decimal(value)
@@ -58,9 +69,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise OddValueError("object keys must be strings")
-        return {str(key): _plain(each) for key, each in value.items()}
+        rare += [key for key in value if not key.isascii()]
+        return {str(key): _plain(each, rare) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(each, rare) for each in value]
     raise OddValueError(f"{type(value).__name__} has no canonical form")
 
 

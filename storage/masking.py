@@ -63,13 +63,17 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )
 
+# A pattern that several words announce is tried for each of them; a mask is never masked again.
+_BY_WORD = tuple((word, pattern) for words, pattern in _PATTERNS for word in words)
+_MASKED = rf"\1{MASK}\2"
+
 
 def masked(text: str) -> str:
     """The text with each secret of a known form replaced by its kind and a mask: "xoxb-••••••••"."""
     low = text.lower()
-    for words, pattern in _PATTERNS:
-        if any(word in low for word in words):
-            text = pattern.sub(rf"\1{MASK}\2", text)
+    for word, pattern in _BY_WORD:
+        if word in low:
+            text = pattern.sub(_MASKED, text)
     return text
 
 

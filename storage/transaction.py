@@ -65,7 +65,7 @@ class Result(list[Row]):
 class Transaction:
     """What storage's functions are handed; see `storage.store.Store.read` and `write`."""
 
-    __slots__ = ("_before", "_pooled", "_raw", "_trace", "dialect", "durable", "writes")
+    __slots__ = ("_before", "_pooled", "_raw", "_trace", "audited", "dialect", "durable", "writes")
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class Transaction:
         raw: Any = pooled.driver_connection
         self._raw = raw
         self._trace = trace
+        self.audited = ""  # the hash of the last audit row written in it
         self._before = raw.total_changes
         self.dialect = dialect
         self.writes = writes

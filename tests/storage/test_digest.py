@@ -13,6 +13,7 @@ from enum import Enum, IntEnum
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -270,3 +271,26 @@ def test_parts_do_not_run_together(left: str, right: str) -> None:
     one = digest(b"k", **PARTS | {"tool": left + right, "schema": ""})
     two = digest(b"k", **PARTS | {"tool": left, "schema": right})
     assert (one == two) == (right == "")
+
+
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.text(max_size=8)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+
+
+@given(plain_values)
+def test_canonical_text_is_that_of_the_standard(value: Any) -> None:
+    """Whichever encoder writes it, the text is RFC 8785's, for odd keys and odd numbers too."""
+    try:
+        expected = rfc8785.dumps(value).decode()
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        with pytest.raises(OddValueError):
+            canonical(value)
+    else:
+        assert canonical(value) == expected

@@ -35,7 +35,7 @@ def message(tx: Transaction, status: MessageStatus) -> Message:
     return rows(tx, Message, select(Message).where(col(Message.seq) == row.seq))[0]
 
 
-@pytest.mark.parametrize(("source", "target"), product(M, M))
+@pytest.mark.parametrize(("source", "target"), list(product(M, M)))
 def test_a_message_moves_as_the_table_says(
     store: Store, source: MessageStatus, target: MessageStatus
 ) -> None:
