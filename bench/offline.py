@@ -14,14 +14,13 @@ from pydantic import BaseModel, Field
 from sqlalchemy import insert
 
 from bench.fakes import APPROVER, ASKER, CHANNEL, TEAM, People, Quiet, Stub
-from bot.approvals.clicks import Deciding
-from bot.approvals.permissions import Judge
+from bot.approvals.clicks import Clicks
 from bot.clock import SystemClock
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
+from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
-from bot.runs.executor import CallExecutor
 from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.tools import Effect, Registry, ToolContext, tool
@@ -85,7 +84,7 @@ class Bench:
             settings=settings,
             store=self.store,
             clock=self.clock,
-            policy=parse(POLICY),
+            policy=CurrentPolicy(parse(POLICY)),
             tools=registry,
             key=load_key(self.folder / "countersign.db.key"),
             identity=Identity(TEAM, "U0BOT00001", "B0BOT00001"),
@@ -95,12 +94,12 @@ class Bench:
 
     def worker(self, model: Stub, executor: Any = None) -> Worker:
         """A worker that has never seen a run."""
-        executor = executor or CallExecutor(self.core, self._pool, _no_portal)
-        return Worker(self.core, model, executor, Quiet(), Quiet, Quiet())  # type: ignore[arg-type]  # a stub of Planner
+        executor = executor or self.core.executor(self._pool, _no_portal)
+        return self.core.worker(model, executor, Quiet(), Quiet, Quiet())  # type: ignore[arg-type]  # a stub of Planner
 
-    def deciding(self) -> Deciding:
+    def deciding(self) -> Clicks:
         """What decides clicks."""
-        return Deciding(self.core, Judge(self.core))
+        return self.core.clicks()
 
     def again(self) -> Bench:
         """Everything closed, and opened anew from the files."""

@@ -26,26 +26,27 @@ from slack_sdk.http_retry.builtin_handlers import (
 
 from bot.agent.late_planner import LatePlanner
 from bot.agent.turn import ModelTurns
-from bot.approvals.clicks import Deciding
-from bot.approvals.permissions import Judge
+from bot.approvals.terms.grants import GrantList
 from bot.clock import Clock
 from bot.core import Core
+from bot.explain.grounds import Grounds
 from bot.identity import Identity
 from bot.logs import mask_logs
 from bot.policy.authority import Authority
+from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy
-from bot.runs.executor import CallExecutor
-from bot.runs.intake import Intake
 from bot.runs.loop import Loop
-from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.signing_key import key_for
 from bot.slack.client import SlackClient
+from bot.slack.commands import Answerer, Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.directory import SlackDirectory, look_ahead
 from bot.slack.listeners import Listeners
 from bot.slack.outbox import Outbox
+from bot.slack.posting import Posting
 from bot.slack.presence import PROMPTS, SlackPresence
+from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode
 from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
@@ -74,14 +75,12 @@ class App:
     handler: SocketMode | None = None
     _threads: list[threading.Thread] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
-    _quiet: threading.Condition = field(default_factory=threading.Condition)
 
     def start(self, *, connect: bool = True) -> None:
         """Start the loop and the outbox, pick up what an earlier life left, connect to Slack."""
-        self.core.wake, self.core.post = self.loop.wake, self.outbox.wake
-        self.loop.on_idle = self.outbox.on_idle = self._maybe_quiet
-        for callback in (self.loop.wake, self.outbox.wake):
-            getattr(self.core.clock, "on_shift", []).append(callback)
+        # a clock that can be moved says so
+        on_shift = getattr(self.core.clock, "on_shift", [])
+        on_shift += [self.core.signals.work.give, self.core.signals.post.give]
         self.loop.adopt()
         for name, body in (("loop", self.loop.run), ("outbox", self.outbox.run)):
             thread = threading.Thread(target=body, name=name, daemon=True)
@@ -89,8 +88,7 @@ class App:
             self._threads.append(thread)
         if connect:
             token = self.core.settings.slack_app_token.get_secret_value()
-            self.handler = SocketMode(self.bolt, token)
-            self.core.calm = self.handler.wait_calm
+            self.handler = SocketMode(self.bolt, token, self.core.signals.arrivals)
             self.handler.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
@@ -105,7 +103,7 @@ class App:
         self._ended.set()
         if self.handler is not None:
             self.handler.close()
-        self.core.stopping.set()
+        self.core.signals.stopping.set()
         self.loop.stop(GRACE)
         self.planner.close()
         self.outbox.stop()
@@ -125,13 +123,8 @@ class App:
 
     def settle(self, timeout: float = 10.0) -> None:
         """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
-        with self._quiet:
-            if not self._quiet.wait_for(self.is_quiet, timeout):
-                raise TimeoutError("Countersign did not come to rest")
-
-    def _maybe_quiet(self) -> None:
-        with self._quiet:
-            self._quiet.notify_all()
+        if not self.core.signals.rest.wait_for(self.is_quiet, timeout):
+            raise TimeoutError("Countersign did not come to rest")
 
 
 class Portal:
@@ -188,9 +181,8 @@ def build(
     identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
     directory = SlackDirectory(reading, clock)
     registry = toolbox(settings, posting, directory, tools)
-    policy = policy.model_copy(
-        update={"asking": frozenset(each.name for each in registry if each.asks)}
-    )
+    asking = frozenset(each.name for each in registry if each.asks)
+    policy = policy.model_copy(update={"asking": asking})
     store = Store(settings.database_url).open(exclusive=exclusive)
     try:
         key = key_for(settings, store, clock.now())
@@ -201,7 +193,7 @@ def build(
         settings=settings,
         store=store,
         clock=clock,
-        policy=policy,
+        policy=CurrentPolicy(policy),
         tools=registry,
         key=key,
         identity=identity,
@@ -236,50 +228,72 @@ def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
 def _assemble(
     core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
 ) -> App:
-    settings, portal = core.settings, Portal()
+    """Put the edges to Slack and the model around the core."""
+    settings, signals, portal = core.settings, core.signals, Portal()
+    store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [])
-    planner = LatePlanner(lambda: make_planner(settings, core.stopping))
-    worker = Worker(
-        core,
+    planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
+    worker = core.worker(
         planner,
-        CallExecutor(core, tool_pool, portal),
-        SlackThread(core, reading),
-        lambda run: SlackAnswer(core, posting, run),
+        core.executor(tool_pool, portal),
+        SlackThread(store, clock, directory, me.user, reading),
+        lambda run: SlackAnswer(store, directory, signals, posting, run),
         presence,
     )
-    judge = Judge(core)
-    deciding = Deciding(core, judge)
-    loop = Loop(
-        core,
-        Intake(core, directory, presence.suggest),
-        deciding,
+    loop = core.loop(
+        core.intake(directory, presence.suggest),
         worker.advance,
-        lambda arrived: look_ahead(directory, core.policy, core.identity.user, arrived),
+        lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
     )
-    bolt = BoltApp(
-        # the token comes from authorize; Bolt only takes its settings from it, and never calls
-        client=WebClient(base_url=settings.slack_api_url, retry_handlers=[]),
-        authorize=lambda **_: AuthorizeResult(
-            enterprise_id=None,
-            team_id=core.identity.team,
-            bot_token=posting.token,
-            bot_id=core.identity.bot,
-            bot_user_id=core.identity.user,
-        ),
-        token_verification_enabled=False,
-        listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
-    )
-    listeners = Listeners(core, bolt, posting, Dialogs(core, judge))
+    bolt = make_bolt(me, posting)
+    renderer = Renderer(store, clock, core.tools, directory)
     return App(
         core=core,
         bolt=bolt,
         loop=loop,
-        outbox=Outbox(core, posting),
-        listeners=listeners,
+        outbox=Outbox(store, clock, signals, renderer, Posting(store, me.user, posting)),
+        listeners=make_listeners(core, bolt, posting),
         presence=presence,
         slack=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
         portal=portal,
+    )
+
+
+def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
+    """Make the Bolt app; it only receives."""
+    return BoltApp(
+        # the token comes from authorize; Bolt only takes its settings from it, and never calls
+        client=WebClient(base_url=posting.base_url, retry_handlers=[]),
+        authorize=lambda **_: AuthorizeResult(
+            enterprise_id=None,
+            team_id=me.team,
+            bot_token=posting.token,
+            bot_id=me.bot,
+            bot_user_id=me.user,
+        ),
+        token_verification_enabled=False,
+        listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
+    )
+
+
+def make_listeners(core: Core, bolt: BoltApp, client: WebClient) -> Listeners:
+    """Hang what hears Slack on the Bolt app."""
+    store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
+    dialogs = Dialogs(
+        store, clock, core.tools, core.directory, signals.post, core.permissions(), core.edits()
+    )
+    grounds = Grounds(core.sources(), core.authority, core.limits())
+    commands = Commands(Answerer(grounds, GrantList(store, clock, core.tools, team), core.tools))
+    return Listeners(
+        store,
+        clock,
+        team,
+        signals.work,
+        app=bolt,
+        client=client,
+        dialogs=dialogs,
+        commands=commands,
     )

@@ -1,45 +1,162 @@
-"""What the loop, the worker and the Slack edge share: one value, made once in `bot.app`, that owns
-no thread.
+"""The core, put together: what decides, runs and waits, without the edges to Slack and the model.
+
+For the composition root, the tests and the benchmarks only: each part is handed what it uses, and
+none of them knows this file.
 """
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
 
+from anyio.from_thread import BlockingPortal
+
+from bot.agent.turn import ModelTurns
+from bot.approvals.clicks import Clicks
+from bot.approvals.edits import Edits
+from bot.approvals.expiry import Expiry
+from bot.approvals.permissions import Permissions
+from bot.approvals.plans import PlanChanges
+from bot.approvals.reminders import Reminders
+from bot.approvals.replies import Replies
+from bot.approvals.requests import Requests
+from bot.approvals.terms.facts import Sources
+from bot.approvals.terms.limits import Allowance
+from bot.approvals.votes import Votes
 from bot.clock import Clock
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory
-from bot.policy.evaluate import Policy
+from bot.policy.current import CurrentPolicy
+from bot.runs.executor import CallExecutor
+from bot.runs.intake import Forgetful, Intake
+from bot.runs.loop import Acts, Loop
+from bot.runs.policy_reload import PolicyReload
+from bot.runs.ports import Answer, Presence, Thread
+from bot.runs.proposals import Proposals
+from bot.runs.turns import Turns
+from bot.runs.worker import Worker
 from bot.settings import Settings
+from bot.signals import Signals
 from bot.tools import Registry
+from storage.models import Delivery, Run
 from storage.store import Store
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Core:
-    """The parts everything needs."""
+    """The parts from which the others are made."""
 
     settings: Settings
     store: Store
     clock: Clock
-    policy: Policy
+    policy: CurrentPolicy
     tools: Registry
     authority: Authority
     directory: Directory
     identity: Identity
     key: bytes
-    # what is under way is left for the next start
-    stopping: threading.Event = field(default_factory=threading.Event)
-    wake: Callable[[], None] = field(default=lambda: None)  # a fact was stored: look
-    calm: Callable[[], None] = field(default=lambda: None)  # let what arrives be acknowledged first
-    post: Callable[[], None] = field(default=lambda: None)  # the outbox has something: look
+    signals: Signals = field(default_factory=Signals)
 
+    def sources(self) -> Sources:
+        """Return what it takes to ask the policy."""
+        return Sources(self.policy, self.directory, self.store, self.clock)
 
-def body(text: str) -> dict[str, Any]:
-    """A stored JSON object."""
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    def limits(self) -> Allowance:
+        """Return the limits of the settings."""
+        return Allowance(self.settings, self.store, self.clock)
+
+    def permissions(self) -> Permissions:
+        """Return what says who may."""
+        return Permissions(self.store, self.clock, self.authority)
+
+    def edits(self) -> Edits:
+        """Return what checks and stores edits."""
+        return Edits(self.sources(), self.authority, self.tools, self.permissions(), self.key)
+
+    def clicks(self) -> Clicks:
+        """Return what deals with clicks and submitted dialogs."""
+        permissions = self.permissions()
+        return Clicks(
+            Votes(self.store, self.clock, self.tools, permissions),
+            self.edits(),
+            PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
+            Requests(self.store, permissions),
+            Replies(self.store),
+        )
+
+    def intake(self, known: Forgetful, prompts: Callable[[str], None]) -> Intake:
+        """Return what takes in messages and events."""
+        user = self.identity.user
+        return Intake(self.store, self.clock, self.tools, self.authority, user, known, prompts)
+
+    def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
+        """Return what runs approved calls: sync tools on `pool`, async ones on `portal`."""
+        return CallExecutor(
+            self.sources(),
+            self.authority,
+            self.tools,
+            self.key,
+            post=self.signals.post,
+            lease=self.settings.lease,
+            pool=pool,
+            portal=portal,
+        )
+
+    def worker(
+        self,
+        planner: ModelTurns,
+        executor: CallExecutor,
+        thread: Thread,
+        answer: Callable[[Run], Answer],
+        presence: Presence,
+    ) -> Worker:
+        """Return what advances runs; `answer` opens the way for one turn's words."""
+        limits = self.limits()
+        turns = Turns(
+            self.store,
+            self.clock,
+            self.tools,
+            self.signals,
+            planner=planner,
+            proposals=Proposals(self.sources(), self.authority, self.tools, limits, self.key),
+            limits=limits,
+            thread=thread,
+            answer=answer,
+            presence=presence,
+        )
+        return Worker(
+            self.store,
+            self.clock,
+            self.settings.lease,
+            self.signals,
+            turns=turns,
+            executor=executor,
+            authority=self.authority,
+            presence=presence,
+        )
+
+    def loop(
+        self,
+        intake: Intake,
+        advance: Callable[[str], None],
+        warm: Callable[[list[Delivery]], None],
+    ) -> Loop:
+        """Return the loop; `advance(run id)` works, `warm` looks people up ahead of a burst."""
+        path = self.settings.policy_path
+        acts = Acts(
+            intake=intake,
+            clicks=self.clicks(),
+            expiry=Expiry(self.store, self.clock, self.tools),
+            reminders=Reminders(self.store, self.clock, self.tools, self.authority),
+            reload=PolicyReload(path, self.policy, self.store, self.clock),
+        )
+        return Loop(
+            self.store,
+            self.clock,
+            self.settings,
+            self.signals,
+            acts=acts,
+            advance=advance,
+            warm=warm,
+        )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from bot.agent import outputs
 from bot.settings import Settings
 from bot.startup import StartupError
 from storage import calls, moves, runs
@@ -74,7 +75,7 @@ def _sentence(other: str, many: int, mine: str, path: Path) -> str:
 
 def _close(store: Store, lost: str, now: datetime) -> None:
     """Close, undone, what was shown under a lost key; the model is told, and its runs go on."""
-    output = f"INVALIDATED: it was not run, because {LOST}. Propose it anew if it is still needed."
+    output = outputs.invalidated(LOST)
     with store.write() as tx:
         for call in calls.open_under(tx, lost):
             moves.call(

@@ -1,41 +1,44 @@
-"""What people do with a plan beside deciding its calls: the requester withdraws one, or it is sent
-back as a whole.
-"""
+"""What people do with a plan beside deciding its calls: they withdraw one, or send all back."""
 
 from __future__ import annotations
 
 from bot.approvals.cards.card_view import effect_of
-from bot.approvals.permissions import Judge
+from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
-from bot.core import Core
 from bot.messages import sentences
 from bot.policy.authority import No
+from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
 from storage.decisions import Open
 from storage.models import Delivery
+from storage.store import Store
 
 
-class Plans:
+class PlanChanges:
     """One per process; called by `bot.approvals.clicks` only."""
 
-    def __init__(self, core: Core, judge: Judge) -> None:
-        """`judge` knows who may."""
-        self._core = core
-        self._judge = judge
+    def __init__(
+        self, store: Store, tools: Registry, permissions: Permissions, max_rounds: int
+    ) -> None:
+        """`max_rounds`: how often a request may be sent back; `permissions` says who may."""
+        self._store = store
+        self._tools = tools
+        self._permissions = permissions
+        self._max_rounds = max_rounds
 
     def withdraw(self, delivery: Delivery, call_id: str, revision: int) -> None:
         """The requester takes one call back; everything else of the request goes on."""
         at = delivery.received_at
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             found = decisions.look(tx, call_id, revision, at)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
             if not isinstance(found, Open) or run is None:
-                tell(tx, delivery, self._judge.lost(found, delivery.user))
+                tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, found.call, "withdraw", No("not_requester"))
                 tell(tx, delivery, sentences.not_the_requester(run.requester))
             else:
-                effect = effect_of(self._core, tx, found.call)
+                effect = effect_of(self._tools, tx, found.call)
                 decisions.withdraw(tx, found.call, delivery.user, at=at)
                 line = sentences.withdrawn_line(delivery.user, [effect])
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
@@ -46,23 +49,23 @@ class Plans:
 
         An approver or the requester.
         """
-        at, core = delivery.received_at, self._core
-        with core.store.read() as tx:
+        at = delivery.received_at
+        with self._store.read() as tx:
             found = decisions.look(tx, call_id, revision, at)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         verdict = None
         if isinstance(found, Open) and run is not None:
-            verdict = self._judge.judge("send_back", found.call, run, delivery.user, at=at)
-        with core.store.write() as tx:
+            verdict = self._permissions.verdict("send_back", found.call, run, delivery.user, at=at)
+        with self._store.write() as tx:
             found = decisions.look(tx, call_id, revision, at)
             run = runs.get(tx, run.id) if run else None
             if not isinstance(found, Open) or run is None:
-                tell(tx, delivery, self._judge.lost(found, delivery.user))
+                tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif verdict is None or isinstance(verdict, No):
                 refused = verdict or No("not_approver")
                 record_refusal(tx, delivery, found.call, "send_back", refused)
-                tell(tx, delivery, self._judge.refusal(refused, found.call, "reject"))
-            elif run.rounds >= core.settings.max_rounds:
+                tell(tx, delivery, self._permissions.refusal(refused, found.call, "reject"))
+            elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, sentences.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:
                 decisions.send_back(tx, run, delivery.user, feedback, at=at)

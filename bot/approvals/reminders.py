@@ -15,32 +15,37 @@ from bot.approvals.cards.card_view import effect_of
 from bot.approvals.cards.placement import Place, group_ids, place_for
 from bot.approvals.cards.routing import Asked, card_row
 from bot.approvals.terms.gating import next_moment, standing, waited
-from bot.core import Core
+from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.text import channel_mention, group_mention, mention
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.gates import Approvers, Ask, load_gate
+from bot.tools import Registry
 from storage import audit, calls, outbox, runs
 from storage.models import Call, Message, Run
 from storage.states import MessageKind
+from storage.store import Store
 from storage.transaction import Transaction
 
-log = logging.getLogger("countersign.nudging")
+log = logging.getLogger("countersign.reminders")
 MOST_NAMES = 20  # people named in one line
 Sentence = Callable[[Sequence[str], str, datetime | None], str]
 
 
-class Nudging:
+class Reminders:
     """One per process; `tell` is called by the loop only."""
 
-    def __init__(self, core: Core) -> None:
-        """Needs nothing but the core."""
-        self._core = core
+    def __init__(self, store: Store, clock: Clock, tools: Registry, authority: Authority) -> None:
+        """`authority` looks people up; `tools` word what waits."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._authority = authority
 
     def tell(self) -> bool:
-        """Tell whatever is due now; True when there was anything."""
-        now = self._core.clock.now()
-        with self._core.store.read() as tx:
+        """Tell people whatever is due now; returns whether anything was."""
+        now = self._clock.now()
+        with self._store.read() as tx:
             due = calls.to_tell(tx, now)
         for call in due:
             try:
@@ -53,7 +58,7 @@ class Nudging:
 
     def _tell(self, call: Call, now: datetime) -> None:
         gate = load_gate(call.gate)
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             run = runs.get(tx, call.run_id)
             votes = calls.votes(tx, call.id, call.revision)
         if run is None or not isinstance(gate, Ask):
@@ -72,9 +77,9 @@ class Nudging:
             news.append((sentences.reminder, gate.approvers_of(stage, waiting)))
         news += [(sentences.escalated, step.approvers) for step in escalated]
         found = [(sentence, *self._people(run, gate, who, voted)) for sentence, who in news]
-        groups = group_ids(self._core, gate)
+        groups = group_ids(self._authority, gate)
         told = call.told_moments + len(passed)
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             if not calls.told(
                 tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)
             ):
@@ -95,19 +100,20 @@ class Nudging:
                 data={"what": ", ".join(what)},
             )
             outbox.redraw(tx, call.plan_id)
-        self._core.post()
 
     def _people(self, run: Run, gate: Ask, who: Approvers, voted: set[str]) -> tuple[str, Place]:
         """Those of `who` that can still vote, in words, and where they will see the card.
 
         Looks them up.
         """
-        core = self._core
-        able = core.authority.able(gate, who, requester=run.requester, channel=run.channel)
+        authority = self._authority
+        able = authority.able(gate, who, requester=run.requester, channel=run.channel)
         people = sorted(able - voted)
-        ids = dict(group_ids(core, gate))
+        ids = dict(group_ids(authority, gate))
         groups = [
-            (ids[handle], core.directory.group(handle)) for handle in who.groups if handle in ids
+            (ids[handle], authority.directory.group(handle))
+            for handle in who.groups
+            if handle in ids
         ]
         named = [user for user in who.users if user in people]
         named += [run.requester] if who.requester and run.requester in people else []
@@ -123,7 +129,7 @@ class Nudging:
         names += [mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
-        return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(core, run, gate, people)
+        return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(authority, run, gate, people)
 
     def _say(
         self,
@@ -137,7 +143,7 @@ class Nudging:
         who: str,
     ) -> None:
         """A line under each card these people see; those who see none get a card of their own."""
-        text = sentence([effect_of(self._core, tx, call)], who, call.deadline)
+        text = sentence([effect_of(self._tools, tx, call)], who, call.deadline)
         cards = [
             row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]
         ]

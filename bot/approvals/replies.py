@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from bot.policy.authority import No
-from storage import audit, outbox
+from storage import audit, inbox, outbox
 from storage.models import Call, Delivery
+from storage.store import Store
 from storage.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Ends deliveries by which nothing else changes."""
+
+    store: Store
+
+    def refuse(self, delivery: Delivery, text: str) -> None:
+        """Tell the person why not, and settle the delivery."""
+        with self.store.write() as tx:
+            tell(tx, delivery, text)
+            inbox.settle(tx, delivery, "refused")
+
+    def settle(self, delivery: Delivery, note: str) -> None:
+        """Settle the delivery, and tell nobody."""
+        with self.store.write() as tx:
+            inbox.settle(tx, delivery, note)
 
 
 def record_refusal(tx: Transaction, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
@@ -22,7 +43,7 @@ def record_refusal(tx: Transaction, delivery: Delivery, call: Call, verb: str, v
 
 
 def tell(tx: Transaction, delivery: Delivery, text: str) -> None:
-    """Words for the person who clicked, and for nobody else."""
+    """Say something to the person who clicked, and to nobody else."""
     if text:
         outbox.private(
             tx,

@@ -4,9 +4,8 @@ how it ended.
 
 from __future__ import annotations
 
-from bot.approvals.permissions import Judge
-from bot.approvals.replies import record_refusal, tell
-from bot.core import Core
+from bot.approvals.permissions import Permissions
+from bot.approvals.replies import Replies, record_refusal, tell
 from bot.messages import sentences
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
@@ -14,49 +13,53 @@ from storage import audit, calls, decisions, inbox, moves, outbox, runs
 from storage.decisions import Applied
 from storage.models import Delivery
 from storage.states import CallStatus, RunStatus
+from storage.store import Store
 
 
 class Requests:
     """One per process; called by `bot.approvals.clicks` only."""
 
-    def __init__(self, core: Core, judge: Judge) -> None:
-        """`judge` knows who may."""
-        self._core = core
-        self._judge = judge
+    def __init__(self, store: Store, permissions: Permissions) -> None:
+        """`permissions` says who may."""
+        self._store = store
+        self._permissions = permissions
+        self._replies = Replies(store)
 
     def resolve(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> None:
-        with self._core.store.read() as tx:
+        """Write down what became of an UNKNOWN call, or have it run again, as a person says."""
+        with self._store.read() as tx:
             call = calls.get(tx, call_id)
             run = runs.get(tx, call.run_id) if call else None
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
-            self._refuse(delivery, sentences.stale_card())
+            self._replies.refuse(delivery, sentences.stale_card())
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
         if verb == "again" and isinstance(gate, Ask) and gate.people > 1:
-            self._refuse(delivery, sentences.again_needs_all())
+            self._replies.refuse(delivery, sentences.again_needs_all())
             return
         if isinstance(gate, Ask):
-            verdict = self._judge.judge(
+            verdict = self._permissions.verdict(
                 "resolve", call, run, delivery.user, at=delivery.received_at
             )
         else:  # policy let it run unasked: who asked for it says what became of it
             verdict = Yes() if delivery.user == run.requester else No("not_approver")
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             if isinstance(verdict, No):
                 record_refusal(tx, delivery, call, verb, verdict)
-                tell(tx, delivery, self._judge.refusal(verdict, call, "approve"))
+                tell(tx, delivery, self._permissions.refusal(verdict, call, "approve"))
             else:
                 outcome = decisions.resolve(
                     tx, call_id, revision, delivery.user, verb, at=delivery.received_at
                 )
                 if not isinstance(outcome, Applied):
-                    tell(tx, delivery, self._judge.lost(outcome, delivery.user))
+                    tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {verb}")
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:
-        with self._core.store.write() as tx:
+        """Cancel a request, for its requester."""
+        with self._store.write() as tx:
             run = runs.get(tx, run_id)
             if run is None or run.requester != delivery.user:
                 tell(
@@ -76,7 +79,8 @@ class Requests:
             inbox.settle(tx, delivery, "cancel")
 
     def retry(self, delivery: Delivery, run_id: str) -> None:
-        with self._core.store.write() as tx:
+        """Take a failed request up again, for its requester."""
+        with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
             if run is None or run.requester != delivery.user:
@@ -94,8 +98,9 @@ class Requests:
             inbox.settle(tx, delivery, "retry")
 
     def feedback(self, delivery: Delivery, value: str) -> None:
+        """Write down what somebody thinks of an answer."""
         word, _, run_id = value.partition(":")
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             if word in ("good", "bad") and runs.get(tx, run_id):
                 at = delivery.received_at
                 audit.record(
@@ -103,8 +108,3 @@ class Requests:
                 )
                 tell(tx, delivery, "Thank you, noted.")
             inbox.settle(tx, delivery, "feedback")
-
-    def _refuse(self, delivery: Delivery, text: str) -> None:
-        with self._core.store.write() as tx:
-            tell(tx, delivery, text)
-            inbox.settle(tx, delivery, "refused")

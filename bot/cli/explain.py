@@ -12,10 +12,9 @@ from bot.cli.console import DOTENV, complain, say
 from bot.cli.plain_words import PlainWords
 from bot.cli.readonly import BAD_INPUT, ReadOnlyCore, read_only_core
 from bot.clock import SystemClock
-from bot.core import Core
 from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from storage.models import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
@@ -44,25 +43,26 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _check(arguments)
         found = read_only_core(os.environ, DOTENV, arguments.policy, SystemClock())
-        core = found.core
-        tool, args = typed_call(core.tools, arguments.call)
-        channel = _channel(core, arguments.channel)
+        tool, args = typed_call(found.tools, arguments.call)
+        channel = _channel(found.directory, arguments.channel)
     except MistypedError as error:
         complain(error)
         return BAD_INPUT
-    now = core.clock.now()
+    now = found.clock.now()
     request = Run(
-        team=core.identity.team,
+        team=found.authority.team,
         channel=channel,
         thread_ts="",
         requester=arguments.person,
         created_at=now,
         updated_at=now,
     )
-    readable = not found.no_record and bool(core.identity.team)
-    for line in explain(core, PlainWords(core.directory), request, tool, args, sums=readable):
+    readable = not found.no_record and bool(found.authority.team)
+    for line in explain(
+        found.grounds, PlainWords(found.directory), request, tool, args, sums=readable
+    ):
         say(line)
-    for line in _unseen(found, arguments, bool(needed(core, tool).spent)):
+    for line in _unseen(found, arguments, bool(needed(found.policy, tool).spent)):
         say(line)
     return 0
 
@@ -77,12 +77,12 @@ def _check(arguments: argparse.Namespace) -> None:
         )
 
 
-def _channel(core: Core, channel: str) -> str:
+def _channel(directory: Directory, channel: str) -> str:
     """Return the id of a channel that was named; the name where Slack cannot be asked."""
     if not channel.startswith("#"):
         return channel
     try:
-        found = core.directory.channel(channel)
+        found = directory.channel(channel)
     except LookupFailedError:
         return channel
     if found is None:
@@ -98,9 +98,9 @@ def _unseen(found: ReadOnlyCore, arguments: argparse.Namespace, sums: bool) -> l
     lines = []
     if found.no_slack:
         lines.append(f"{found.no_slack}: nobody and nothing was looked up.")
-    if found.no_record and (sums or found.core.store.path.exists()):
+    if found.no_record and (sums or found.store.path.exists()):
         lines.append(f"The record was not read: {found.no_record}.")
-    elif not (found.no_record or found.core.identity.team):
+    elif not (found.no_record or found.authority.team):
         lines.append(
             "The record was not read: without Slack it is not known whose requests are meant."
         )

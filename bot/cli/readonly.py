@@ -14,18 +14,22 @@ from pathlib import Path
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.approvals.terms.facts import Sources
+from bot.approvals.terms.limits import Allowance
 from bot.cli.directory import NotLookedUp
 from bot.cli.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
-from bot.core import Core
+from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory
+from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import PolicyError
 from bot.settings import Settings, SettingsError
 from bot.slack.directory import SlackDirectory
 from bot.startup import read_policy
 from bot.toolbox import toolbox
+from bot.tools import Registry
 from storage.reading import ReadOnly, teams
 
 BAD_INPUT = 2  # exit code
@@ -35,9 +39,26 @@ BAD_INPUT = 2  # exit code
 class ReadOnlyCore:
     """A core that only reads, and what it cannot see."""
 
-    core: Core
+    settings: Settings
+    store: ReadOnly
+    clock: Clock
+    policy: CurrentPolicy
+    tools: Registry
+    directory: Directory
+    authority: Authority
     no_slack: str  # why Slack was not asked; "" where it was
     no_record: str  # why the record was not read; "" where it was
+
+    @property
+    def sources(self) -> Sources:
+        """What it takes to ask the policy."""
+        return Sources(self.policy, self.directory, self.store, self.clock)
+
+    @property
+    def grounds(self) -> Grounds:
+        """What an explanation is made from."""
+        limits = Allowance(self.settings, self.store, self.clock)
+        return Grounds(self.sources, self.authority, limits)
 
 
 def read_only_core(
@@ -80,18 +101,18 @@ def _make(
         directory = SlackDirectory(client, clock)
     tools = toolbox(settings, client, directory)
     asking = frozenset(each.name for each in tools if each.asks)
-    core = Core(
+    written = read_policy(settings.policy_path).model_copy(update={"asking": asking})
+    return ReadOnlyCore(
         settings=settings,
         store=store,
         clock=clock,
         tools=tools,
-        identity=identity,
         directory=directory,
-        key=b"",
-        policy=read_policy(settings.policy_path).model_copy(update={"asking": asking}),
+        policy=CurrentPolicy(written),
         authority=Authority(directory, identity.team),
+        no_slack=no_slack,
+        no_record=no_record,
     )
-    return ReadOnlyCore(core, no_slack, no_record)
 
 
 def _identity(client: WebClient) -> tuple[Identity | None, str]:

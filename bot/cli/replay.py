@@ -46,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
         return BAD_INPUT
     if found.no_record:
         return complain(f"There is nothing to replay: {found.no_record}.")
-    core = found.core
-    since = core.clock.now() - timedelta(seconds=window)
-    written = core.policy.model_copy(update={"asking": frozenset()})
-    say(f"{core.policy.source}, digest {written.digest[:8]}")
-    for line in Replay(core, PlainWords(core.directory)).lines(since):
+    since = found.clock.now() - timedelta(seconds=window)
+    written = found.policy.policy.model_copy(update={"asking": frozenset()})
+    say(f"{written.source}, digest {written.digest[:8]}")
+    words = PlainWords(found.directory)
+    for line in Replay(found.sources, found.authority, found.tools, words).lines(since):
         say(line)
     say("")
     say(

@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals.cards.placement import place_for
-from bot.approvals.terms import grants, limits
+from bot.approvals.terms import grants
 from bot.approvals.terms.facts import facts_of, needed, with_sums
-from bot.core import Core
 from bot.durations import in_words
+from bot.explain.grounds import Grounds
 from bot.explain.words import Words
 from bot.messages.text import in_utc
 from bot.policy.authority import LookupFailedError
@@ -40,17 +40,17 @@ _REASONS = {
 
 
 def explain(
-    core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, *, sums: bool = True
+    grounds: Grounds, words: Words, run: Run, tool: Tool[Any], args: BaseModel, *, sums: bool = True
 ) -> list[str]:
     """Explain a call that `run` would propose, in lines. `sums`: whether the rows can be read.
 
     What Slack cannot be asked about is said to be not known; nothing is raised for it.
     """
-    facts = facts_of(core, run, tool, args)
+    facts = facts_of(grounds.sources, run, tool, args)
     if sums:
-        with core.store.read() as tx:
-            facts = with_sums(tx, core, run, tool, facts)
-    judged = core.policy.judged(facts)
+        with grounds.sources.store.read() as tx:
+            facts = with_sums(tx, grounds.sources, run, tool, facts)
+    judged = grounds.sources.policy.policy.judged(facts)
     who = f"asked by {words.person(run.requester) if run.requester else 'somebody'}"
     where = f" in {words.channel(run.channel)}" if run.channel else ""
     lines = [
@@ -61,20 +61,21 @@ def explain(
         *_trail(judged, words),
     ]
     if isinstance(judged.gate, Ask):
-        lines += _instead(core, words, run, tool, args, judged.gate) if sums else []
-        lines += ["", *_Gate(core, words, run, tool, judged.gate).lines()]
-    return lines + _unknown(facts, core, tool, words)
+        lines += _instead(grounds, words, run, tool, args, judged.gate) if sums else []
+        lines += ["", *_Gate(grounds, words, run, tool, judged.gate).lines()]
+    return lines + _unknown(facts, grounds, tool, words)
 
 
 def _instead(
-    core: Core, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask
+    grounds: Grounds, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask
 ) -> Iterator[str]:
     """Say what comes before anybody is asked: a remembered approval, or a limit that is reached."""
-    if grant := grants.find(core, run, tool, gate, dump_arguments(args)):
+    now = grounds.sources.clock.now()
+    if grant := grants.find(grounds.sources.store, run, tool, gate, dump_arguments(args), now):
         by, until = words.person(grant.given_by), in_utc(grant.until)
         uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
-    elif reached := limits.on_asking(core, run, 0):
+    elif reached := grounds.limits.on_asking(run, 0):
         yield f"⚠ Just now nobody would be asked: {words.quoted(reached.note)}."
 
 
@@ -109,7 +110,7 @@ def _trail(judged: Judged, words: Words) -> Iterator[str]:
         yield f"• {others} {'rule is' if others == 1 else 'rules are'} about other tools"
 
 
-def _unknown(facts: Facts, core: Core, tool: Tool[Any], words: Words) -> list[str]:
+def _unknown(facts: Facts, grounds: Grounds, tool: Tool[Any], words: Words) -> list[str]:
     missing = [
         words.group(handle) for handle, found in (facts.groups or {}).items() if found is None
     ]
@@ -119,7 +120,7 @@ def _unknown(facts: Facts, core: Core, tool: Tool[Any], words: Words) -> list[st
     sums = facts.spent or {}
     missing += [
         f"what was spent with {each.tool}"
-        for each in sorted(needed(core, tool).spent)
+        for each in sorted(needed(grounds.sources.policy, tool).spent)
         if sums.get(each) is None
     ]
     return (
@@ -130,8 +131,16 @@ def _unknown(facts: Facts, core: Core, tool: Tool[Any], words: Words) -> list[st
 class _Gate:
     """The parts of a gate, in words."""
 
-    def __init__(self, core: Core, words: Words, run: Run, tool: Tool[Any], gate: Ask) -> None:
-        self._core, self._words, self._run, self._tool, self._gate = core, words, run, tool, gate
+    def __init__(
+        self, grounds: Grounds, words: Words, run: Run, tool: Tool[Any], gate: Ask
+    ) -> None:
+        self._grounds, self._words, self._run, self._tool, self._gate = (
+            grounds,
+            words,
+            run,
+            tool,
+            gate,
+        )
 
     def lines(self) -> Iterator[str]:
         """All of it."""
@@ -178,7 +187,7 @@ class _Gate:
         try:
             if who.channel and not run.channel:
                 raise LookupFailedError("no channel was named")
-            able = self._core.authority.able(
+            able = self._grounds.authority.able(
                 self._gate, who, requester=run.requester, channel=run.channel
             )
         except LookupFailedError as error:
@@ -203,14 +212,12 @@ class _Gate:
         return " ".join(filter(None, (own, no, _REASONS.get(gate.reasons))))
 
     def _shortage(self) -> Iterator[str]:
-        run, gate = self._run, self._gate
+        run, gate, authority = self._run, self._gate, self._grounds.authority
         if not run.channel and any(stage.approvers.channel for stage in gate.stages):
             return
         try:
-            missing = self._core.authority.shortage(
-                gate, requester=run.requester, channel=run.channel
-            )
-            able = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
+            missing = authority.shortage(gate, requester=run.requester, channel=run.channel)
+            able = authority.eligible(gate, requester=run.requester, channel=run.channel)
         except LookupFailedError:
             return  # said above
         if missing > 0 or not able:
@@ -236,8 +243,10 @@ class _Gate:
         if not run.channel and gate.post_to == "thread":
             return wanted
         try:
-            able = self._core.authority.eligible(gate, requester=run.requester, channel=run.channel)
-            place = place_for(self._core, run, gate, able)
+            able = self._grounds.authority.eligible(
+                gate, requester=run.requester, channel=run.channel
+            )
+            place = place_for(self._grounds.authority, run, gate, able)
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
         if place.kind != "people":

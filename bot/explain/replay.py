@@ -15,17 +15,16 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.approvals.terms.facts import facts_of, needed, total
+from bot.approvals.terms.facts import Sources, facts_of, needed, total
 from bot.approvals.terms.gating import standing
 from bot.approvals.terms.refusals import RefusedError, parse
-from bot.core import Core
 from bot.explain.words import Words
 from bot.messages.text import in_utc
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny, load_gate
-from bot.tools import Tool
+from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from storage import calls, history, runs
 from storage.models import Call, Run
@@ -70,18 +69,23 @@ class NotToldError(Exception):
 
 
 class Replay:
-    """One replay of `core.policy` over the calls since a moment; see `lines`."""
+    """One replay of a policy over the calls since a moment; see `lines`."""
 
-    def __init__(self, core: Core, words: Words) -> None:
-        """`core.store` is only read."""
-        self._core, self._words = core, words
+    def __init__(
+        self, sources: Sources, authority: Authority, tools: Registry, words: Words
+    ) -> None:
+        """`sources.policy` is replayed; the rows are only read."""
+        self._sources = sources
+        self._authority = authority
+        self._tools = tools
+        self._words = words
         self._histories: dict[tuple[str, str, str], list[history.Once]] = {}
 
     def lines(self, since: datetime) -> Iterator[str]:
         """The report."""
         found: list[Otherwise] = []
         not_told: Counter[str] = Counter()
-        with self._core.store.read() as tx:
+        with self._sources.store.read() as tx:
             recorded = history.since(tx, since)
         for call in recorded:
             try:
@@ -108,15 +112,15 @@ class Replay:
 
     def _otherwise(self, call: Call) -> Iterator[Otherwise]:
         """The difference that the policy makes for one call, if any; raises NotToldError."""
-        tool = self._core.tools.get(call.tool)
+        tool = self._tools.get(call.tool)
         if tool is None:
             raise NotToldError(f"there is no tool {call.tool} any more")
-        with self._core.store.read() as tx:
+        with self._sources.store.read() as tx:
             run = runs.get(tx, call.run_id)
             was, args = self._as_decided(tx, call, tool)
         if run is None:
             raise NotToldError("its request is not on record")
-        judged = self._core.policy.judged(self._facts(run, call, tool, args))
+        judged = self._sources.policy.policy.judged(self._facts(run, call, tool, args))
         _certain(judged)
         kind, change = _difference(was, judged.gate)
         if not kind:
@@ -146,9 +150,9 @@ class Replay:
 
     def _facts(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> Facts:
         """What was known then, as far as it still can be."""
-        then = replace(self._core, clock=Then(call.created_at))
+        then = replace(self._sources, clock=Then(call.created_at))
         facts, sums = facts_of(then, run, tool, args), {}
-        for each in needed(then, tool).spent:
+        for each in needed(then.policy, tool).spent:
             counted = history.counted_before(self._history(run, each.tool), call)
             start = call.created_at - timedelta(seconds=each.window)
             sums[each] = total(each, [one for one in counted if one.at is None or one.at > start])
@@ -157,20 +161,20 @@ class Replay:
     def _history(self, run: Run, tool: str) -> list[history.Once]:
         key = (run.team, run.requester, tool)
         if key not in self._histories:
-            with self._core.store.read() as tx:
+            with self._sources.store.read() as tx:
                 self._histories[key] = history.of_one(tx, *key)
         return self._histories[key]
 
     def _enough(self, was: Allow | Ask | Deny, now: Ask, run: Run, call: Call) -> str:
         """Whether the people who approved it would have been enough, as the groups are now."""
-        with self._core.store.read() as tx:
+        with self._sources.store.read() as tx:
             votes = calls.votes(tx, call.id, call.revision)
             editors = calls.editors(tx, call.id)
         if not isinstance(was, Ask) or standing(was, votes).outcome != "approved":
             return ""
         voters = [each.person for each in votes if each.verb == "approve"]
         try:
-            met = self._core.authority.met(
+            met = self._authority.met(
                 now, voters, requester=run.requester, editors=editors, channel=run.channel
             )
         except LookupFailedError:

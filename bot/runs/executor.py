@@ -1,5 +1,4 @@
-"""Runs one approved call: checks that what was shown is what would run, writes RUNNING, calls the
-tool, writes the end.
+"""Runs one approved call: what was shown is what runs, RUNNING is written, the tool is called.
 
 Nothing here decides; a call reaches it APPROVED, or RUNNING after a crash when its tool is
 idempotent.
@@ -9,37 +8,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from datetime import timedelta
 from typing import Any
 
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel, ValidationError
 
+from bot.agent import outputs
 from bot.approvals.terms import grants
-from bot.approvals.terms.facts import facts_of
+from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import ballots_of, gate_within, standing
-from bot.core import Core
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.gates import Ask, Deny, load_gate, tally
 from bot.runs import reapproval
-from bot.runs.results import put_table
-from bot.tools import Effect, Tool, ToolContext
+from bot.runs.endings import Endings
+from bot.runs.reapproval import Renewal
+from bot.signals import Signal
+from bot.tools import Registry, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
-from bot.tools.runner import Changed, Lost, Raised, Ran, Refused, TimedOut, run_tool
-from storage import audit, calls, decisions, moves, runs
+from bot.tools.runner import Changed, run_tool
+from storage import calls, moves, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.executor")
 C = CallStatus
-# how long people have to say what became of a call that no gate gives a deadline
-UNKNOWN_WAIT = timedelta(hours=1)
-UNKNOWN_OUTPUT = (
-    "UNKNOWN: it was started, and it is not known whether it happened. Nobody has said so either. "
-    "Do not assume that it did or did not, and do not run it again by yourself."
-)
 
 
 class MismatchError(Exception):
@@ -49,19 +45,36 @@ class MismatchError(Exception):
 class CallExecutor:
     """Executes calls for one worker pool."""
 
-    def __init__(self, core: Core, pool: Executor, portal: Callable[[], BlockingPortal]) -> None:
-        """`pool` runs sync tools, `portal` async ones."""
-        self._core = core
+    def __init__(
+        self,
+        sources: Sources,
+        authority: Authority,
+        tools: Registry,
+        key: bytes,
+        *,
+        post: Signal,
+        lease: float,
+        pool: Executor,
+        portal: Callable[[], BlockingPortal],
+    ) -> None:
+        """`pool` runs sync tools, `portal` async ones; `lease` seconds hold a run unrenewed."""
+        self._sources = sources
+        self._store = sources.store
+        self._clock = sources.clock
+        self._authority = authority
+        self._tools = tools
+        self._key = key
+        self._lease = lease
         self._pool = pool
         self._portal = portal
+        self._endings = Endings(self._store, self._clock, post, self._renewed)
 
     def execute(self, run: Run, call_id: str) -> None:
         """Execute one call of a run this worker holds.
 
         Raises moves.FencedError when it no longer does.
         """
-        core = self._core
-        with core.store.read() as tx:
+        with self._store.read() as tx:
             shown = calls.shown(tx, call_id)
         if shown is None or shown.call.status not in (C.APPROVED, C.RUNNING):
             return
@@ -79,7 +92,7 @@ class CallExecutor:
             run.requester,
             run.channel,
             run.thread_ts,
-            core.clock.now(),
+            self._clock.now(),
             shown.call.expects,
         )
         log.info("run %s call %s: %s starts", run.id, call_id, tool.name)
@@ -89,28 +102,30 @@ class CallExecutor:
             context,
             portal=self._portal,
             executor=self._pool,
-            heartbeat=lambda: self._renew(run),
-            beat=core.settings.lease / 3,
+            heartbeat=lambda: self._hold(run),
+            beat=self._lease / 3,
         )
         renewed = (
-            reapproval.changed(core, run, tool, args, shown.call, outcome.message)
+            reapproval.changed(self._sources, run, tool, args, shown.call, outcome.message)
             if isinstance(outcome, Changed)
             else None
         )
-        self._finish(run, shown, renewed or outcome)
+        self._endings.finish(run, shown, renewed or outcome)
 
-    def _renew(self, run: Run) -> None:
-        with self._core.store.write() as tx:
-            runs.renew(
-                tx,
-                run.id,
-                run.fence,
-                self._core.clock.now() + timedelta(seconds=self._core.settings.lease),
-            )
+    def _hold(self, run: Run) -> None:
+        """Renew the lease of the run."""
+        until = self._clock.now() + timedelta(seconds=self._lease)
+        with self._store.write() as tx:
+            runs.renew(tx, run.id, run.fence, until)
+
+    def _renewed(self, tx: Transaction, run: Run, call: Call, renewal: Renewal) -> bool:
+        """Return whether the call is asked again."""
+        tool, now = self._tools.tools[call.tool], self._clock.now()
+        return reapproval.ask(tx, run, call, renewal, tool, self._key, now)
 
     def _check(self, run: Run, shown: calls.Shown) -> tuple[Tool[Any], BaseModel]:
-        call, core = shown.call, self._core
-        tool = core.tools.get(call.tool)
+        call = shown.call
+        tool = self._tools.get(call.tool)
         if tool is None:
             raise MismatchError("the tool is no longer there")
         if tool.schema_digest() != call.schema_digest:
@@ -120,7 +135,7 @@ class CallExecutor:
         except ValidationError as error:
             raise MismatchError("its arguments no longer fit the tool") from error
         digest = fingerprint(
-            core,
+            self._key,
             run,
             tool,
             shown.revision.arguments,
@@ -136,7 +151,7 @@ class CallExecutor:
         return tool, args
 
     def _votes(self, call: Call) -> list[str]:
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             found = calls.votes(tx, call.id, call.revision)
         gate = load_gate(call.gate)
         # whether it still holds is settled when it starts
@@ -150,15 +165,12 @@ class CallExecutor:
 
     def _invalidate(self, run: Run, call: Call, why: str) -> None:
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
-        output = (
-            f"INVALIDATED: it was not run, because {why}. Propose it anew if it is still needed."
-        )
-        now = self._core.clock.now()
-        with self._core.store.write() as tx:
+        now = self._clock.now()
+        with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             # it had started before a crash, and can no longer be run again safely
             if call.status is C.RUNNING:
-                self._unknown(tx, run, call, why)
+                self._endings.unknown(tx, call, why)
             else:
                 moves.call(
                     tx,
@@ -167,7 +179,7 @@ class CallExecutor:
                     at=now,
                     actor="worker",
                     data={"why": why},
-                    output=output,
+                    output=outputs.invalidated(why),
                     note=why,
                 )
 
@@ -177,32 +189,34 @@ class CallExecutor:
 
         People are looked up before it; what the policy adds up is read again inside it.
         """
-        core, now = self._core, self._core.clock.now()
-        facts = facts_of(core, run, tool, args)
-        with core.store.read() as tx:
-            seen = gate_within(tx, core, run, tool, facts, call)
+        now = self._clock.now()
+        facts = facts_of(self._sources, run, tool, args)
+        with self._store.read() as tx:
+            seen = gate_within(tx, self._sources, run, tool, facts, call)
         enough = isinstance(seen, Ask) and not call.grant_id and self._enough(run, call, seen)
-        with core.store.write() as tx:
+        with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            if held.status != "running":
+            if held.status is not RunStatus.RUNNING:
                 return False
-            gate = gate_within(tx, core, run, tool, facts, call)
+            gate = gate_within(tx, self._sources, run, tool, facts, call)
             match gate:
                 case Deny(reason=reason):
-                    output = f"INVALIDATED: policy now forbids it: {reason}"
-                    note = f"policy now forbids it: {reason}"
                     moves.call(
-                        tx, call, C.INVALIDATED, at=now, actor="policy", output=output, note=note
+                        tx,
+                        call,
+                        C.INVALIDATED,
+                        at=now,
+                        actor="policy",
+                        output=outputs.forbidden_since(reason),
+                        note=f"policy now forbids it: {reason}",
                     )
                     return False
                 case Ask() if call.grant_id:
-                    if not grants.use(tx, core, call, gate):
-                        reapproval.ask(
-                            core, tx, run, call, reapproval.no_longer_remembered(call, gate)
-                        )
+                    if not grants.use(tx, call, gate, now):
+                        self._renewed(tx, run, call, reapproval.no_longer_remembered(call, gate))
                         return False
                 case Ask() if not (enough and gate == seen):
-                    reapproval.ask(core, tx, run, call, reapproval.stricter(call, gate))
+                    self._renewed(tx, run, call, reapproval.stricter(call, gate))
                     return False
             return moves.call(
                 tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}
@@ -216,7 +230,7 @@ class CallExecutor:
         shown = load_gate(call.gate)
         if not isinstance(shown, Ask):
             return False
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             votes, editors = calls.votes(tx, call.id, call.revision), calls.editors(tx, call.id)
         asked = call.asked_at or call.created_at
         ballots = [
@@ -228,137 +242,20 @@ class CallExecutor:
         if len(ballots) - len(voters) >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
         try:
-            return self._core.authority.met(
+            return self._authority.met(
                 gate, voters, requester=run.requester, editors=editors, channel=run.channel
             )
         except LookupFailedError:
             return False
 
-    def _unknown(self, tx: Any, run: Run, call: Call, why: str) -> None:
-        gate = load_gate(call.gate)
-        wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
-        now = self._core.clock.now()
-        moves.call(
-            tx,
-            call,
-            C.UNKNOWN,
-            at=now,
-            actor="worker",
-            data={"why": why},
-            output=UNKNOWN_OUTPUT,
-            note=why,
-            deadline=now + wait,
-        )
-
     def recover(self, run: Run, call: Call) -> None:
         """A call found RUNNING by a worker that has just claimed its run: nobody knows how it
         ended.
         """
-        tool = self._core.tools.get(call.tool)
+        tool = self._tools.get(call.tool)
         if tool is not None and tool.idempotent:
             self.execute(run, call.id)
             return
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
-            self._unknown(tx, run, call, "Countersign stopped while it was running")
-
-    def _finish(self, run: Run, shown: calls.Shown, outcome: Any) -> None:
-        call, core = shown.call, self._core
-        call.status = C.RUNNING
-        now = core.clock.now()
-        with core.store.write() as tx:
-            fenced = (current := runs.get(tx, run.id)) is None or current.fence != run.fence
-            # kept as evidence; the run has another worker, and this result came too late to count
-            if fenced:
-                data = {"outcome": type(outcome).__name__}
-                audit.record(
-                    tx,
-                    "call.late",
-                    at=now,
-                    actor="worker",
-                    run_id=run.id,
-                    call_id=call.id,
-                    data=data,
-                )
-                raise_after = True
-            else:
-                cancelled = current is not None and current.status is RunStatus.CANCELLED
-                self._write(tx, run, shown, outcome, held=not cancelled)
-                if current is not None and cancelled:
-                    decisions.close_cancelled(tx, current, at=now)
-                elif current is not None and (plan := calls.open_plan(tx, run.id)):
-                    runs.close_plan(tx, current, plan, at=now)  # when this was the last call of it
-                raise_after = False
-        if isinstance(outcome, TimedOut):
-            self._watch(run, call, outcome.future)
-        core.post()
-        if raise_after:
-            raise moves.FencedError(run.id)
-
-    def _write(self, tx: Any, run: Run, shown: calls.Shown, outcome: Any, *, held: bool) -> None:
-        call, now = shown.call, self._core.clock.now()
-        reads = call.does == Effect.READ
-        ran = _how(tx, shown)
-
-        def end(target: CallStatus, output: str, note: str) -> None:
-            moves.call(
-                tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note
-            )
-
-        match outcome:
-            case Ran(output=text, summary=summary, table=table):
-                end(C.SUCCEEDED, f"SUCCEEDED.{ran}\n{text}", summary)
-                if table is not None and held:
-                    put_table(tx, run, call, table)
-            case reapproval.Again() as renewed:
-                if not held or not reapproval.ask(self._core, tx, run, call, renewed):
-                    end(C.FAILED, f"FAILED: {renewed.why} Nothing was done.{ran}", renewed.why)
-            case Refused(message=message):
-                end(C.FAILED, f"FAILED: {message}{ran}", message)
-            case Raised(message=message):
-                end(C.FAILED, f"FAILED: {message}{ran}", message)
-            case Lost(message=message) if reads:
-                end(C.FAILED, f"FAILED: {message}", message)
-            case TimedOut() if reads:
-                end(C.FAILED, "FAILED: it took too long.", "it took too long")
-            case Lost(message=message):
-                self._unknown(tx, run, call, message)
-            case TimedOut():
-                self._unknown(tx, run, call, "it took too long, and may still be going on")
-            case _:
-                raise TypeError(f"unknown outcome {outcome!r}")
-
-    def _watch(self, run: Run, call: Call, future: Future[Any]) -> None:
-        """A result that comes after the time-out changes nothing, but is kept in the audit."""
-
-        def late(done: Future[Any]) -> None:
-            ended = "raised" if done.exception() else "returned"
-            with self._core.store.write() as tx:
-                audit.record(
-                    tx,
-                    "call.late",
-                    at=self._core.clock.now(),
-                    actor="worker",
-                    run_id=run.id,
-                    call_id=call.id,
-                    data={"outcome": ended},
-                )
-
-        future.add_done_callback(late)
-
-
-def _how(tx: Any, shown: calls.Shown) -> str:
-    """How the call came to run, for the model: who approved it, and with which values when a person
-    edited them.
-    """
-    votes = [v for v in calls.votes(tx, shown.call.id, shown.call.revision) if v.verb == "approve"]
-    text = f" Approved by {', '.join(f'<@{vote.person}>' for vote in votes)}." if votes else ""
-    text += "".join(
-        f' <@{vote.person}> noted, quoted: "{vote.reason[:500]}".' for vote in votes if vote.reason
-    )
-    if shown.call.grant_id:
-        text += " It ran on a remembered approval."
-    if edited := calls.editors(tx, shown.call.id):
-        who = ", ".join(f"<@{person}>" for person in sorted(edited))
-        text += f" It was edited by {who} and ran with: {shown.revision.arguments}"
-    return text
+            self._endings.unknown(tx, call, "Countersign stopped while it was running")

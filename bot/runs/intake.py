@@ -1,23 +1,24 @@
-"""Takes in what Slack delivered that is not a click: messages start, continue, remake or cancel
-runs; events inform.
+"""Takes in what Slack delivered that is not a click: messages for runs, and events that inform.
 
-Runs on the loop. It looks people up, so each delivery is first judged and then settled in one
-transaction.
+Runs on the loop. It looks people up first; then each delivery is settled in one transaction.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from bot.core import Core, body
+from bot.clock import Clock
 from bot.messages import answers, sentences
 from bot.messages.incoming import message_text
-from bot.slack.directory import SlackDirectory
+from bot.policy.authority import Authority
+from bot.tools import Registry
 from storage import contacts, decisions, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
 from storage.states import MessageKind, RunStatus
+from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
@@ -26,50 +27,71 @@ CANCEL = ("cancel", "stop")
 R = RunStatus
 
 
+class Forgetful(Protocol):
+    """Whoever remembers what Slack said of people, groups and channels."""
+
+    def forget(self, kind: str = "", name: str = "") -> None:
+        """Drop what is remembered of that kind and name; all, where they are empty."""
+        ...
+
+
 class Intake:
     """One per process; called by the loop only."""
 
     def __init__(
-        self, core: Core, directory: SlackDirectory, prompts: Callable[[str], None]
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        authority: Authority,
+        bot_user: str,
+        known: Forgetful,
+        prompts: Callable[[str], None],
     ) -> None:
-        """`prompts(dm channel)` shows the suggested prompts; it never fails."""
-        self._core = core
-        self._directory = directory
+        """`known` forgets what an event says has changed.
+
+        `prompts(dm channel)` shows the suggested prompts; it never fails.
+        """
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._authority = authority
+        self._bot_user = bot_user
+        self._known = known
         self._prompts = prompts
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one delivery; raises LookupFailedError when it must be tried again later."""
-        event = body(delivery.body)["event"]
+        event = json.loads(delivery.body)["event"]
         note = (
             self._message(delivery, event)
             if delivery.kind == "message"
             else self._event(delivery, event)
         )
         if note is not None:
-            with self._core.store.write() as tx:
+            with self._store.write() as tx:
                 inbox.settle(tx, delivery, note)
 
     def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         """What to note about a message, or None when it was settled already."""
-        core = self._core
         if (
             event.get("bot_id")
             or event.get("subtype") not in SUBTYPES
-            or delivery.user in ("", core.identity.user)
+            or delivery.user in ("", self._bot_user)
         ):
             return "not a person's message"
-        with core.store.read() as tx:
+        with self._store.read() as tx:
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
         is_dm = event.get("channel_type") == "im"
-        addressed = is_dm or f"<@{core.identity.user}" in (event.get("text") or "")
+        addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
         if not addressed and not _continues(run, delivery.user, event, rooted):
             return "not addressed to the bot"
-        if not core.authority.colleague(delivery.user):
+        if not self._authority.colleague(delivery.user):
             self._tell(delivery, "I take requests from full members of this workspace only.")
             return "not a colleague"
-        text = message_text(event, core.identity.user)
-        with core.store.write() as tx:
+        text = message_text(event, self._bot_user)
+        with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
@@ -80,7 +102,7 @@ class Intake:
         return None
 
     def _act(self, tx: Transaction, delivery: Delivery, run: Run | None, text: str) -> None:
-        now = self._core.clock.now()
+        now = self._clock.now()
         if text.lower().strip(" .!") == "help" or not text:
             self._say_help(tx, delivery)
             inbox.settle(tx, delivery, "help")
@@ -110,7 +132,7 @@ class Intake:
         inbox.hold(tx, delivery, run.id)
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
-        now = self._core.clock.now()
+        now = self._clock.now()
         if run is None or not decisions.cancel(tx, run, at=now, actor=delivery.user):
             self._private(tx, delivery, sentences.nothing_to_cancel())
         else:
@@ -126,11 +148,11 @@ class Intake:
             case "agent_session_stopped":
                 return self._stopped(delivery, event)
             case "member_joined_channel" | "member_left_channel":
-                self._directory.forget("members", event.get("channel", ""))
+                self._known.forget("members", event.get("channel", ""))
             case "subteam_members_changed" | "subteam_updated":
-                self._directory.forget("group")
+                self._known.forget("group")
             case "user_change":
-                self._directory.forget("person", (event.get("user") or {}).get("id", ""))
+                self._known.forget("person", (event.get("user") or {}).get("id", ""))
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
@@ -141,12 +163,12 @@ class Intake:
         return str(event["type"])
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
-        if event.get("tab") != "messages" or not self._core.authority.colleague(delivery.user):
+        if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
             return "nothing to greet"
-        with self._core.store.write() as tx:
-            fresh = contacts.met(tx, delivery.team, delivery.user, at=self._core.clock.now())
+        with self._store.write() as tx:
+            fresh = contacts.met(tx, delivery.team, delivery.user, at=self._clock.now())
             if fresh:
-                text = answers.greeting(self._core.identity.user, self._titles())
+                text = answers.greeting(self._bot_user, self._titles())
                 key = f"greeting:{delivery.team}:{delivery.user}"
                 outbox.put(
                     tx,
@@ -162,11 +184,11 @@ class Intake:
         return None
 
     def _stopped(self, delivery: Delivery, event: dict[str, Any]) -> str:
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             run = runs.in_thread(tx, delivery.team, event["channel"], event.get("thread_ts", ""))
             if run is None or run.requester != delivery.user:
                 return "not the requester's stop"
-            if not decisions.cancel(tx, run, at=self._core.clock.now(), actor=delivery.user):
+            if not decisions.cancel(tx, run, at=self._clock.now(), actor=delivery.user):
                 return "nothing to stop"
             outbox.notice(
                 tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
@@ -175,8 +197,8 @@ class Intake:
 
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:
         """A first request outside a DM: say privately what this is."""
-        if contacts.met(tx, delivery.team, delivery.user, at=self._core.clock.now()):
-            text = answers.greeting(self._core.identity.user, self._titles())
+        if contacts.met(tx, delivery.team, delivery.user, at=self._clock.now()):
+            text = answers.greeting(self._bot_user, self._titles())
             self._private(tx, delivery, text, mrkdwn=True)
 
     def _say_help(self, tx: Transaction, delivery: Delivery) -> None:
@@ -190,7 +212,7 @@ class Intake:
         outbox.put(tx, row)
 
     def _titles(self) -> list[tuple[str, str]]:
-        return [(tool.title, str(tool.does)) for tool in self._core.tools]
+        return [(tool.title, str(tool.does)) for tool in self._tools]
 
     def _private(
         self, tx: Transaction, delivery: Delivery, text: str, *, mrkdwn: bool = False
@@ -206,7 +228,7 @@ class Intake:
         )
 
     def _tell(self, delivery: Delivery, text: str) -> None:
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             self._private(tx, delivery, text)
 
 

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -18,23 +19,37 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
-from bot.approvals.cards.card_view import effect_of
-from bot.approvals.clicks import Deciding
-from bot.approvals.reminders import Nudging
-from bot.clock import SystemClock
-from bot.core import Core
+from bot.approvals.clicks import Clicks
+from bot.approvals.expiry import Expiry
+from bot.approvals.reminders import Reminders
+from bot.clock import Clock, SystemClock
 from bot.messages import sentences
 from bot.policy.authority import LookupFailedError
 from bot.runs.intake import Intake
-from bot.runs.policy_reload import Reload
+from bot.runs.policy_reload import PolicyReload
+from bot.settings import Settings
+from bot.signals import Signals
 from storage import calls, decisions, inbox, moves, outbox, runs
-from storage.models import Call, Delivery
-from storage.states import CallStatus, RunStatus
+from storage.models import Delivery
+from storage.states import RunStatus
+from storage.store import Store
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
 OVERDUE = timedelta(seconds=1)
+MOMENT = 0.1  # seconds that arriving deliveries go first
 TRIES = 5  # before a delivery that cannot be dealt with is left alone
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """What a tick does, beside handing out runs."""
+
+    intake: Intake
+    clicks: Clicks
+    expiry: Expiry
+    reminders: Reminders
+    reload: PolicyReload
 
 
 class Loop:
@@ -42,9 +57,12 @@ class Loop:
 
     def __init__(
         self,
-        core: Core,
-        intake: Intake,
-        deciding: Deciding,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        signals: Signals,
+        *,
+        acts: Acts,
         advance: Callable[[str], None],
         warm: Callable[[list[Delivery]], None],
     ) -> None:
@@ -52,14 +70,16 @@ class Loop:
 
         `warm` looks people up before a burst of clicks is decided.
         """
-        self._core = core
-        self._intake = intake
-        self._deciding = deciding
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._acts = acts
         self._advance = advance
         self._warm = warm
-        self._nudging = Nudging(core)
-        self._reload = Reload(core)
-        self._wake = threading.Event()
+        self._wake = signals.work
+        self._post = signals.post
+        self._rest = signals.rest
+        self._arrivals = signals.arrivals
         self._stopping = threading.Event()
         self._going = threading.Event()
         self._going.set()
@@ -69,21 +89,20 @@ class Loop:
         # pacing of what failed; lost at a restart, which is fine
         self._not_before: dict[int | None, datetime] = {}
         self._again: set[str] = set()
-        self._pool = ThreadPoolExecutor(core.settings.workers, thread_name_prefix="worker")
+        self._pool = ThreadPoolExecutor(settings.workers, thread_name_prefix="worker")
         self._scheduler = BackgroundScheduler(
             job_defaults={"misfire_grace_time": None, "coalesce": True}, timezone="UTC"
         )
         self.busy = False
-        self.on_idle: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         """A fact was stored, or time has passed: look."""
-        self._wake.set()
+        self._wake.give()
 
     def run(self) -> None:
         """The thread's body."""
         self._scheduler.start()
-        self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._core.settings.tick))
+        self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._settings.tick))
         while not self._stopping.is_set():
             # before the wake is cleared, so that there is no moment that only looks idle
             self.busy = True
@@ -92,9 +111,9 @@ class Loop:
                 if self._going.is_set():
                     self.tick()
             except Exception:
-                log.exception("the tick stumbled")
+                log.exception("the tick failed")
             self.busy = False
-            self.on_idle()
+            self._rest.changed()
             self._wake.wait()
 
     def pause(self) -> None:
@@ -115,7 +134,7 @@ class Loop:
         Runs have `grace` seconds to end their step, then are left as they are.
         """
         self._stopping.set()
-        self._wake.set()
+        self._wake.give()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=False)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -125,24 +144,25 @@ class Loop:
     def is_idle(self) -> bool:
         """Whether no wake is outstanding, no tick is under way and no run is being worked on."""
         with self._lock:
-            return not (self._active or self._again or self.busy or self._wake.is_set())
+            return not (self._active or self._again or self.busy or self._wake.is_given())
 
     def tick(self) -> None:
         """One pass."""
         self._read_policy()
         # first, so that a slow look-up below holds up no deadline that no click contests
         self._expire()
-        self._core.calm()
+        self._arrivals.wait(MOMENT)
         self._take_in()
         self._expire()
-        self._nudging.tell()
+        if self._acts.reminders.tell():
+            self._post.give()
         self._reclaim()
         self._hand_out()
         self._look_again_at_the_next_deadline()
 
     def _read_policy(self) -> None:
         try:
-            again = self._reload.look()
+            again = self._acts.reload.look()
         except Exception:
             log.exception("the policy file could not be looked at")
         else:
@@ -150,23 +170,23 @@ class Loop:
                 self._scheduler_wake(again, "policy")
 
     def _take_in(self) -> None:
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             arrived = inbox.new(tx)
         self._warm(arrived)
         for delivery in arrived:
             if self._stopping.is_set():
                 return
-            if self._not_before.get(delivery.seq, self._core.clock.now()) > self._core.clock.now():
+            if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
                 continue
             try:
                 if delivery.kind in inbox.CLICKS:
-                    self._deciding.take(delivery)
+                    self._acts.clicks.take(delivery)
                 else:
-                    self._intake.take(delivery)
-            except Exception as error:
+                    self._acts.intake.take(delivery)
+            except Exception as error:  # noqa: BLE001  # it is tried again, then set aside
                 self._stumbled(delivery, error)
         if arrived:
-            self._core.post()
+            self._post.give()
 
     def _stumbled(self, delivery: Delivery, error: Exception) -> None:
         """Leave a delivery for the next tick.
@@ -177,7 +197,7 @@ class Loop:
         log.warning(
             "delivery %s (%s) failed: %s", delivery.seq, delivery.kind, error, exc_info=not known
         )
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             if (
                 inbox.stumble(tx, delivery, f"{type(error).__name__}: {error}", limit=TRIES)
                 and delivery.user
@@ -191,82 +211,45 @@ class Loop:
                     text=sentences.could_not(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2**delivery.attempts))
-        self._not_before[delivery.seq] = self._core.clock.now() + wait
+        self._not_before[delivery.seq] = self._clock.now() + wait
         self._scheduler_wake(wait, f"retry:{delivery.seq}")
 
     def _expire(self) -> None:
-        """Deadlines fall up to now, but never past a click that was stored and is not decided yet."""
-        now = self._core.clock.now()
-        with self._core.store.read() as tx:
-            oldest = inbox.oldest_click(tx)
-            due = calls.due(tx, min(now, oldest) if oldest else now)
-        fallen: dict[str, list[Call]] = {}
-        for call_id in due:
-            try:
-                with self._core.store.write() as tx:
-                    call = calls.get(tx, call_id)
-                    if (
-                        call
-                        and decisions.expire(tx, call, at=now)
-                        and call.status is CallStatus.PENDING
-                    ):
-                        fallen.setdefault(call.plan_id, []).append(call)
-            except Exception:
-                log.exception("call %s: could not be expired", call_id)
-        for group in fallen.values():
-            try:
-                self._say_expired(group)
-            except Exception:
-                log.exception("run %s: could not say what expired", group[0].run_id)
-        if due:
-            self._core.post()
-
-    def _say_expired(self, group: list[Call]) -> None:
-        with self._core.store.write() as tx:
-            run = runs.get(tx, group[0].run_id)
-            if run is not None:
-                effects = [effect_of(self._core, tx, call) for call in group]
-                text = sentences.expired_line(effects, group[0].deadline)
-                outbox.notice(tx, run, f"expired:{group[0].id}:{group[0].revision}", {"text": text})
+        if self._acts.expiry.expire():
+            self._post.give()
 
     def _reclaim(self) -> None:
         """Renew the leases of what is worked on here.
 
         What nobody renews any more is READY again.
         """
-        now = self._core.clock.now()
-        with self._core.store.read() as tx:
+        now = self._clock.now()
+        with self._store.read() as tx:
             lapsed = runs.orphans(tx, now)
         if not lapsed:
             return
         with self._lock:
             ours = set(self._active)
-        until = now + timedelta(seconds=self._core.settings.lease)
-        with self._core.store.write() as tx:
+        until = now + timedelta(seconds=self._settings.lease)
+        with self._store.write() as tx:
             for run in lapsed:
                 if run.id in ours:
                     runs.renew(tx, run.id, run.fence, until)
                 else:
-                    moves.run(
-                        tx,
-                        run,
-                        RunStatus.READY,
-                        at=now,
-                        actor="system",
-                        data={"why": "its lease lapsed"},
-                    )
+                    why = {"why": "its lease lapsed"}
+                    moves.run(tx, run, RunStatus.READY, at=now, actor="system", data=why)
 
     def adopt(self) -> None:
         """At start, in embedded mode: whatever is RUNNING belongs to a process that is no more."""
-        now = self._core.clock.now()
-        with self._core.store.write() as tx:
+        now = self._clock.now()
+        with self._store.write() as tx:
             for run in runs.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
             for run in runs.cut_short(tx):  # nobody is left to write down how its last call ended
                 decisions.leave_behind(tx, run, at=now)
 
     def _hand_out(self) -> None:
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             ready = runs.ready(tx)
         for run_id in ready:
             with self._lock:
@@ -298,17 +281,13 @@ class Loop:
                 self._ended.notify_all()
             if again:
                 self.wake()
-            self.on_idle()
+            self._rest.changed()
 
     def _look_again_at_the_next_deadline(self) -> None:
-        now = self._core.clock.now()
-        with self._core.store.read() as tx:
-            moments = [
-                each
-                for each in (calls.next_deadline(tx), calls.next_telling(tx))
-                if each is not None
-            ]
-        nearest = min(moments, default=None)
+        now = self._clock.now()
+        with self._store.read() as tx:
+            moments = (calls.next_deadline(tx), calls.next_telling(tx))
+        nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
             self._scheduler_wake(nearest - now if nearest > now else OVERDUE, "deadline")
 

@@ -11,50 +11,55 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from bot.core import Core
+from bot.clock import Clock
+from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import PolicyError, parse
 from bot.startup import policy_text
 from storage import audit
+from storage.store import Store
 
 log = logging.getLogger("countersign.reload")
 EVERY = timedelta(seconds=3)  # between two looks
 
 
-class Reload:
+class PolicyReload:
     """One per process; `look` is called by the loop only."""
 
-    def __init__(self, core: Core) -> None:
-        """Takes the place of `core.policy` whenever the file says something else."""
-        self._core = core
+    def __init__(self, path: Path, current: CurrentPolicy, store: Store, clock: Clock) -> None:
+        """Replaces the `current` policy whenever the file at `path` says something else."""
+        self._path = path
+        self._current = current
+        self._store = store
+        self._clock = clock
         self._looked = datetime.min.replace(tzinfo=UTC)
         self._seen = ""  # fingerprint of what the last look found
-        self._judged = ""  # fingerprint of what was last taken or refused
+        self._settled = ""  # fingerprint of what was last taken or refused
 
     def look(self) -> timedelta | None:
         """Look at the file, if it is time to.
 
         Returns after how long to look again, where it has just changed.
         """
-        now = self._core.clock.now()
+        now = self._clock.now()
         if now - self._looked >= EVERY:
             self._looked = now
             text, problems = "", tuple[str, ...]()
             try:
-                text = policy_text(self._core.settings.policy_path)
+                text = policy_text(self._path)
             except PolicyError as error:
                 problems = error.problems
             found = hashlib.sha256("\n".join([text, *problems]).encode()).hexdigest()
-            if found == self._seen != self._judged:
-                self._judge(text, problems)
-                self._judged = found
+            if found == self._seen != self._settled:
+                self._replace(text, problems)
+                self._settled = found
             self._seen = found
-        return EVERY if self._seen != self._judged else None
+        return EVERY if self._seen != self._settled else None
 
-    def _judge(self, text: str, problems: Sequence[str]) -> None:
-        core = self._core
+    def _replace(self, text: str, problems: Sequence[str]) -> None:
         try:
-            policy = None if problems else parse(text, str(core.settings.policy_path))
+            policy = None if problems else parse(text, str(self._path))
         except PolicyError as error:
             policy, problems = None, error.problems
         if policy is None:
@@ -62,13 +67,14 @@ class Reload:
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
             )
             return
-        was = core.policy.model_copy(update={"asking": policy.asking}).digest
+        was = self._current.policy.model_copy(update={"asking": policy.asking}).digest
         if policy.digest == was:
             return
         data = {"digest": policy.digest, "was": was, "rules": len(policy.rules)}
-        with core.store.write() as tx:
-            audit.record(tx, "policy.reloaded", at=core.clock.now(), actor="system", data=data)
-        core.policy = policy.model_copy(update={"asking": core.policy.asking})
+        with self._store.write() as tx:
+            audit.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
+        asking = self._current.policy.asking
+        self._current.policy = policy.model_copy(update={"asking": asking})
         log.info(
             "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
         )

@@ -1,12 +1,10 @@
-"""From what the model proposed to calls with a verdict: parsed, validated, gated, and given a place
-to be shown.
+"""From what the model proposed to calls with a verdict: parsed, validated, gated, given a place.
 
 Looks people up (live), so it runs outside any transaction; the worker stores what comes of it.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,23 +12,25 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bot.agent import outputs
 from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import Place, find_place
-from bot.approvals.terms import duplicates, grants, limits
+from bot.approvals.terms import duplicates, grants
+from bot.approvals.terms.duplicates import Repeat
+from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of, next_moment
+from bot.approvals.terms.limits import Allowance
 from bot.approvals.terms.refusals import RefusedError, parse
-from bot.core import Core
+from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, dump_gate
-from bot.tools import Tool
+from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments
 from bot.tools.preview import preview
 from storage import calls
 from storage.digest import key_id
 from storage.models import Call, Revision, Run
 from storage.states import CallStatus
-
-log = logging.getLogger("countersign.proposals")
 
 
 @dataclass(slots=True)
@@ -45,122 +45,150 @@ class Prepared:
     tell_requester: str = ""  # why it was refused, where a person should know
 
 
-def prepare(
-    core: Core, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]
-) -> list[Prepared]:
-    """Give every proposed call a verdict.
+class Proposals:
+    """Gives proposed calls their verdicts; one for all workers, on any thread."""
 
-    `taken`: provider call ids already in the thread's transcript.
-    """
-    result: list[Prepared] = []
-    seen = set(taken)
-    for position, each in enumerate(proposed):
-        provider_id = each.provider_id if each.provider_id and each.provider_id not in seen else ""
-        call = Call(
-            run_id=run.id,
-            plan_id=plan_id,
-            position=position,
-            provider_id=provider_id,
-            tool=each.name[:200],
-            status=CallStatus.REFUSED,
-            created_at=core.clock.now(),
-        )
-        # an empty or repeated id would confuse the transcript
-        call.provider_id = provider_id or f"call_{call.id}"
-        seen.add(call.provider_id)
-        prepared = Prepared(call)
-        try:
-            if run.calls + position >= core.settings.max_calls:
-                raise RefusedError(
-                    f"REFUSED: this request may propose {core.settings.max_calls} calls at most."
-                )
-            _judge(core, run, each, prepared, result)
-        except RefusedError as refusal:
-            call.status, call.output, call.note = CallStatus.REFUSED, refusal.output, refusal.note
-            prepared.birth["refused"] = refusal.note
-            prepared.tell_requester = refusal.note if refusal.tell else ""
-        result.append(prepared)
-    return result
+    def __init__(
+        self,
+        sources: Sources,
+        authority: Authority,
+        tools: Registry,
+        limits: Allowance,
+        key: bytes,
+    ) -> None:
+        """`key` signs what would run; `authority` finds the approvers."""
+        self._sources = sources
+        self._authority = authority
+        self._tools = tools
+        self._limits = limits
+        self._key = key
 
+    def prepare(
+        self, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]
+    ) -> list[Prepared]:
+        """Give every proposed call a verdict.
 
-def _judge(
-    core: Core, run: Run, proposed: Proposed, prepared: Prepared, earlier: Sequence[Prepared]
-) -> None:
-    call = prepared.call
-    tool = core.tools.get(proposed.name)
-    if tool is None:
-        known = ", ".join(sorted(each.name for each in core.tools))
-        raise RefusedError(
-            f"REFUSED: there is no tool named {proposed.name[:100]!r}. The tools are: {known}."
-        )
-    args, call.reason = parse(tool, proposed.arguments)
-    call.does, call.schema_digest = tool.does, tool.schema_digest()
-    arguments = dump_arguments(args)
-    with core.store.read() as tx:
-        if calls.rejected_before(tx, run.id, tool.name, arguments):
-            raise RefusedError(
-                "REFUSED: a person rejected this very call in this request. Change it, or ask the requester.",
-                "the same call was rejected before",
+        `taken`: provider call ids already in the thread's transcript.
+        """
+        result: list[Prepared] = []
+        seen, most = set(taken), self._limits.settings.max_calls
+        for position, each in enumerate(proposed):
+            provider_id = each.provider_id if each.provider_id not in seen else ""
+            call = Call(
+                run_id=run.id,
+                plan_id=plan_id,
+                position=position,
+                provider_id=provider_id,
+                tool=each.name[:200],
+                status=CallStatus.REFUSED,
+                created_at=self._sources.clock.now(),
             )
-    beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
-    repeat = duplicates.find(core, run, tool, arguments, beside)
-    if repeat and repeat.stands:
-        prepared.birth["same_as"] = repeat.stands.id
-        raise RefusedError(duplicates.output_of(repeat.stands), duplicates.SAME)
-    siblings = [(each.tool, given) for each, given in beside]
-    gate = gate_of(core, run, tool, args, siblings=siblings)
-    prepared.gate = gate
-    match gate:
-        case Deny(reason=reason):
-            raise RefusedError(f"REFUSED by policy: {reason}", f"policy: {reason}", tell=True)
-        case Allow(rule=rule):
-            call.status = CallStatus.APPROVED
-            prepared.birth["approved_by"] = f"policy: {rule}"
-        case Ask():
-            if remembered := grants.find(core, run, tool, gate, arguments):
-                call.status, call.grant_id = CallStatus.APPROVED, remembered.id
-                prepared.birth["approved_by"] = f"grant {remembered.id} of {remembered.given_by}"
-            else:
-                _ask(core, run, prepared, tool, args, gate, earlier)
-                call.note = repeat.note if repeat else ""
-    call.gate = dump_gate(gate)
-    call.digest = fingerprint(
-        core, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects
-    )
-    call.key_id = key_id(core.key)
-    prepared.revision = Revision(
-        call_id=call.id,
-        number=1,
-        arguments=arguments,
-        digest=call.digest,
-        author="agent",
-        created_at=call.created_at,
-    )
+            # an empty or repeated id would confuse the transcript
+            call.provider_id = provider_id or f"call_{call.id}"
+            seen.add(call.provider_id)
+            prepared = Prepared(call)
+            try:
+                if run.calls + position >= most:
+                    raise RefusedError(outputs.too_many_calls(most))
+                self._settle(run, each, prepared, result)
+            except RefusedError as refusal:
+                call.status, call.output = CallStatus.REFUSED, refusal.output
+                call.note = prepared.birth["refused"] = refusal.note
+                prepared.tell_requester = refusal.note if refusal.tell else ""
+            result.append(prepared)
+        return result
 
+    def _settle(
+        self, run: Run, proposed: Proposed, prepared: Prepared, earlier: Sequence[Prepared]
+    ) -> None:
+        """Validate one call, gate it, and sign what it came to. Raises RefusedError."""
+        call = prepared.call
+        tool = self._tools.get(proposed.name)
+        if tool is None:
+            known = (each.name for each in self._tools)
+            raise RefusedError(outputs.no_such_tool(proposed.name, known))
+        args, call.reason = parse(tool, proposed.arguments)
+        call.does, call.schema_digest = tool.does, tool.schema_digest()
+        arguments = dump_arguments(args)
+        repeat = self._repeat(run, tool, arguments, prepared, earlier)
+        siblings = [(each.call.tool, each.revision.arguments) for each in earlier if each.revision]
+        gate = prepared.gate = gate_of(self._sources, run, tool, args, siblings=siblings)
+        match gate:
+            case Deny(reason=reason):
+                raise RefusedError(outputs.forbidden(reason), f"policy: {reason}", tell=True)
+            case Allow(rule=rule):
+                call.status = CallStatus.APPROVED
+                prepared.birth["approved_by"] = f"policy: {rule}"
+            case Ask():
+                now = self._sources.clock.now()
+                store = self._sources.store
+                if remembered := grants.find(store, run, tool, gate, arguments, now):
+                    call.status, call.grant_id = CallStatus.APPROVED, remembered.id
+                    by = f"grant {remembered.id} of {remembered.given_by}"
+                    prepared.birth["approved_by"] = by
+                else:
+                    self._ask(run, prepared, tool, args, gate, earlier)
+                    call.note = repeat.note if repeat else ""
+        self._sign(run, tool, arguments, prepared, gate)
 
-def _ask(
-    core: Core,
-    run: Run,
-    prepared: Prepared,
-    tool: Tool[Any],
-    args: BaseModel,
-    gate: Ask,
-    earlier: Sequence[Prepared],
-) -> None:
-    """People are to decide: within the limits, where they see it, until the deadline.
+    def _repeat(
+        self,
+        run: Run,
+        tool: Tool[Any],
+        arguments: str,
+        prepared: Prepared,
+        earlier: Sequence[Prepared],
+    ) -> Repeat | None:
+        """Return what the call repeats; raises RefusedError where it is not to be done again."""
+        with self._sources.store.read() as tx:
+            if calls.rejected_before(tx, run.id, tool.name, arguments):
+                raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
+        beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
+        repeat = duplicates.find(self._sources.store, run, tool, arguments, beside)
+        if repeat and repeat.stands:
+            prepared.birth["same_as"] = repeat.stands.id
+            raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
+        return repeat
 
-    Raises RefusedError.
-    """
-    call = prepared.call
-    _limits(core, run, sum(each.call.status is CallStatus.PENDING for each in earlier))
-    prepared.place = find_place(core, run, gate)
-    call.status, call.asked_at = CallStatus.PENDING, call.created_at
-    call.next_at = next_moment(gate, call.created_at)
-    call.deadline = call.created_at + timedelta(seconds=gate.deadline)
-    seen = preview(tool, args)
-    call.preview, call.expects = seen.text, seen.expects
+    def _ask(
+        self,
+        run: Run,
+        prepared: Prepared,
+        tool: Tool[Any],
+        args: BaseModel,
+        gate: Ask,
+        earlier: Sequence[Prepared],
+    ) -> None:
+        """Have people decide: within the limits, where they see it, until the deadline.
 
+        Raises RefusedError.
+        """
+        call = prepared.call
+        pending = sum(each.call.status is CallStatus.PENDING for each in earlier)
+        if reached := self._limits.on_asking(run, pending):
+            raise RefusedError(reached.output, reached.note, tell=True)
+        prepared.place = find_place(self._authority, run, gate)
+        call.status, call.asked_at = CallStatus.PENDING, call.created_at
+        call.next_at = next_moment(gate, call.created_at)
+        call.deadline = call.created_at + timedelta(seconds=gate.deadline)
+        seen = preview(tool, args)
+        call.preview, call.expects = seen.text, seen.expects
 
-def _limits(core: Core, run: Run, pending: int) -> None:
-    if reached := limits.on_asking(core, run, pending):
-        raise RefusedError(reached.output, reached.note, tell=True)
+    def _sign(
+        self, run: Run, tool: Tool[Any], arguments: str, prepared: Prepared, gate: Allow | Ask
+    ) -> None:
+        """Fix what would run, under which gate, by its digest."""
+        call = prepared.call
+        call.gate = dump_gate(gate)
+        call.digest = fingerprint(
+            self._key, run, tool, arguments, gate=call.gate, revision=1, expects=call.expects
+        )
+        call.key_id = key_id(self._key)
+        prepared.revision = Revision(
+            call_id=call.id,
+            number=1,
+            arguments=arguments,
+            digest=call.digest,
+            author="agent",
+            created_at=call.created_at,
+        )

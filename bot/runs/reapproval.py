@@ -1,5 +1,4 @@
-"""A call that was approved is asked again as a new revision, because what people were shown no
-longer holds.
+"""An approved call is asked again, as a new revision: what people were shown no longer holds.
 
 Two reasons: policy has become stricter, or the tool found that it would do something else and did
 nothing.
@@ -8,15 +7,15 @@ nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel
 
 from bot.approvals.cards.routing import withdraw
+from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of, next_moment
-from bot.core import Core
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.gates import stricter as both
 from bot.tools import Preview, Tool
@@ -28,8 +27,8 @@ from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """What the new card stands on."""
+class Renewal:
+    """A call to be asked again: the gate and the preview for its new card, and why."""
 
     gate: Ask
     seen: Preview
@@ -37,8 +36,8 @@ class Again:
     actor: str  # policy | worker
 
 
-def stricter(call: Call, gate: Ask) -> Again:
-    """Policy asks something else than the gate that was met.
+def stricter(call: Call, gate: Ask) -> Renewal:
+    """Return the renewal of a call of which policy asks something else than the gate it met.
 
     What would happen is as it was shown.
     """
@@ -46,22 +45,23 @@ def stricter(call: Call, gate: Ask) -> Again:
     if isinstance(shown, Ask):
         gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
     why = "policy changed after this was approved, so it is asked again"
-    return Again(gate, Preview(call.preview, call.expects), why, "policy")
+    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
 
 
-def no_longer_remembered(call: Call, gate: Ask) -> Again:
-    """It was to run on a remembered approval, which is used up, over, revoked or no longer offered."""
+def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
+    """Return the renewal of a call whose remembered approval no longer holds."""
     why = "the approval that was remembered for this no longer holds, so it is asked"
-    return Again(gate, Preview(call.preview, call.expects), why, "policy")
+    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
 
 
 def changed(
-    core: Core, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str
-) -> Again | Refused:
-    """The tool did nothing, for `why`: asked again with a new preview, where people were asked in
-    the first place.
+    sources: Sources, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str
+) -> Renewal | Refused:
+    """Return the renewal of a call whose tool did nothing, for `why`.
+
+    Refused where policy forbids it now, or nobody was asked in the first place.
     """
-    shown, now = load_gate(call.gate), gate_of(core, run, tool, args, call=call)
+    shown, now = load_gate(call.gate), gate_of(sources, run, tool, args, call=call)
     if isinstance(now, Deny):
         return Refused(f"{why} Nothing was done, and policy now forbids it: {now.reason}")
     gate = now if isinstance(now, Ask) else shown  # people who were asked once are asked again
@@ -69,21 +69,28 @@ def changed(
         gate = both(shown, now)
     if not isinstance(gate, Ask):
         return Refused(f"{why} Nothing was done.")
-    return Again(gate, preview(tool, args), why, "worker")
+    return Renewal(gate, preview(tool, args), why, "worker")
 
 
-def ask(core: Core, tx: Transaction, run: Run, call: Call, again: Again) -> bool:
-    """Back to PENDING, off its card; the worker puts it on a new one.
+def ask(
+    tx: Transaction,
+    run: Run,
+    call: Call,
+    again: Renewal,
+    tool: Tool[Any],
+    key: bytes,
+    now: datetime,
+) -> bool:
+    """Put a call back to PENDING, off its card; the worker puts it on a new one.
 
     False when the call has moved meanwhile.
     """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:
         return False
-    now, gate, seen = core.clock.now(), dump_gate(again.gate), again.seen
-    tool = core.tools.tools[call.tool]
+    gate, seen = dump_gate(again.gate), again.seen
     digest = fingerprint(
-        core,
+        key,
         run,
         tool,
         current.arguments,

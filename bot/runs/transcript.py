@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.agent import outputs
 from bot.agent.turn import Plan, Proposed
 from bot.messages import sentences
 from bot.runs.proposals import Prepared
@@ -47,8 +48,6 @@ def complete(transcript: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for item in transcript:
         result.append(item)
         if item.get("type") == "function_call" and item["call_id"] not in told:
-            text = "UNKNOWN: the request was cancelled while this was running; it may still finish."
-            result.append(
-                {"type": "function_call_output", "call_id": item["call_id"], "output": text}
-            )
+            found = {"type": "function_call_output", "call_id": item["call_id"]}
+            result.append({**found, "output": outputs.STILL_RUNNING})
     return result

@@ -18,14 +18,15 @@ from typing import Any
 
 from slack_bolt import App
 
-from bot.approvals.terms import grants
-from bot.core import Core
+from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
+from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages import sentences
 from bot.messages.answers import notice_blocks
 from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
+from bot.tools import Registry
 from storage.models import Run
 
 log = logging.getLogger("countersign.commands")
@@ -50,15 +51,24 @@ class Question:
     usage: str  # behind the command
     says: str
     # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
-    answer: Callable[[Core, Asked], str]
+    answer: Callable[[Answerer, Asked], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """What it takes to answer the questions."""
+
+    grounds: Grounds
+    grants: GrantList
+    tools: Registry
 
 
 class SlackWords:
     """People, groups and places as mentions, all else literal; see `bot.explain.words.Words`."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, directory: Directory) -> None:
         """Groups and channels are looked up by name."""
-        self._directory = core.directory
+        self._directory = directory
 
     def person(self, user: str) -> str:
         """A mention."""
@@ -85,33 +95,35 @@ class SlackWords:
         return sentences.said(text, 1200)
 
 
-def _explain(core: Core, asked: Asked) -> str:
-    tool, args = typed_call(core.tools, asked.words)
-    now = core.clock.now()
+def _explain(can: Answerer, asked: Asked) -> str:
+    tool, args = typed_call(can.tools, asked.words)
+    now = can.grounds.sources.clock.now()
     run = Run(
-        team=core.identity.team,
+        team=can.grants.team,
         channel=asked.channel,
         thread_ts="",
         requester=asked.person,
         created_at=now,
         updated_at=now,
     )
-    return "\n".join(explain(core, SlackWords(core), run, tool, args))
+    return "\n".join(
+        explain(can.grounds, SlackWords(can.grounds.sources.directory), run, tool, args)
+    )
 
 
-def _help(_core: Core, _asked: Asked) -> str:
+def _help(_can: Answerer, _asked: Asked) -> str:
     lines = [f"{COMMAND} {each.usage} — {each.says}" for each in QUESTIONS.values()]
     return "\n".join(["You can ask me:", *(f"• {escape(line)}" for line in lines)])
 
 
-def _grants(core: Core, asked: Asked) -> str:
-    return grants.listed(core, asked.person)
+def _grants(can: Answerer, asked: Asked) -> str:
+    return can.grants.listed(asked.person)
 
 
-def _revoke(core: Core, asked: Asked) -> str:
+def _revoke(can: Answerer, asked: Asked) -> str:
     if len(asked.words) != 1:
         raise MistypedError("Name one remembered approval by its id.")
-    return grants.revoke(core, asked.words[0].strip("`"), asked.person)
+    return can.grants.revoke(asked.words[0].strip("`"), asked.person)
 
 
 QUESTIONS: dict[str, Question] = {
@@ -133,10 +145,13 @@ QUESTIONS: dict[str, Question] = {
 class Commands:
     """Answers the slash command."""
 
-    def __init__(self, core: Core, app: App) -> None:
-        """Hangs the command on the Bolt app."""
-        self._core = core
+    def __init__(self, answerer: Answerer) -> None:
+        """Hears nothing before `listen`."""
+        self._answerer = answerer
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="command")
+
+    def listen(self, app: App) -> None:
+        """Hang the command on the Bolt app."""
         app.command(COMMAND)(self._asked)
 
     def close(self) -> None:
@@ -167,13 +182,13 @@ class Commands:
 
     def _answer(self, person: str, channel: str, text: str) -> str:
         try:
-            if not self._core.authority.colleague(person):
+            if not self._answerer.grounds.authority.colleague(person):
                 return "I answer full members of this workspace only."
             name, *words = _split(text) or ["help"]
             question = QUESTIONS.get(name.lower())
             if question is None:
                 raise MistypedError(f"I do not know {COMMAND} {name!r}.")
-            return question.answer(self._core, Asked(person, channel, words))
+            return question.answer(self._answerer, Asked(person, channel, words))
         except MistypedError as error:
             return f"{sentences.said(str(error), 1200)} See {COMMAND} help."
         except LookupFailedError:

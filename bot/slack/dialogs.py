@@ -11,8 +11,10 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.approvals.cards.card_view import call_view, effect_of
-from bot.approvals.permissions import Judge, pending_on, words_for
-from bot.core import Core
+from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
+from bot.approvals.permissions import Permissions
+from bot.approvals.votes import pending_on, words_for
+from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.actions import (
     Action,
@@ -29,18 +31,21 @@ from bot.messages.actions import (
     in_thread,
 )
 from bot.messages.cards.parts import Json
-from bot.messages.forms.form import FieldErrors, edit_modal, read_submission
+from bot.messages.forms.form import FieldErrors, edit_modal
 from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.review import review_modal
-from bot.policy.authority import No, Yes
+from bot.policy.authority import Directory, No, Yes
 from bot.policy.gates import Ask, load_gate
+from bot.signals import Signal
 from bot.slack.directory import with_names
+from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.decisions import Open
-from storage.models import Call, Run
+from storage.models import Call
 from storage.states import CallStatus
+from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.dialogs")
@@ -49,10 +54,24 @@ log = logging.getLogger("countersign.dialogs")
 class Dialogs:
     """Called on listener threads."""
 
-    def __init__(self, core: Core, judge: Judge) -> None:
-        """`judge` knows who may."""
-        self._core = core
-        self._judge = judge
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        directory: Directory,
+        post: Signal,
+        permissions: Permissions,
+        edits: Edits,
+    ) -> None:
+        """`permissions` says who may, `edits` reads what was submitted."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._directory = directory
+        self._post = post
+        self._permissions = permissions
+        self._edits = edits
 
     def open(self, client: WebClient, body: dict[str, Any]) -> None:
         """Open the dialog a button asks for, or say privately why not."""
@@ -67,11 +86,11 @@ class Dialogs:
             made = sentences.trigger_expired()
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
             thread = message.get("thread_ts") or message.get("ts") or ""
             outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=made)
-        self._core.post()
+        self._post.give()
 
     def _dialog(self, click: Click | Malformed, person: str) -> Json | str:
         """The dialog that the click asks for, or a sentence why there is none."""
@@ -84,28 +103,28 @@ class Dialogs:
                 return sentences.stale_card()
 
     def _about_call(self, action: Action, target: CallTarget, person: str) -> Json | str:
-        now = self._core.clock.now()
-        with self._core.store.read() as tx:
+        now = self._clock.now()
+        with self._store.read() as tx:
             found = decisions.look(tx, target.call, target.revision, now)
             shown = calls.shown(tx, target.call) if isinstance(found, Open) else None
             run = runs.get(tx, shown.call.run_id) if shown else None
             if shown is None or run is None:
-                return self._judge.lost(found, person)
+                return self._permissions.lost(found, person)
             match action:
                 case Action.REVIEW:
-                    drawn = call_view(self._core, tx, target.call)
+                    drawn = call_view(self._tools, tx, target.call)
                     assert drawn is not None
                     view = review_modal(drawn)
                 case Action.REJECT:
                     title, needs = (
-                        effect_of(self._core, tx, shown.call),
+                        effect_of(self._tools, tx, shown.call),
                         words_for(shown.call, "reject"),
                     )
                     view = reject_modal(target, count=1, title=title, needs_words=needs)
                 case Action.SEND_BACK:
                     view = send_back_modal(target, title=self._waiting_effects(tx, shown.call))
                 case _:
-                    if self._core.tools.get(shown.call.tool) is None:
+                    if self._tools.get(shown.call.tool) is None:
                         return sentences.stale_card()
                     view = self._edit_form(target, shown)
         return in_thread(view, run.channel, run.thread_ts)
@@ -114,10 +133,10 @@ class Dialogs:
         """What the calls of this call's plan would do that still wait, a line for each."""
         plan = calls.of_plan(tx, call.plan_id)
         waiting = [each for each in plan if each.status is CallStatus.PENDING]
-        return "\n".join(effect_of(self._core, tx, each) for each in waiting)
+        return "\n".join(effect_of(self._tools, tx, each) for each in waiting)
 
     def _edit_form(self, target: CallTarget, shown: Shown) -> Json:
-        tool, gate = self._core.tools.tools[shown.call.tool], load_gate(shown.call.gate)
+        tool, gate = self._tools.tools[shown.call.tool], load_gate(shown.call.gate)
         return edit_modal(
             as_editable(tool, gate),
             readable_arguments(tool, shown.revision.arguments),
@@ -126,12 +145,12 @@ class Dialogs:
         )
 
     def _reject_all(self, target: CardTarget) -> Json | str:
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             pending = pending_on(tx, encode(target))
             run = runs.get(tx, pending[0].run_id) if pending else None
             if run is None:
                 return sentences.stale_card()
-            title = "\n".join(effect_of(self._core, tx, call) for call in pending)
+            title = "\n".join(effect_of(self._tools, tx, call) for call in pending)
         needs = any(words_for(call, "reject") for call in pending)
         view = reject_modal(target, count=len(pending), title=title, needs_words=needs)
         return in_thread(view, run.channel, run.thread_ts)
@@ -165,53 +184,45 @@ class Dialogs:
         first = next(
             (block["block_id"] for block in view["blocks"] if block["type"] == "input"), ""
         )
-        if errors := self._refusal("edit", target, person, first):
-            return errors
-        with self._core.store.read() as tx:
-            shown = calls.shown(tx, target.call)
-            run = runs.get(tx, shown.call.run_id) if shown else None
-        if shown is None or run is None or not first:
+        if not first:
             return {}
-        tool = as_editable(self._core.tools.tools[shown.call.tool], load_gate(shown.call.gate))
-        arguments = readable_arguments(tool, shown.revision.arguments)
-        parsed = read_submission(tool, arguments, view["state"]["values"])
-        if isinstance(parsed, FieldErrors):
-            return parsed.errors
-        if parsed.changed and isinstance(edit := self._judge.edit_of(run, shown, parsed), str):
-            return {first: edit[:150]}
-        return self._may_also_approve(shown, run, person, parsed.approve, parsed.changed)
+        now, state = self._clock.now(), view["state"]["values"]
+        match self._edits.read(target.call, target.revision, state, person, at=now):
+            case Forbidden(sentence=sentence):
+                return {first: self._plainly(sentence)}
+            case FieldErrors(errors=errors):
+                return errors
+            case Edit(approve=True) | Unchanged(approve=True) as submitted:
+                return self._may_also_approve(submitted, person)
+            case _:
+                return {}
 
-    def _may_also_approve(
-        self, shown: Shown, run: Run, person: str, approve: bool, changed: bool
-    ) -> dict[str, str]:
-        if not approve:
-            return {}
-        now = self._core.clock.now()
-        verdict = self._judge.judge(
-            "approve", shown.call, run, person, at=now, fresh_editor=changed
+    def _may_also_approve(self, submitted: Edit | Unchanged, person: str) -> dict[str, str]:
+        call, edited = submitted.shown.call, isinstance(submitted, Edit)
+        verdict = self._permissions.verdict(
+            "approve", call, submitted.run, person, at=self._clock.now(), fresh_editor=edited
         )
         if isinstance(verdict, Yes):
             return {}
-        return {
-            Field.APPROVE_TOO: self._plainly(self._judge.refusal(verdict, shown.call, "approve"))
-        }
+        text = self._permissions.refusal(verdict, call, "approve")
+        return {Field.APPROVE_TOO: self._plainly(text)}
 
     def _plainly(self, text: str) -> str:
         """An error at a field is plain text: mentions and dates would show as codes."""
-        return sentences.plainly(with_names(self._core.directory, text))[:150]
+        return sentences.plainly(with_names(self._directory, text))[:150]
 
     def _refusal(self, verb: str, target: CallTarget, person: str, block: str) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
-        now = self._core.clock.now()
-        with self._core.store.read() as tx:
+        now = self._clock.now()
+        with self._store.read() as tx:
             found = decisions.look(tx, target.call, target.revision, now)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         if not isinstance(found, Open) or run is None:
-            return {block: self._plainly(self._judge.lost(found, person))}
+            return {block: self._plainly(self._permissions.lost(found, person))}
         call: Call = found.call
-        verdict = self._judge.judge(verb, call, run, person, at=now)
+        verdict = self._permissions.verdict(verb, call, run, person, at=now)
         return (
-            {block: self._plainly(self._judge.refusal(verdict, call, verb))}
+            {block: self._plainly(self._permissions.refusal(verdict, call, verb))}
             if isinstance(verdict, No)
             else {}
         )

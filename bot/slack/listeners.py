@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
-from bot.core import Core
+from bot.clock import Clock
 from bot.messages.actions import (
     MENU,
     OPENS_DIALOG,
@@ -29,11 +29,13 @@ from bot.messages.actions import (
     thread_of,
     value_of,
 )
+from bot.signals import Signal
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind
+from storage.store import Store
 
 log = logging.getLogger("countersign.listeners")
 EVENTS: frozenset[str] = frozenset(
@@ -64,17 +66,32 @@ T = TypeVar("T")
 class Listeners:
     """Hangs the product on a Bolt app."""
 
-    def __init__(self, core: Core, app: App, client: WebClient, dialogs: Dialogs) -> None:
-        """`client` opens dialogs."""
-        self._core = core
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        team: str,
+        work: Signal,
+        *,
+        app: App,
+        client: WebClient,
+        dialogs: Dialogs,
+        commands: Commands,
+    ) -> None:
+        """`team`: the only workspace that is heard; `client` opens dialogs."""
+        self._rows = store
+        self._clock = clock
+        self._team = team
+        self._work = work
         self._client = client
         self._dialogs = dialogs
+        self._commands = commands
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
         app.middleware(self._store)
         for name in (*DIALOGS, MENU):  # of a menu's choices, those come here that were not stored
             app.action(name)(self._open)
         app.view(re.compile(".*"))(self._submit)
-        self._commands = Commands(core, app)
+        commands.listen(app)
         app.error(self._error)
 
     def close(self) -> None:
@@ -87,15 +104,11 @@ class Listeners:
 
         It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
-        delivery = read(body, self._core.identity.team)
+        delivery = read(body, self._team)
         team = (
-            delivery.team
-            if delivery
-            else body.get("team_id")
-            if "command" in body
-            else self._core.identity.team
+            delivery.team if delivery else body.get("team_id") if "command" in body else self._team
         )
-        if team != self._core.identity.team:
+        if team != self._team:
             log.warning("dropped a delivery of another workspace")
         elif delivery is None:
             return next()
@@ -104,12 +117,12 @@ class Listeners:
         return BoltResponse(status=200)
 
     def _keep(self, delivery: Delivery) -> None:
-        with self._core.store.write() as tx:
+        with self._rows.write() as tx:
             # inside the transaction: times and order then agree
-            delivery.received_at = self._core.clock.now()
+            delivery.received_at = self._clock.now()
             fresh = inbox.store(tx, delivery)
         if fresh:
-            self._core.wake()
+            self._work.give()
 
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button."""
@@ -118,7 +131,7 @@ class Listeners:
 
     def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
-        if body["team"]["id"] != self._core.identity.team:
+        if body["team"]["id"] != self._team:
             ack()
             return
         errors = self._in_time(self._checks.submit(self._dialogs.check, body), body)

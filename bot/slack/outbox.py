@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import Any
 
-from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.core import Core
+from bot.clock import Clock
 from bot.messages import answers
+from bot.signals import Signals
 from bot.slack.posting import PASSING, Posting, key_of
-from bot.slack.render import draw
+from bot.slack.render import Renderer
 from bot.slack.undeliverable import close_unseen, tell_of_file
 from storage import moves, outbox
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
+from storage.store import Store
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
@@ -44,27 +45,30 @@ STREAM_OVER = {"message_not_in_streaming_state", "stopped_by_user", "message_not
 class Outbox:
     """One per process. `flush` may be called from one thread at a time; `run` is that thread."""
 
-    def __init__(self, core: Core, client: WebClient, lanes: int = 4) -> None:
-        """`client` must have no retry handlers.
-
-        Channels are served side by side by `lanes` threads.
-        """
-        self._core = core
-        self._client = client
-        self._posting = Posting(core, client)
-        self._wake = threading.Event()
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        signals: Signals,
+        renderer: Renderer,
+        posting: Posting,
+        lanes: int = 4,
+    ) -> None:
+        """Channels are served side by side by `lanes` threads."""
+        self._store, self._clock = store, clock
+        self._signals, self._wake = signals, signals.post
+        self._renderer, self._posting, self._client = renderer, posting, posting.client
         self._stopping = threading.Event()
         self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
         self._lock = threading.Lock()
         self._taken: set[str] = set()  # channels a lane is at work on
         self._looking = False
-        with core.store.read() as tx:
+        with store.read() as tx:
             self._inherited = outbox.newest(tx)  # messages up to this one were there before
-        self.on_idle: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         """There may be something to send."""
-        self._wake.set()
+        self._wake.give()
 
     def is_idle(self) -> bool:
         """Whether no wake is outstanding and nothing is being sent.
@@ -72,12 +76,12 @@ class Outbox:
         Postponed messages may remain.
         """
         with self._lock:
-            return not (self._looking or self._taken or self._wake.is_set())
+            return not (self._looking or self._taken or self._wake.is_given())
 
     def stop(self) -> None:
         """Finish what is being sent and no more."""
         self._stopping.set()
-        self._wake.set()
+        self._wake.give()
 
     def run(self) -> None:
         """The thread's body: hand out whatever is due, wait, again."""
@@ -88,10 +92,10 @@ class Outbox:
             try:
                 wait = self._hand_out()
             except Exception:
-                log.exception("the outbox stumbled")
+                log.exception("the outbox failed")
                 wait = 1.0
             self._looking = False
-            self.on_idle()
+            self._signals.rest.changed()
             self._wake.wait(wait)
         self._lanes.shutdown(wait=True)
 
@@ -100,30 +104,26 @@ class Outbox:
 
         The seconds until there may be more.
         """
-        with self._core.store.read() as tx:
-            due, later = outbox.channels_due(tx, self._core.clock.now()), outbox.next_due(tx)
+        with self._store.read() as tx:
+            due, later = outbox.channels_due(tx, self._clock.now()), outbox.next_due(tx)
         for channel in due:
             with self._lock:
                 if channel in self._taken or self._stopping.is_set():
                     continue
                 self._taken.add(channel)
             self._lanes.submit(self._serve, channel)
-        return (
-            min(30.0, max(0.05, (later - self._core.clock.now()).total_seconds()))
-            if later
-            else 30.0
-        )
+        return min(30.0, max(0.05, (later - self._clock.now()).total_seconds())) if later else 30.0
 
     def _serve(self, channel: str) -> None:
         try:
             # only now: what was due before this lane was ours may be sent already
-            with self._core.store.read() as tx:
-                due = outbox.due(tx, self._core.clock.now(), channel)
+            with self._store.read() as tx:
+                due = outbox.due(tx, self._clock.now(), channel)
             self._lane(due)
         except Exception:
-            log.exception("a lane of the outbox stumbled")
+            log.exception("a lane of the outbox failed")
         finally:
-            self._wake.set()  # more may have become due for this channel meanwhile
+            self._wake.give()  # more may have become due for this channel meanwhile
             with self._lock:
                 self._taken.discard(channel)
 
@@ -153,12 +153,12 @@ class Outbox:
             self._give_up(row, type(error).__name__)
         except Exception:
             log.exception("message %s (%s) is set aside", row.seq, row.kind)
-            with self._core.store.write() as tx:
+            with self._store.write() as tx:
                 moves.message(tx, row, M.FAILED, error=str(error)[:300], due_at=None)
 
     def _dispatch(self, row: Message) -> None:
         if row.kind in ONCE or row.status is M.CLOSING:
-            self._core.store.harden()  # what Slack is told of is on the disk
+            self._store.harden()  # what Slack is told of is on the disk
         if row.kind is MessageKind.PRIVATE:
             self._posting.private(row)
             self._sent(row, "", shown=row.wanted)
@@ -180,10 +180,10 @@ class Outbox:
             self._sent(row, str(found["ts"]), shown=version)
             return
         self._posting.link_back(row)
-        drawn, version = draw(self._core, row)
-        self._core.store.harden()
+        drawn, version = self._renderer.draw(row)
+        self._store.harden()
         if row.status is not M.SENDING:
-            with self._core.store.write(durable=False, told=False) as tx:
+            with self._store.write(durable=False, told=False) as tx:
                 moves.message(tx, row, M.SENDING)
             row.status = M.SENDING
         response = self._client.chat_postMessage(
@@ -209,12 +209,12 @@ class Outbox:
     def _open_dm(self, row: Message) -> None:
         """Open the DM of a message to a person; it is posted there next."""
         opened = self._client.conversations_open(users=row.channel)
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             outbox.change(tx, row, channel=str(opened["channel"]["id"]))
 
     def _update(self, row: Message) -> None:
-        drawn, version = draw(self._core, row)
-        self._core.store.harden()
+        drawn, version = self._renderer.draw(row)
+        self._store.harden()
         self._client.chat_update(
             channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks
         )
@@ -241,7 +241,7 @@ class Outbox:
                     raise
                 body["streamed"] = False
         if not row.ts:
-            with self._core.store.write() as tx:
+            with self._store.write() as tx:
                 target = M.PENDING if body["text"] else M.FAILED
                 moves.message(tx, row, target, error="the stream never began")
         elif body["streamed"]:
@@ -251,7 +251,7 @@ class Outbox:
 
     def _sent(self, row: Message, ts: str, *, shown: int) -> None:
         once = row.kind in ONCE
-        with self._core.store.write(durable=once, told=once) as tx:
+        with self._store.write(durable=once, told=once) as tx:
             outbox.sent(tx, row, ts=ts, shown=shown)
         row.status, row.ts = M.SENT, ts
 
@@ -265,14 +265,14 @@ class Outbox:
         if code in PASSING or status == 429 or status >= CERTAIN:
             limited = status < CERTAIN and code in ("ratelimited", "rate_limited")
             if limited and row.status is M.SENDING:  # it was certainly not posted
-                with self._core.store.write() as tx:
+                with self._store.write() as tx:
                     moves.message(tx, row, M.PENDING)
                 row.status = M.PENDING
             self._later(row, code, float(error.response.headers.get("Retry-After", 0) or 0))
             return False
         if row.ts and code in GONE and row.kind is MessageKind.CARD:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
-            with self._core.store.write() as tx:
+            with self._store.write() as tx:
                 moves.message(tx, row, M.PENDING, ts="", shown=0)
             return True
         log.error("run %s: message %s (%s) cannot be sent: %s", row.run_id, row.seq, row.kind, code)
@@ -281,8 +281,8 @@ class Outbox:
 
     def _later(self, row: Message, error: str, seconds: float = 0.0) -> None:
         wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
-        due: datetime = self._core.clock.now() + timedelta(seconds=wait)
-        with self._core.store.write() as tx:
+        due: datetime = self._clock.now() + timedelta(seconds=wait)
+        with self._store.write() as tx:
             outbox.change(tx, row, attempts=row.attempts + 1, due_at=due, error=error[:300])
 
     def _give_up(self, row: Message, code: str) -> None:
@@ -290,11 +290,11 @@ class Outbox:
 
         A card that nobody can see fails closed: what it asks for is not done.
         """
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             moves.message(tx, row, M.FAILED, error=code, due_at=None)
             if row.kind is MessageKind.FILE:
                 tell_of_file(tx, row)
-            at, is_card = self._core.clock.now(), row.kind is MessageKind.CARD
+            at, is_card = self._clock.now(), row.kind is MessageKind.CARD
             lost = is_card and close_unseen(tx, row, code, at=at)
         if lost:
-            self._core.wake()
+            self._signals.work.give()

@@ -11,11 +11,11 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.core import Core
 from bot.slack.render import blocks_of
 from storage import moves, outbox, runs
 from storage.models import Message
 from storage.states import MessageStatus
+from storage.store import Store
 
 PASSING = {
     "ratelimited",
@@ -34,19 +34,21 @@ PASSING = {
 class Posting:
     """Serves the outbox's lanes; any thread."""
 
-    def __init__(self, core: Core, client: WebClient) -> None:
-        """`client` must have no retry handlers."""
-        self.core, self.client = core, client
+    def __init__(self, store: Store, bot_user: str, client: WebClient) -> None:
+        """`client` must have no retry handlers; `bot_user` is the bot's own id."""
+        self._store = store
+        self._bot_user = bot_user
+        self.client = client
 
     def link_back(self, row: Message) -> None:
         """A card elsewhere learns where its request stands."""
         body = outbox.body(row)
         if body.get("elsewhere") and not body.get("origin"):
-            with self.core.store.read() as tx:
+            with self._store.read() as tx:
                 run = runs.get(tx, row.run_id)
             if run is not None:
                 link = self._permalink(run.channel, run.thread_ts)
-                with self.core.store.write() as tx:  # its calls may have been withdrawn meanwhile
+                with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
                     now = outbox.body(outbox.by_key(tx, row.key) or row)
                     outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
 
@@ -78,12 +80,9 @@ class Posting:
         return None
 
     def is_lost_stream(self, message: dict[str, Any]) -> bool:
-        if (
-            message.get("user") != self.core.identity.user
-            or message.get("streaming_state") != "in_progress"
-        ):
+        if message.get("user") != self._bot_user or message.get("streaming_state") != "in_progress":
             return False
-        with self.core.store.read() as tx:
+        with self._store.read() as tx:
             return not outbox.knows(tx, message["ts"])
 
     def private(self, row: Message) -> None:
@@ -119,7 +118,7 @@ class Posting:
             found := self.find(row, lambda message: name in _files(message))
         ):
             return str(found["ts"])
-        with self.core.store.write() as tx:
+        with self._store.write() as tx:
             moves.message(tx, row, MessageStatus.SENDING)
         row.status = MessageStatus.SENDING
         self.client.files_upload_v2(

@@ -3,41 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bot.approvals.cards.card_view import card_view
-from bot.core import Core
+from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
 from bot.messages.text import escape, neutral_markdown, plain
+from bot.policy.authority import Directory
 from bot.slack.directory import with_names
+from bot.tools import Registry
 from storage import outbox
 from storage.models import Message
 from storage.states import MessageKind
+from storage.store import Store
+
+GONE = Drawn("This has changed since, and is asked again in another message.", [])
 
 
-def draw(core: Core, row: Message) -> tuple[Drawn, int]:
-    """Draw the message as it should be now; also return the version that shows."""
-    with core.store.read() as tx:
-        current = outbox.by_key(tx, row.key) or row
-        view = card_view(core, tx, current) if row.kind is MessageKind.CARD else None
-    body = outbox.body(current)
-    if row.kind is MessageKind.CARD:
-        if view is None:
-            return Drawn(
-                "This has changed since, and is asked again in another message.", []
-            ), current.wanted
-        return card(view, core.clock.now()), current.wanted
-    if row.kind is MessageKind.ANSWER:
-        if not body["text"]:
-            return Drawn("_(interrupted)_", []), current.wanted
-        words = with_names(core.directory, body["text"])
-        text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
-        return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"])), current.wanted
-    if row.kind is MessageKind.TABLE:
-        text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
-        return Drawn(text, answers.table_blocks(body)), current.wanted
-    return Drawn(body["text"], blocks_of(body)), current.wanted
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Draws messages from the rows as they are."""
+
+    store: Store
+    clock: Clock
+    tools: Registry
+    directory: Directory
+
+    def draw(self, row: Message) -> tuple[Drawn, int]:
+        """Draw the message as it should be now; also return the version that shows."""
+        is_card, now = row.kind is MessageKind.CARD, self.clock.now()
+        with self.store.read() as tx:
+            current = outbox.by_key(tx, row.key) or row
+            view = card_view(self.tools, tx, current, now) if is_card else None
+        if is_card:
+            return card(view, now) if view else GONE, current.wanted
+        return self._words(row, outbox.body(current)), current.wanted
+
+    def _words(self, row: Message, body: Mapping[str, Any]) -> Drawn:
+        """Draw what is not a card."""
+        match row.kind:
+            case MessageKind.ANSWER if not body["text"]:
+                return Drawn("_(interrupted)_", [])
+            case MessageKind.ANSWER:
+                words = with_names(self.directory, body["text"])
+                text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
+                return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"]))
+            case MessageKind.TABLE:
+                text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
+                return Drawn(text, answers.table_blocks(body))
+            case _:
+                return Drawn(body["text"], blocks_of(body))
 
 
 def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,16 +1,17 @@
-"""Bolt's Socket Mode handler, which also knows whether a delivery is still unacknowledged."""
+"""Bolt's Socket Mode handler, which also says what has arrived and is not acknowledged yet."""
 
 from __future__ import annotations
 
 import logging
 import socket
-import threading
 from typing import Any
 
 from slack_bolt import App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk.socket_mode.builtin.client import SocketModeClient
 from slack_sdk.socket_mode.builtin.connection import ConnectionState
+
+from bot.signals import Arrivals
 
 log = logging.getLogger("countersign.socket")
 
@@ -20,7 +21,6 @@ PING = 2.0
 # Bytes read at once. The client takes what has arrived apart by recursion, a level for each read:
 # with its own 1,024 a burst of some two hundred clicks would reach Python's limit.
 BUFFER = 65_536
-MOMENT = 0.1  # seconds the loop lets arriving deliveries go first
 
 
 class _Ended(ConnectionState):
@@ -71,10 +71,9 @@ class _Client(SocketModeClient):
 class SocketMode(SocketModeHandler):
     """One connection to Slack."""
 
-    def __init__(self, app: App, token: str) -> None:
-        """`token` is the app-level one."""
-        self._calm = threading.Condition()
-        self._open = 0
+    def __init__(self, app: App, token: str, arrivals: Arrivals) -> None:
+        """`token` is the app-level one; `arrivals` counts what is not acknowledged yet."""
+        self._arrivals = arrivals
         self.app, self.app_token = app, token
         self.client = _Client(
             token,
@@ -88,14 +87,8 @@ class SocketMode(SocketModeHandler):
 
     def handle(self, client: Any, req: Any) -> None:
         """One delivery, up to its acknowledgement."""
-        with self._calm:
-            self._open += 1
-        try:
+        with self._arrivals.one():
             super().handle(client, req)
-        finally:
-            with self._calm:
-                self._open -= 1
-                self._calm.notify_all()
 
     def close(self) -> None:
         """Disconnect for good; returns when no thread of the connection is left. Raises nothing."""
@@ -103,8 +96,3 @@ class SocketMode(SocketModeHandler):
             self.client.close()
         except Exception as error:  # noqa: BLE001 - the client may raise here
             log.debug("closing the connection: %s", error)
-
-    def wait_calm(self) -> None:
-        """Return once all that arrived is acknowledged, or after a moment."""
-        with self._calm:
-            self._calm.wait_for(lambda: not self._open, MOMENT)

@@ -12,12 +12,14 @@ import time
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from bot.core import Core
 from bot.messages.text import neutral_markdown, split_markdown
+from bot.policy.authority import Directory
+from bot.signals import Signals
 from bot.slack.directory import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MessageKind, MessageStatus
+from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.stream")
@@ -29,9 +31,13 @@ PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
 class SlackAnswer:
     """One turn's words; used by one worker thread."""
 
-    def __init__(self, core: Core, client: WebClient, run: Run) -> None:
+    def __init__(
+        self, store: Store, directory: Directory, signals: Signals, client: WebClient, run: Run
+    ) -> None:
         """`run` as claimed: its fence is checked while the words come."""
-        self._core = core
+        self._store = store
+        self._directory = directory
+        self._signals = signals
         self._client = client
         self._run = run
         self._began = 0
@@ -48,7 +54,7 @@ class SlackAnswer:
     def write(self, text: str) -> None:
         """More words; raises moves.FencedError when the run was stopped or taken away."""
         self._text += text
-        if self._core.stopping.is_set():
+        if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
             raise moves.FencedError(self._run.id)
         if time.monotonic() - self._last < PACE and not (
@@ -56,7 +62,7 @@ class SlackAnswer:
         ):
             return
         self._last = time.monotonic()
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             held = runs.held_by(tx, self._run.id, self._run.fence)
         if held.status != "running":
             raise moves.FencedError(self._run.id)
@@ -84,11 +90,11 @@ class SlackAnswer:
     def abandon(self) -> None:
         """No more will come: close what is open."""
         if self._row is not None:
-            with self._core.store.write() as tx:
+            with self._store.write() as tx:
                 if outbox.is_streaming(tx, self._row):
                     words = outbox.dump({"text": "", "last": False, "streamed": False})
                     moves.message(tx, self._row, MessageStatus.CLOSING, body=words)
-            self._core.post()
+            self._signals.post.give()
 
     def _message(self, suffix: str, status: MessageStatus, body: dict[str, object]) -> Message:
         run = self._run
@@ -126,7 +132,7 @@ class SlackAnswer:
             self._dead, self._open = True, False
 
     def _neutral(self, text: str) -> str:
-        return neutral_markdown(with_names(self._core.directory, text))
+        return neutral_markdown(with_names(self._directory, text))
 
     def _begin(self, text: str) -> None:
         """Write the row, then start the stream, then note where it is."""
@@ -134,7 +140,7 @@ class SlackAnswer:
         row = self._message(
             "", MessageStatus.STREAMING, {"text": "", "last": False, "streamed": False}
         )
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             outbox.put(tx, row)
             self._row = outbox.by_key(tx, row.key)
         response = self._client.chat_startStream(
@@ -146,7 +152,7 @@ class SlackAnswer:
         )
         assert self._row is not None
         self._row.ts, self._open = str(response["ts"]), True
-        with self._core.store.write() as tx:
+        with self._store.write() as tx:
             outbox.change(tx, self._row, ts=self._row.ts)
 
 

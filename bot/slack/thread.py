@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 
 from slack_sdk import WebClient
 
 from bot.agent import prompt
-from bot.core import Core, body
+from bot.clock import Clock
 from bot.messages.incoming import message_text
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Directory, LookupFailedError
 from storage import inbox, runs
 from storage.models import Delivery, Run
+from storage.store import Store
 
 log = logging.getLogger("countersign.thread")
 MOST_MESSAGES = 30
@@ -23,9 +25,14 @@ LONGEST = 20_000  # characters of one message that the model is given
 class SlackThread:
     """Reads a run's thread for the worker."""
 
-    def __init__(self, core: Core, client: WebClient) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, directory: Directory, bot_user: str, client: WebClient
+    ) -> None:
         """`client` only reads."""
-        self._core = core
+        self._store = store
+        self._clock = clock
+        self._directory = directory
+        self._bot_user = bot_user
         self._client = client
 
     def take_in(self, run: Run) -> None:
@@ -33,35 +40,35 @@ class SlackThread:
 
         Raises moves.FencedError when the run was taken away.
         """
-        with self._core.store.read() as tx:
+        with self._store.read() as tx:
             waiting = inbox.held(tx, run.id)
             since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
         if not waiting:
             return
-        events = [body(each.body)["event"] for each in waiting]
+        events = [json.loads(each.body)["event"] for each in waiting]
         items: list[dict[str, object]] = []
         if overheard := self._overheard(
             run, since, {event["ts"] for event in events}, events[0]["ts"]
         ):
             items.append(overheard)
         for each, event in zip(waiting, events, strict=True):
-            text = message_text(event, self._core.identity.user)
+            text = message_text(event, self._bot_user)
             if len(text) > LONGEST:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
             items.append(prompt.request(each.user, self._name(each.user), text))
-        self._store(run, waiting, items)
+        self._append(run, waiting, items)
 
-    def _store(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:
-        with self._core.store.write(durable=False) as tx:  # lost, it would be taken in again
+    def _append(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:
+        with self._store.write(durable=False) as tx:  # lost, it would be taken in again
             held = runs.held_by(tx, run.id, run.fence)
             for item in items:
-                runs.append(tx, held, item, at=self._core.clock.now())
+                runs.append(tx, held, item, at=self._clock.now())
             for each in waiting:
                 inbox.settle(tx, each, "taken into the transcript")
 
     def _name(self, user: str) -> str:
         try:
-            person = self._core.directory.person(user)
+            person = self._directory.person(user)
         except LookupFailedError:
             person = None
         return person.name if person else user

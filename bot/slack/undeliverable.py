@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from bot.agent import outputs
 from storage import calls, moves, outbox, runs
 from storage.models import Message
 from storage.states import CallStatus, MessageStatus
@@ -41,7 +42,7 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
         call = calls.get(tx, call_id)
         if call is not None and call.status is CallStatus.PENDING:
             note = f"the card could not be shown to its approvers ({code})"
-            output = f"CANCELLED: {note}, so it was not run."
+            output = outputs.unseen(note)
             moves.call(
                 tx, call, CallStatus.CANCELLED, at=at, actor="system", output=output, note=note
             )

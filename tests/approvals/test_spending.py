@@ -100,18 +100,13 @@ class Ledger:
 
     def facts(self, beside: Call | None = None, siblings: Any = ()) -> Facts:
         """The facts of a note that Ben is about to have written."""
-        run = Run(
-            team=TEAM,
-            channel="C0SUPPORT",
-            thread_ts="2.0",
-            requester=BEN,
-            created_at=AT,
-            updated_at=AT,
-        )
+        run = Run(team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN)
+        run.created_at = run.updated_at = AT
         note = self.tools[0]
-        facts = facts_of(self.core, run, note, Note(text="x"))
+        sources = self.core.sources()
+        facts = facts_of(sources, run, note, Note(text="x"))
         with self.store.read() as tx:
-            return with_sums(tx, self.core, run, note, facts, beside=beside, siblings=siblings)
+            return with_sums(tx, sources, run, note, facts, beside=beside, siblings=siblings)
 
     def sum(self, wanted: Spent = AMOUNT, **how: Any) -> Decimal | None:
         """What they add up to now."""
@@ -178,7 +173,7 @@ def test_what_is_no_number(ledger: Ledger, amount: object) -> None:
     ledger.call("1.00")
     ledger.call(amount)
     assert (ledger.sum(), ledger.sum(COUNT)) == (None, 2)
-    assert isinstance(ledger.core.policy.gate(ledger.facts()), Ask)
+    assert isinstance(ledger.core.policy.policy.gate(ledger.facts()), Ask)
 
 
 @pytest.fixture(scope="module")
@@ -261,9 +256,9 @@ def test_nothing_is_added_up_that_no_rule_asks_for(ledger: Ledger) -> None:
     run = Run(
         team=TEAM, channel="C0SUPPORT", thread_ts="2.0", requester=BEN, created_at=AT, updated_at=AT
     )
-    facts = facts_of(ledger.core, run, ledger.tools[1], Note(text="x"))
+    facts = facts_of(ledger.core.sources(), run, ledger.tools[1], Note(text="x"))
     with ledger.store.read() as tx:
-        assert with_sums(tx, ledger.core, run, ledger.tools[1], facts).spent is None
+        assert with_sums(tx, ledger.core.sources(), run, ledger.tools[1], facts).spent is None
 
 
 ONE_A_DAY = """
@@ -282,7 +277,7 @@ approvers = ["UANA00001"]
 def test_the_limit_is_read_in_the_transaction_that_starts_a_call(tmp_path: Path) -> None:
     """Another call succeeds between the policy's answer and the start: this one does not start."""
     harness = approved(tmp_path / "db")
-    harness.core.policy = parse(ONE_A_DAY)  # other terms than shown: Ana is looked up
+    harness.core.policy.policy = parse(ONE_A_DAY)  # other terms than shown: Ana is looked up
     ledger = Ledger(harness.store)
     look_up, meanwhile = harness.directory.person, []
 

@@ -13,6 +13,7 @@ from bot.clock import Clock
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority, Group, LookupFailedError, Person
+from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from bot.settings import Settings
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
@@ -154,7 +155,7 @@ def make_core(
         settings=settings,
         store=store,
         clock=clock,
-        policy=parse(policy),
+        policy=CurrentPolicy(parse(policy)),
         tools=registry,
         authority=Authority(directory, TEAM),
         directory=directory,

@@ -18,14 +18,8 @@ from sqlalchemy import select
 from sqlmodel import col
 
 from bot.agent.turn import Plan, PlannerError, Proposed, Reply
-from bot.approvals.clicks import Deciding
-from bot.approvals.permissions import Judge
 from bot.policy.evaluate import Allow
 from bot.policy.gates import load_gate
-from bot.runs.executor import CallExecutor
-from bot.runs.intake import Intake
-from bot.runs.loop import Loop
-from bot.runs.worker import Worker
 from bot.tools import ToolContext, ToolError
 from storage import calls, inbox, outbox, runs
 from storage.models import Audit, Call, Delivery, Message, Run, Vote
@@ -160,17 +154,12 @@ class LoopHarness:
         self.core = make_core(self.store, self.clock, self.directory, make_tools(self._act))
         quiet: Any = SilentThread(self)
         no_portal: Any = None  # no tool here is asynchronous
-        executor = CallExecutor(self.core, self.pool, no_portal)
+        executor = self.core.executor(self.pool, no_portal)
         model: Any = self.model
-        self.worker = Worker(self.core, model, executor, quiet, lambda _: quiet, quiet)
+        self.worker = self.core.worker(model, executor, quiet, lambda _: quiet, quiet)
         directory: Any = self.directory
-        self.loop = Loop(
-            self.core,
-            Intake(self.core, directory, lambda _: None),
-            Deciding(self.core, Judge(self.core)),
-            lambda _: None,
-            lambda _: None,
-        )
+        intake = self.core.intake(directory, lambda _: None)
+        self.loop = self.core.loop(intake, lambda _: None, lambda _: None)
         self.loop.adopt()
 
     def stop(self) -> None:

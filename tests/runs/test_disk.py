@@ -17,12 +17,9 @@ from slack_sdk import WebClient
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from bot.approvals.clicks import Deciding
-from bot.approvals.permissions import Judge
+from bot.app import make_listeners
 from bot.core import Core
 from bot.runs.loop import Loop
-from bot.slack.dialogs import Dialogs
-from bot.slack.listeners import Listeners
 from storage import audit, inbox
 from storage.store import Store
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core, make_tools
@@ -83,7 +80,7 @@ def core(store: Store) -> Core:
 def ticking(core: Core) -> Loop:
     """A loop that deals with clicks, and leaves the filler where it is."""
     nothing: Any = SimpleNamespace(take=lambda _: None)
-    return Loop(core, nothing, Deciding(core, Judge(core)), lambda _: None, lambda _: None)
+    return core.loop(nothing, lambda _: None, lambda _: None)
 
 
 def clicked(core: Core, count: int) -> list[Seeded]:
@@ -164,7 +161,7 @@ def bolt(core: Core) -> App:
         ),
         token_verification_enabled=False,
     )
-    Listeners(core, app, WebClient(), Dialogs(core, Judge(core)))
+    make_listeners(core, app, WebClient())
     return app
 
 

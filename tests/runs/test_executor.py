@@ -140,7 +140,7 @@ def test_a_tool_that_became_dangerous(harness: LoopHarness) -> None:
 
 def test_policy_now_denies(harness: LoopHarness) -> None:
     """A yes of a person does not override a rule that forbids it now."""
-    harness.core.policy = parse(
+    harness.core.policy.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "deny"\nreason = "Stocktaking."\n'
     )
     call = worked(harness)
@@ -150,7 +150,7 @@ def test_policy_now_denies(harness: LoopHarness) -> None:
 
 def test_policy_now_asks_others(harness: LoopHarness) -> None:
     """When others must approve now, the old yes is not enough. Theirs, on a card of its own, is."""
-    harness.core.policy = parse(
+    harness.core.policy.policy = parse(
         POLICY + '[[rule]]\ntool = "note"\nverdict = "ask"\napprovers = ["@finance"]\n'
     )
     call = worked(harness)
@@ -165,7 +165,7 @@ def test_policy_now_asks_others(harness: LoopHarness) -> None:
 
 def test_policy_now_allows(harness: LoopHarness) -> None:
     """A rule that was relaxed meanwhile does not stand in the way of what people approved."""
-    harness.core.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
+    harness.core.policy.policy = parse(POLICY + '[[rule]]\ntool = "note"\nverdict = "allow"\n')
     assert worked(harness).status is C.SUCCEEDED
 
 

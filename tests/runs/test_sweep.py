@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from queue import Queue
 from typing import Any
 
 import pytest
 
-from bot.approvals.clicks import Deciding
-from bot.approvals.permissions import Judge
 from bot.core import Core
 from bot.runs.loop import OVERDUE, TRIES, Loop
 from storage import audit, decisions, inbox, outbox, runs
@@ -38,9 +37,7 @@ class LoopSetup:
     def begin(self, advance: Callable[[str], None] = lambda _: None) -> Loop:
         """A loop as a new process has it, which hands its runs to `advance`."""
         nothing: Any = None  # no messages arrive here
-        return Loop(
-            self.core, nothing, Deciding(self.core, Judge(self.core)), advance, lambda _: None
-        )
+        return self.core.loop(nothing, advance, lambda _: None)
 
     def tick(self, at: Any = AT) -> None:
         """One pass at that time."""
@@ -164,21 +161,18 @@ def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
     seed(setup.store, deadline=AT)
     with setup.store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET status = 'asleep'")
-    ticks: list[int] = []
-    many = threading.Event()
+    looks: list[int] = []  # one before the first tick, one after each, one at the end
 
-    def idle() -> None:
-        ticks.append(1)
-        if len(ticks) > 5:
-            many.set()
+    def often() -> bool:
+        looks.append(1)
+        return len(looks) > 7
 
-    setup.loop.on_idle = idle
     thread = threading.Thread(target=setup.loop.run, daemon=True)
     thread.start()
-    assert not many.wait(OVERDUE.total_seconds() / 2)
+    assert not setup.core.signals.rest.wait_for(often, OVERDUE.total_seconds() / 2)
     setup.loop.stop(5)
     thread.join(5)
-    assert ticks
+    assert len(looks) > 2
 
 
 def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
@@ -192,7 +186,8 @@ def test_stopping_waits_only_for_what_runs(setup: LoopSetup) -> None:
         entered.set()
         go_on.wait(20)
 
-    setup.core.settings = setup.core.settings.model_copy(update={"workers": 1})
+    fewer = setup.core.settings.model_copy(update={"workers": 1})
+    setup.core = replace(setup.core, settings=fewer)
     setup.loop = setup.begin(advance)
     for _ in range(3):
         seed(setup.store, run=R.READY)

@@ -12,7 +12,7 @@ from slack_sdk import WebClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 
 from bot.sandbox.server import Sandbox
-from bot.slack import socket
+from bot.signals import Arrivals
 from bot.slack.socket import SocketMode
 
 
@@ -31,7 +31,8 @@ class Arriving:
             ),
         )
         app.middleware(self._middleware)
-        self.slack = SocketMode(app, "xapp-1")
+        self.arrivals = Arrivals()
+        self.slack = SocketMode(app, "xapp-1", self.arrivals)
         body = {"type": "event_callback", "team_id": "T1", "event_id": "E1", "event": {"type": "x"}}
         request = SocketModeRequest("events_api", "envelope", body)
         self.thread = threading.Thread(target=self._handle, args=(request,))
@@ -58,11 +59,11 @@ class Arriving:
         """As the client has it."""
         return self.slack.client.logger
 
-    def calm(self) -> threading.Thread:
+    def calm(self, patience: float = 10) -> threading.Thread:
         """The loop asks whether it may begin."""
 
         def ask() -> None:
-            self.slack.wait_calm()
+            self.arrivals.wait(patience)
             self.log.append("calm")
 
         thread = threading.Thread(target=ask)
@@ -81,10 +82,9 @@ def arriving() -> Arriving:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_arrives_is_acknowledged_before_anything_is_decided(
-    arriving: Arriving, monkeypatch: pytest.MonkeyPatch, fails: bool
+    arriving: Arriving, fails: bool
 ) -> None:
     """The loop lets an acknowledgement go first; one that could not be sent does not hold it up."""
-    monkeypatch.setattr(socket, "MOMENT", 10)
     arriving.fails = fails
     asking = arriving.calm()
     asking.join(0.05)
@@ -100,7 +100,7 @@ def test_what_arrives_is_acknowledged_before_anything_is_decided(
 
 def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
     """Deadlines and decisions wait for an acknowledgement a moment, not as long as it takes."""
-    asking = arriving.calm()
+    asking = arriving.calm(0.1)
     asking.join(10)
     assert arriving.log == ["calm"]
     arriving.go.set()
@@ -120,7 +120,7 @@ def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
                 enterprise_id=None, team_id="T1", bot_token="xoxb-1"
             ),
         )
-        slack = SocketMode(app, sandbox.app_token)
+        slack = SocketMode(app, sandbox.app_token, Arrivals())
         slack.connect()
         session = slack.client.current_session
         assert session is not None
@@ -145,7 +145,7 @@ def test_nothing_connects_again_once_it_is_closed() -> None:
                 enterprise_id=None, team_id="T1", bot_token="xoxb-1"
             ),
         )
-        slack = SocketMode(app, sandbox.app_token)
+        slack = SocketMode(app, sandbox.app_token, Arrivals())
         slack.connect()
         slack.close()
         slack.client.connect_to_new_endpoint()

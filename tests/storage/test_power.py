@@ -17,6 +17,8 @@ from slack_sdk.web import SlackResponse
 from sqlalchemy import insert
 
 from bot.slack.outbox import Outbox
+from bot.slack.posting import Posting
+from bot.slack.render import Renderer
 from storage import inbox
 from storage.models import Message, values
 from storage.store import Store
@@ -224,7 +226,10 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     """D02: whatever the outbox says, the commits it speaks of have reached the disk before."""
     core = make_core(store, StillClock(), FakeDirectory(), [])
     slack = Slack(log)
-    out = Outbox(core, slack)
+    client: Any = slack
+    renderer = Renderer(store, core.clock, core.tools, core.directory)
+    posting = Posting(store, core.identity.user, client)
+    out = Outbox(store, core.clock, core.signals, renderer, posting)
     with store.write(durable=False) as tx:
         tx.execute(insert(Message), values(ROWS[method]))
     thread = threading.Thread(target=out.run)

@@ -51,6 +51,7 @@ class Harness:
         self.shop = Shop(folder / "shop.db")
         self.shop.create()
         self.extra = settings
+        self.limits: dict[str, int] = {}  # limits below what the settings may say
         self.app = self._build()
         self.app.start()
         self.since = 0  # how many deliveries there were before this story
@@ -75,7 +76,8 @@ class Harness:
         )
 
     def _build(self, **options: Any) -> App:
-        return build(self.settings(), self.clock, parse(self.policy), self.tools, **options)
+        settings = self.settings().model_copy(update=self.limits)
+        return build(settings, self.clock, parse(self.policy), self.tools, **options)
 
     def restart(self) -> None:
         """Stop the bot and start it again on the same database."""

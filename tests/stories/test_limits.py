@@ -21,15 +21,15 @@ C = CallStatus
 
 @pytest.fixture
 def limits(harness: Harness) -> Iterator[Callable[..., None]]:
-    """Gives the running bot other limits, for one story."""
-    core = harness.app.core
-    before = core.settings
+    """Starts the bot anew with other limits, for one story."""
 
     def use(**changed: int) -> None:
-        core.settings = before.model_copy(update=changed)
+        harness.settle()
+        harness.limits = changed
+        harness.restart()
 
     yield use
-    core.settings = before
+    use()
 
 
 def peeks(*texts: str) -> Turn:

@@ -105,7 +105,7 @@ def test_half_a_file_is_never_in_force(harness: Harness) -> None:
     there.
     """
     change(harness, ALLOWS, looks=1)
-    assert harness.app.core.policy.rules == ()
+    assert harness.app.core.policy.policy.rules == ()
     change(harness, STRICTER)
     assert reloaded(harness) == [parse(STRICTER).digest]
     assert outcome(harness) is CallStatus.REFUSED

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bot.approvals.terms import grants
+from bot.approvals.terms.grants import GrantList
 from bot.policy.evaluate import parse
 from bot.sandbox.openai.server import Turn
 from storage.models import Grant
@@ -243,19 +243,20 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
     core = harness.app.core
+    listing = GrantList(core.store, core.clock, core.tools, core.identity.team)
     [grant] = harness.all(Grant)
-    assert grant.id in grants.listed(core, "UBEN00001")
-    assert grant.id in grants.listed(core, "UANA00001")
-    assert grant.id not in grants.listed(core, "UCLEO0001")
-    assert "no remembered approval of yours" in grants.revoke(core, grant.id, "UCLEO0001")
-    offering = core.policy
-    core.policy = parse(harness.policy.replace("uses = 2", "uses = 1"))
+    assert grant.id in listing.listed("UBEN00001")
+    assert grant.id in listing.listed("UANA00001")
+    assert grant.id not in listing.listed("UCLEO0001")
+    assert "no remembered approval of yours" in listing.revoke(grant.id, "UCLEO0001")
+    offering = core.policy.policy
+    core.policy.policy = parse(harness.policy.replace("uses = 2", "uses = 1"))
     harness.card(SUPPORT, ask(harness, login("second")))
     harness.planner.clear()
-    core.policy = offering
+    core.policy.policy = offering
     assert done(harness, login("third"))[1] == [C.SUCCEEDED]
-    assert "Revoked" in grants.revoke(core, grant.id, "UBEN00001")
-    assert "revoked already" in grants.revoke(core, grant.id, "UANA00001")
+    assert "Revoked" in listing.revoke(grant.id, "UBEN00001")
+    assert "revoked already" in listing.revoke(grant.id, "UANA00001")
     harness.card(SUPPORT, ask(harness, login("fourth")))
     assert [fakes.did("login", text) for text in ("second", "third", "fourth")] == [0, 1, 0]
 

@@ -14,6 +14,7 @@ import pytest
 from bot.cli.main import main
 from bot.cli.plain_words import PlainWords
 from bot.explain.replay import Replay
+from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from storage.models import Call
 from tests.stories.fakes import FakeTools
@@ -204,8 +205,9 @@ def test_only_what_is_recent(happened: Harness) -> None:
     limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''
     rule = f'[[rule]]\ntool = "refund_order"\n{limit}\nverdict = "deny"\nreason = "Enough."\n'
     since = sorted(call.created_at for call in happened.all(Call))[2]
+    sources = replace(core.sources(), policy=CurrentPolicy(parse(OLD + rule)))
     text = "\n".join(
-        Replay(replace(core, policy=parse(OLD + rule)), PlainWords(core.directory)).lines(since)
+        Replay(sources, core.authority, core.tools, PlainWords(core.directory)).lines(since)
     )
     assert text.startswith("3 calls recorded since")
     assert "Would have been refused (1):" in text

@@ -34,7 +34,7 @@ def second(harness: Harness) -> Iterator[App]:
     app = harness._build(exclusive=False)
     app.start(connect=False)
     app.outbox.stop()
-    app.core.post = harness.app.core.post
+    app.core.signals.post.forward(harness.app.core.signals.post)
     yield app
     harness.app.loop.resume()
     app.stop()

@@ -13,12 +13,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.approvals.terms.gating import standing, waited
-from bot.core import Core
 from bot.messages import sentences
 from bot.messages.forms.form import values
 from bot.messages.views import CallView, CardView, Progress, Value
 from bot.policy.gates import Ask, load_gate
-from bot.tools import Tool
+from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, load_arguments, readable_arguments
 from storage import calls, outbox, runs
 from storage.masking import masked
@@ -36,14 +35,14 @@ DECIDED = (
 )
 
 
-def effect_of(core: Core, tx: Transaction, call: Call) -> str:
-    """The sentence that says what the call would do, from its current revision; secrets masked."""
+def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
+    """Return the sentence that says what the call would do now; secrets masked."""
     current = calls.revision(tx, call.id, call.revision)
-    return _effect(core, call, current) if current else call.tool
+    return _effect(tools, call, current) if current else call.tool
 
 
-def _effect(core: Core, call: Call, revision: Revision) -> str:
-    tool = core.tools.get(call.tool)
+def _effect(tools: Registry, call: Call, revision: Revision) -> str:
+    tool = tools.get(call.tool)
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
     try:
@@ -52,12 +51,12 @@ def _effect(core: Core, call: Call, revision: Revision) -> str:
         return f"{tool.title} (its arguments no longer fit the tool)"
 
 
-def call_view(core: Core, tx: Transaction, call_id: str) -> CallView | None:
+def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
     """One call as its readers see it, secrets masked; None when it is not there."""
     shown = calls.shown(tx, call_id)
     if shown is None:
         return None
-    call, tool = shown.call, core.tools.get(shown.call.tool)
+    call, tool = shown.call, tools.get(shown.call.tool)
     before = calls.revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
     changed = before is not None and before.arguments != shown.revision.arguments
     votes = calls.votes(tx, call.id, call.revision)
@@ -66,10 +65,10 @@ def call_view(core: Core, tx: Transaction, call_id: str) -> CallView | None:
         id=call.id,
         revision=call.revision,
         title=tool.title if tool else call.tool,
-        effect=_effect(core, call, shown.revision),
+        effect=_effect(tools, call, shown.revision),
         does=call.does,
         status=call.status,
-        values=_values(core, call, shown.revision, before if changed else None),
+        values=_values(tools, call, shown.revision, before if changed else None),
         digest=call.digest,
         deadline=call.deadline,
         preview=masked(call.preview),
@@ -85,8 +84,10 @@ def call_view(core: Core, tx: Transaction, call_id: str) -> CallView | None:
     )
 
 
-def _values(core: Core, call: Call, now: Revision, before: Revision | None) -> tuple[Value, ...]:
-    tool = core.tools.get(call.tool)
+def _values(
+    tools: Registry, call: Call, now: Revision, before: Revision | None
+) -> tuple[Value, ...]:
+    tool = tools.get(call.tool)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(Value(name, "••••••••") for name in json.loads(now.arguments))
     return values(tool, _readable(tool, now), _readable(tool, before) if before else None)
@@ -169,11 +170,10 @@ def _approvers(
     }
 
 
-def card_view(core: Core, tx: Transaction, row: Message) -> CardView | None:
+def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
-    now = core.clock.now()
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
-    views = [view for call_id in body["calls"] if (view := call_view(core, tx, call_id))]
+    views = [view for call_id in body["calls"] if (view := call_view(tools, tx, call_id))]
     if plan is None or run is None or not views:
         return None
     return CardView(

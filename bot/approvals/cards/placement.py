@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from bot.agent import outputs
 from bot.approvals.terms.refusals import RefusedError
-from bot.core import Core
-from bot.policy.authority import LookupFailedError
+from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.gates import Ask
 from storage.models import Run
 
@@ -27,48 +27,49 @@ class Place:
     groups: tuple[tuple[str, str], ...] = ()
 
 
-def find_place(core: Core, run: Run, gate: Ask) -> Place:
-    """Where the first approvers will see the card; raises RefusedError when it cannot be approved.
+def find_place(authority: Authority, run: Run, gate: Ask) -> Place:
+    """Return where the first approvers will see the card.
 
-    That is when too few people could, or when Slack cannot be asked.
+    Raises RefusedError when too few people could approve it, or Slack cannot be asked.
     """
     asker, channel = run.requester, run.channel
     try:
-        eligible = core.authority.eligible(gate, requester=asker, channel=channel)
+        eligible = authority.eligible(gate, requester=asker, channel=channel)
         enough = bool(eligible) and gate.people == 1
-        missing = 0 if enough else core.authority.shortage(gate, requester=asker, channel=channel)
+        missing = 0 if enough else authority.shortage(gate, requester=asker, channel=channel)
         if missing > 0:
             note = "none of its approvers can be reached"
             if gate.people > 1:
-                note = f"it needs {gate.people} people to approve it, and {missing} too few can be reached"
-            raise RefusedError(f"REFUSED: this needs an approval, and {note}.", note, tell=True)
-        return replace(place_for(core, run, gate, eligible), groups=group_ids(core, gate))
+                short = f"{missing} too few can be reached"
+                note = f"it needs {gate.people} people to approve it, and {short}"
+            raise RefusedError(outputs.no_approvers(note), note, tell=True)
+        return replace(place_for(authority, run, gate, eligible), groups=group_ids(authority, gate))
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
         raise RefusedError(
-            "REFUSED: Slack could not be asked who may approve this. Trying again later may work.",
+            outputs.SLACK_SILENT,
             "Slack could not be asked who may approve this",
             tell=True,
         ) from error
 
 
-def group_ids(core: Core, gate: Ask) -> tuple[tuple[str, str], ...]:
-    """Handle and id of every user group the gate names; raises LookupFailedError."""
+def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
+    """Return handle and id of every user group the gate names; raises LookupFailedError."""
     everybody = gate.approvers_of(0, timedelta(seconds=gate.deadline)) | gate.approvers
-    found = [(handle, core.directory.group(handle)) for handle in everybody.groups]
+    found = [(handle, authority.directory.group(handle)) for handle in everybody.groups]
     return tuple((handle, group.id) for handle, group in found if group)
 
 
-def place_for(core: Core, run: Run, gate: Ask, eligible: list[str]) -> Place:
-    """Where these people will see the card; raises LookupFailedError."""
+def place_for(authority: Authority, run: Run, gate: Ask, eligible: list[str]) -> Place:
+    """Return where these people will see the card; raises LookupFailedError."""
     people = Place("people", tuple(eligible[:MOST_MESSAGES]))
     if gate.post_to == "approvers":
         return people
     if gate.post_to == "thread":
-        if core.directory.members(run.channel) & set(eligible):
+        if authority.directory.members(run.channel) & set(eligible):
             return Place("thread", (run.channel,))
         return people
-    channel = core.directory.channel(gate.post_to)
-    if channel and core.directory.members(channel) & set(eligible):
+    channel = authority.directory.channel(gate.post_to)
+    if channel and authority.directory.members(channel) & set(eligible):
         return Place("channel", (channel,))
     return people

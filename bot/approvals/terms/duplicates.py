@@ -1,5 +1,4 @@
-"""The same call again in one request: the same tool with the same arguments. Reads the database;
-decides nothing else.
+"""The same call again in one request: the same tool with the same arguments.
 
 What can be done twice without harm, and was done with nothing changed since, is not done or asked
 again. Everything else goes its way as if it were new, and the card says that it repeats.
@@ -11,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.core import Core
 from bot.messages.text import in_utc
 from bot.tools import Effect, Tool
 from storage import calls
 from storage.models import Call, Run
 from storage.states import CallStatus
+from storage.store import Store
 from storage.transaction import Transaction
 
 C = CallStatus
@@ -33,13 +32,13 @@ class Repeat:
 
 
 def find(
-    core: Core, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]
+    store: Store, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]
 ) -> Repeat | None:
-    """What this call repeats, if anything.
+    """Return what this call repeats, if anything.
 
     `siblings`: the earlier calls of its plan with their canonical arguments.
     """
-    with core.store.read() as tx:
+    with store.read() as tx:
         earlier = calls.same_before(tx, run.id, tool.name, arguments)
         done = next(
             (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN)), None
@@ -65,19 +64,12 @@ def _stands(
     )
 
 
-def output_of(first: Call) -> str:
-    """What the model is told of a call for which the result of `first` stands."""
-    return (
-        "NOT RUN AGAIN: this is the same call as an earlier one in this request, and nothing was changed since. "
-        f"Nobody was asked. The result of the earlier one:\n{first.output}"
-    )
-
-
 def _told(call: Call) -> str:
-    """What became of the earlier call, in words that follow "Asked again:"."""
+    """Return what became of the earlier call, in words that follow "Asked again:"."""
     match call.status:
         case C.SUCCEEDED:
-            return f"the same was done already in this request, {in_utc(call.finished_at or call.created_at)}"
+            at = in_utc(call.finished_at or call.created_at)
+            return f"the same was done already in this request, {at}"
         case C.UNKNOWN:
             return (
                 "the same was started already in this request, and nobody knows whether it happened"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, localcontext
 from functools import partial
@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from bot.core import Core
-from bot.policy.authority import LookupFailedError
+from bot.clock import Clock
+from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.current import CurrentPolicy
 from bot.policy.facts import Facts, Spent
 from bot.policy.rules import Needs
 from bot.tools import Tool
@@ -27,16 +28,27 @@ from storage import spending
 from storage.digest import MOST_DIGITS
 from storage.models import Call, Run
 from storage.spending import Counted
+from storage.store import Store
 from storage.transaction import Transaction
 
-log = logging.getLogger("countersign.gathering")
+log = logging.getLogger("countersign.facts")
 T = TypeVar("T")
 
 
-def facts_of(core: Core, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
-    """Everything but the sums; what Slack would not tell is None."""
-    directory, needs = core.directory, needed(core, tool)
-    groups = {each: _asked(partial(_members, core, each)) for each in needs.groups}
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What it takes to ask the policy about a call: its rules, people, the rows, the time."""
+
+    policy: CurrentPolicy
+    directory: Directory
+    store: Store
+    clock: Clock
+
+
+def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
+    """Return all facts but the sums; what Slack would not tell is None."""
+    directory, needs = sources.directory, needed(sources.policy, tool)
+    groups = {each: _asked(partial(_members, directory, each)) for each in needs.groups}
     channels = {each: _asked(partial(directory.channel, each)) for each in needs.channels}
     values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
     return Facts(
@@ -46,20 +58,20 @@ def facts_of(core: Core, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
         args=values,
         channel=run.channel,
         risk=tool.risk,
-        now=core.clock.now(),
+        now=sources.clock.now(),
         groups=groups,
         channels=channels,
     )
 
 
-def needed(core: Core, tool: Tool[Any]) -> Needs:
-    """What the policy's rules for this tool need to know."""
-    return core.policy.needs(tool.name, tool.does, tool.risk)
+def needed(current: CurrentPolicy, tool: Tool[Any]) -> Needs:
+    """Return what the policy's rules for this tool need to know."""
+    return current.policy.needs(tool.name, tool.does, tool.risk)
 
 
 def with_sums(
     tx: Transaction,
-    core: Core,
+    sources: Sources,
     run: Run,
     tool: Tool[Any],
     facts: Facts,
@@ -67,15 +79,15 @@ def with_sums(
     beside: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Facts:
-    """The facts with what the requester's calls add up to.
+    """Return the facts with what the requester's calls add up to.
 
     `beside`: the call that is judged, where it is stored already. `siblings`: tool and arguments
     (canonical JSON) of calls proposed together with it and before it, which are not stored yet.
     """
-    wanted = needed(core, tool).spent
+    wanted = needed(sources.policy, tool).spent
     if not wanted:
         return facts
-    siblings, now = list(siblings), core.clock.now()
+    siblings, now = list(siblings), sources.clock.now()
     calls: dict[str, list[Counted]] = {}
     for name in {each.tool for each in wanted}:
         stored = spending.counted(tx, run.team, run.requester, name, beside=beside)
@@ -111,8 +123,8 @@ def total(wanted: Spent, calls: list[Counted]) -> Decimal | None:
     return total if total.is_finite() else None
 
 
-def _members(core: Core, handle: str) -> frozenset[str] | None:
-    group = core.directory.group(handle)
+def _members(directory: Directory, handle: str) -> frozenset[str] | None:
+    group = directory.group(handle)
     return group.members if group else None
 
 

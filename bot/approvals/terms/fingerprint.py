@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.core import Core
 from bot.tools import Tool
 from storage.digest import digest
 from storage.models import Run
 
 
 def fingerprint(
-    core: Core, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
+    key: bytes, run: Run, tool: Tool[Any], arguments: str, *, gate: str, revision: int, expects: str
 ) -> str:
-    """The digest of exactly what would run, for whom, under which gate, and what its preview
-    promised.
-    """
+    """Return the digest of what would run, for whom, under which gate and with which preview."""
     return digest(
-        core.key,
+        key,
         tool=tool.name,
         schema=tool.schema_digest(),
         arguments=arguments,

@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.terms.facts import facts_of, with_sums
-from bot.core import Core
+from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Ballot, Deny, Standing, load_gate, tally
 from bot.tools import Tool
@@ -25,7 +24,7 @@ from storage.transaction import Transaction
 
 
 def gate_of(
-    core: Core,
+    sources: Sources,
     run: Run,
     tool: Tool[Any],
     args: BaseModel,
@@ -33,41 +32,41 @@ def gate_of(
     call: Call | None = None,
     siblings: Iterable[tuple[str, str]] = (),
 ) -> Allow | Deny | Ask:
-    """What policy says now; outside any transaction.
+    """Return what policy says now; outside any transaction.
 
     `call`, `siblings`: see bot.approvals.facts.with_sums.
     """
-    facts = facts_of(core, run, tool, args)
-    with core.store.read() as tx:
-        return core.policy.gate(
-            with_sums(tx, core, run, tool, facts, beside=call, siblings=siblings)
+    facts = facts_of(sources, run, tool, args)
+    with sources.store.read() as tx:
+        return sources.policy.policy.gate(
+            with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
         )
 
 
 def gate_within(
-    tx: Transaction, core: Core, run: Run, tool: Tool[Any], facts: Facts, call: Call
+    tx: Transaction, sources: Sources, run: Run, tool: Tool[Any], facts: Facts, call: Call
 ) -> Allow | Deny | Ask:
-    """What policy says now of a call about to run, its sums read in this transaction."""
-    return core.policy.gate(with_sums(tx, core, run, tool, facts, beside=call))
+    """Return what policy says of a call about to run, its sums read in this transaction."""
+    return sources.policy.policy.gate(with_sums(tx, sources, run, tool, facts, beside=call))
 
 
 def standing(gate: Ask, votes: Sequence[Vote]) -> Standing:
-    """How far these votes of one revision have come."""
+    """Return how far these votes of one revision have come."""
     return tally(gate, ballots_of(votes))
 
 
 def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
-    """Stored votes as the tally counts them."""
+    """Return stored votes as the tally counts them."""
     return [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes]
 
 
 def weigher(gate: Ask) -> Weigh:
-    """`standing` for one gate."""
+    """Return `standing` bound to one gate."""
     return partial(standing, gate)
 
 
 def still_needed(tx: Transaction, call: Call) -> int:
-    """How many more people have to approve a pending call, in all its stages; 0 for any other."""
+    """Return how many more people have to approve a pending call; 0 for any other."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return 0
@@ -77,11 +76,11 @@ def still_needed(tx: Transaction, call: Call) -> int:
 
 
 def waited(call: Call, at: datetime) -> timedelta:
-    """How long the call has waited for people at that moment."""
+    """Return how long the call has waited for people at that moment."""
     return max(at - (call.asked_at or call.created_at), timedelta())
 
 
 def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
-    """When a reminder or an escalation is due next; None when there is none left."""
+    """Return when a reminder or an escalation is due next; None when none is left."""
     moments = gate.moments()[dealt_with:]
     return asked_at + timedelta(seconds=moments[0]) if moments else None

@@ -7,17 +7,19 @@ while the policy still offers it. It is used up inside the transaction that star
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from bot.core import Core
+from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.text import mention, when
 from bot.policy.gates import Ask, Offer, load_gate
-from bot.tools import Tool
+from bot.tools import Registry, Tool
 from storage import calls, grants
 from storage.digest import canonical
 from storage.models import Call, Grant, Run
+from storage.store import Store
 from storage.transaction import Transaction
 
 
@@ -26,10 +28,11 @@ def offers(gate: Ask) -> list[Offer]:
     return list(gate.remember)
 
 
-def find(core: Core, run: Run, tool: Tool[Any], gate: Ask, arguments: str) -> Grant | None:
-    """The remembered approval on which this call may run, while the policy still offers such a one."""
-    now = core.clock.now()
-    with core.store.read() as tx:
+def find(
+    store: Store, run: Run, tool: Tool[Any], gate: Ask, arguments: str, now: datetime
+) -> Grant | None:
+    """Return the remembered approval on which this call may run, while policy still offers it."""
+    with store.read() as tx:
         found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
     return next((grant for grant in found if still_offered(gate, grant)), None)
 
@@ -39,18 +42,14 @@ def still_offered(gate: Ask, grant: Grant) -> bool:
     return Offer.model_validate_json(grant.offer) in (*gate.remember, gate.once)
 
 
-def use(tx: Transaction, core: Core, call: Call, gate: Ask) -> bool:
-    """Use the call's grant once, in the transaction that starts it; False when it no longer holds."""
+def use(tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
+    """Use the call's grant once, as it starts; False when the grant no longer holds."""
     grant = grants.get(tx, call.grant_id)
-    return (
-        grant is not None
-        and still_offered(gate, grant)
-        and grants.take(tx, grant.id, core.clock.now())
-    )
+    return grant is not None and still_offered(gate, grant) and grants.take(tx, grant.id, now)
 
 
 def remember(
-    tx: Transaction, core: Core, run: Run, call: Call, person: str, chosen: int | None
+    tx: Transaction, run: Run, call: Call, person: str, chosen: int | None, *, now: datetime
 ) -> Grant | None:
     """Remember the approval that has just been given, where its gate does so by itself or offers
     what was chosen.
@@ -64,7 +63,7 @@ def remember(
     )
     if offer is None:
         return None
-    arguments, now = json.loads(current.arguments), core.clock.now()
+    arguments = json.loads(current.arguments)
     fields = sorted(arguments) if offer.fields is None else offer.fields
     if any(name not in arguments for name in fields):
         return None
@@ -88,43 +87,54 @@ def remember(
     return grant
 
 
-def listed(core: Core, person: str) -> str:
-    """What is remembered that this person asked for or approved, as mrkdwn."""
-    with core.store.read() as tx:
-        found = grants.open_for(tx, core.identity.team, person, core.clock.now())
-    if not found:
-        return "Nothing is remembered for you, and nothing that you approved."
-    return "\n".join(f"• `{grant.id}`  {_described(core, grant)}" for grant in found)
+@dataclass(frozen=True, slots=True)
+class GrantList:
+    """What is remembered in one workspace, as its people may see and end it."""
 
+    store: Store
+    clock: Clock
+    tools: Registry
+    team: str
 
-def _described(core: Core, grant: Grant) -> str:
-    tool = core.tools.get(grant.tool)
-    pinned = json.loads(grant.pinned)
-    shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
-    same = (
-        ", ".join(f"{name} {sentences.said(str(value), 60)}" for name, value in shown.items())
-        or "any arguments"
-    )
-    where = "in one thread" if grant.channel else "everywhere"
-    return (
-        f"{sentences.said(tool.title if tool else grant.tool, 80)} ({same}) for {mention(grant.requester)}, {where}, "
-        f"until {when(grant.until)}, {grant.uses} more times; given by {mention(grant.given_by)}"
-    )
+    def listed(self, person: str) -> str:
+        """Return what is remembered that this person asked for or approved, as mrkdwn."""
+        with self.store.read() as tx:
+            found = grants.open_for(tx, self.team, person, self.clock.now())
+        if not found:
+            return "Nothing is remembered for you, and nothing that you approved."
+        return "\n".join(f"• `{grant.id}`  {self._described(grant)}" for grant in found)
 
+    def revoke(self, grant_id: str, person: str) -> str:
+        """End what is remembered; only who asked for it or gave it may.
 
-def revoke(core: Core, grant_id: str, person: str) -> str:
-    """End what is remembered; only who asked for it or gave it may.
+        Returns what to tell them, as mrkdwn.
+        """
+        with self.store.write() as tx:
+            grant = grants.get(tx, grant_id)
+            if (
+                grant is None
+                or grant.team != self.team
+                or person not in (grant.requester, grant.given_by)
+            ):
+                return (
+                    "There is no remembered approval of yours with that id. "
+                    "`/approvals grants` lists them."
+                )
+            if not grants.revoke(tx, grant.id, person, self.clock.now()):
+                return "That was revoked already."
+        return f"Revoked: {self._described(grant)}. The next such call is asked again."
 
-    What to tell them, as mrkdwn.
-    """
-    with core.store.write() as tx:
-        grant = grants.get(tx, grant_id)
-        if (
-            grant is None
-            or grant.team != core.identity.team
-            or person not in (grant.requester, grant.given_by)
-        ):
-            return "There is no remembered approval of yours with that id. `/approvals grants` lists them."
-        if not grants.revoke(tx, grant.id, person, core.clock.now()):
-            return "That was revoked already."
-    return f"Revoked: {_described(core, grant)}. The next such call is asked again."
+    def _described(self, grant: Grant) -> str:
+        tool = self.tools.get(grant.tool)
+        pinned = json.loads(grant.pinned)
+        shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
+        same = (
+            ", ".join(f"{name} {sentences.said(str(value), 60)}" for name, value in shown.items())
+            or "any arguments"
+        )
+        where = "in one thread" if grant.channel else "everywhere"
+        return (
+            f"{sentences.said(tool.title if tool else grant.tool, 80)} ({same}) "
+            f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
+            f"{grant.uses} more times; given by {mention(grant.given_by)}"
+        )

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot.agent import outputs
 from bot.tools import REASON_FIELD, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
 from storage.digest import OddValueError, parse_object
@@ -21,7 +22,7 @@ class RefusedError(Exception):
 
 
 def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
-    """The model's argument text as validated arguments and the reason it gives.
+    """Return the model's argument text as validated arguments, and the reason it gives.
 
     Raises RefusedError.
     """
@@ -31,14 +32,13 @@ def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
         args = load_arguments(tool, json.dumps(found))
         dump_arguments(args)
     except OddValueError as error:
-        raise RefusedError(
-            f"INVALID ARGUMENTS: {error}.", "its arguments were not valid"
-        ) from error
+        raise RefusedError(outputs.not_arguments(error), "its arguments were not valid") from error
     except ValidationError as error:
         lines = [
-            f"- {'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
+            f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"
             for e in error.errors()[:20]
         ]
-        message = "INVALID ARGUMENTS, nobody was asked:\n" + "\n".join(lines)
-        raise RefusedError(message, "its arguments were not valid") from error
+        raise RefusedError(
+            outputs.invalid_arguments(lines), "its arguments were not valid"
+        ) from error
     return args, reason

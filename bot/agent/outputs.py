@@ -1,0 +1,134 @@
+"""Every word the model is told about its calls, but what `storage` writes with a decision. Pure.
+
+An output begins with what became of the call, in capitals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+MOST_QUOTED = 500  # characters of a person's words
+UNKNOWN = (
+    "UNKNOWN: it was started, and it is not known whether it happened. Nobody has said so either. "
+    "Do not assume that it did or did not, and do not run it again by yourself."
+)
+STILL_RUNNING = "UNKNOWN: the request was cancelled while this was running; it may still finish."
+STEP_FAILED = "CANCELLED: an earlier step of the plan failed, so it was not run."
+TOO_SLOW = "it took too long"
+REMEMBERED = " It ran on a remembered approval."
+REJECTED_BEFORE = (
+    "REFUSED: a person rejected this very call in this request. Change it, or ask the requester."
+)
+SLACK_SILENT = (
+    "REFUSED: Slack could not be asked who may approve this. Trying again later may work."
+)
+
+
+def succeeded(ran: str, text: str) -> str:
+    """Return the output of a call that ran; `ran` says how it came to."""
+    return f"SUCCEEDED.{ran}\n{text}"
+
+
+def failed(why: str, ran: str = "") -> str:
+    """Return the output of a call that did not work, in a sentence; `ran` says how it came to."""
+    return f"FAILED: {why}{ran}"
+
+
+def not_renewed(why: str, ran: str) -> str:
+    """Return the output of a call that did nothing and could not be asked again."""
+    return failed(f"{why} Nothing was done.", ran)
+
+
+def approved_by(people: Iterable[str]) -> str:
+    """Return who approved the call, by id; "" for nobody."""
+    named = ", ".join(f"<@{person}>" for person in people)
+    return f" Approved by {named}." if named else ""
+
+
+def noted(person: str, words: str) -> str:
+    """Return what an approver said, quoted and bounded."""
+    return f' <@{person}> noted, quoted: "{words[:MOST_QUOTED]}".'
+
+
+def edited_by(people: Iterable[str], arguments: str) -> str:
+    """Return who edited the call, and with which arguments it ran."""
+    named = ", ".join(f"<@{person}>" for person in sorted(people))
+    return f" It was edited by {named} and ran with: {arguments}"
+
+
+def invalidated(why: str) -> str:
+    """Return the output of a call that no longer is what people were shown."""
+    return f"INVALIDATED: it was not run, because {why}. Propose it anew if it is still needed."
+
+
+def forbidden_since(reason: str) -> str:
+    """Return the output of an approved call that policy has come to forbid."""
+    return f"INVALIDATED: policy now forbids it: {reason}"
+
+
+def forbidden(reason: str) -> str:
+    """Return the output of a call that policy denies."""
+    return f"REFUSED by policy: {reason}"
+
+
+def no_such_tool(name: str, known: Iterable[str]) -> str:
+    """Return the output of a call of a tool that is not there."""
+    return (
+        f"REFUSED: there is no tool named {name[:100]!r}. "
+        f"The tools are: {', '.join(sorted(known))}."
+    )
+
+
+def too_many_calls(most: int) -> str:
+    """Return the output of a call beyond what one request may propose."""
+    return f"REFUSED: this request may propose {most} calls at most."
+
+
+def not_arguments(error: object) -> str:
+    """Return the output of a call whose arguments are no JSON object of values."""
+    return f"INVALID ARGUMENTS: {error}."
+
+
+def invalid_arguments(problems: Sequence[str]) -> str:
+    """Return the output of a call whose arguments the tool does not take."""
+    lines = (f"- {each}" for each in problems)
+    return "\n".join(["INVALID ARGUMENTS, nobody was asked:", *lines])
+
+
+def no_approvers(note: str) -> str:
+    """Return the output of a call that nobody could approve; `note` says why."""
+    return f"REFUSED: this needs an approval, and {note}."
+
+
+def cards_used_up(most: int) -> str:
+    """Return the output of a call of a request that has asked people often enough."""
+    return f"REFUSED: this request has asked people {most} times already; that is its limit."
+
+
+def too_many_wait(waiting: int) -> str:
+    """Return the output of a call of a requester with too many calls undecided."""
+    return (
+        f"REFUSED: {waiting} calls of this requester wait for a decision already; "
+        "some must be decided first."
+    )
+
+
+def asked_too_often(many: str, minutes: int) -> str:
+    """Return the output of a call beyond what people may be asked within an hour."""
+    return (
+        f"REFUSED: {many} of this requester within the last hour, which is the limit. "
+        f"Propose no more of them now; there is room again in {minutes} minutes."
+    )
+
+
+def not_run_again(earlier: str) -> str:
+    """Return the output of a call for which the output of an earlier one stands."""
+    return (
+        "NOT RUN AGAIN: this is the same call as an earlier one in this request, and nothing was "
+        f"changed since. Nobody was asked. The result of the earlier one:\n{earlier}"
+    )
+
+
+def unseen(note: str) -> str:
+    """Return the output of a call whose card could not be shown; `note` says why."""
+    return f"CANCELLED: {note}, so it was not run."

@@ -1,0 +1,196 @@
+"""Edits: what was submitted, checked and stored, all of it here.
+
+A dialog's submission is checked at once for the errors at its fields (`check`), and once more when
+the loop stores it (`store`): rows, people and policy may have changed in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from json import dumps
+from typing import Any
+
+from bot.approvals.cards.card_view import effect_of
+from bot.approvals.cards.placement import Place, find_place
+from bot.approvals.cards.routing import Asked, put_cards, route
+from bot.approvals.permissions import Permissions
+from bot.approvals.replies import tell
+from bot.approvals.terms.facts import Sources
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.gating import gate_of, next_moment
+from bot.approvals.terms.refusals import RefusedError
+from bot.messages import sentences
+from bot.messages.forms.form import FieldErrors, read_submission
+from bot.policy.authority import Authority, No
+from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
+from bot.tools import Preview, Registry, Tool
+from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
+from bot.tools.preview import preview
+from storage import calls, decisions, inbox, outbox, runs
+from storage.calls import Shown
+from storage.decisions import Applied, Open
+from storage.models import Delivery, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A submitted edit, checked and ready to be stored."""
+
+    run: Run
+    shown: Shown  # the call as it was when it was checked
+    arguments: str  # canonical JSON
+    gate: Ask
+    preview: Preview
+    approve: bool  # its editor approves it as well
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A submission that changes nothing."""
+
+    run: Run
+    shown: Shown
+    approve: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """An edit that may not be; the sentence is for its editor."""
+
+    sentence: str
+
+
+Submission = Edit | Unchanged | FieldErrors | Forbidden
+
+
+class Edits:
+    """One per process; `read` may be called on any thread, `store` on the loop only."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        authority: Authority,
+        tools: Registry,
+        permissions: Permissions,
+        key: bytes,
+    ) -> None:
+        """`permissions` says who may edit; `key` signs what would run."""
+        self._authority = authority
+        self._sources = sources
+        self._tools = tools
+        self._permissions = permissions
+        self._key = key
+
+    def read(
+        self, call_id: str, revision: int, state: dict[str, Any], person: str, *, at: datetime
+    ) -> Submission:
+        """Return what was submitted, checked: the call, the person, the fields, then the policy.
+
+        `state`: of the dialog's elements. Looks people up.
+        """
+        with self._sources.store.read() as tx:
+            found = decisions.look(tx, call_id, revision, at)
+            shown = calls.shown(tx, call_id) if isinstance(found, Open) else None
+            run = runs.get(tx, shown.call.run_id) if shown else None
+        tool = self._tools.get(shown.call.tool) if shown else None
+        if shown is None or run is None or tool is None:
+            return Forbidden(self._permissions.lost(found, person))
+        verdict = self._permissions.verdict("edit", shown.call, run, person, at=at)
+        if isinstance(verdict, No):
+            return Forbidden(self._permissions.refusal(verdict, shown.call, "edit"))
+        editable = as_editable(tool, load_gate(shown.call.gate))
+        before = readable_arguments(tool, shown.revision.arguments)
+        parsed = read_submission(editable, before, state)
+        if isinstance(parsed, FieldErrors):
+            return parsed
+        if not parsed.changed:
+            return Unchanged(run, shown, parsed.approve)
+        return self._gated(run, shown, tool, parsed.arguments, approve=parsed.approve)
+
+    def _gated(
+        self, run: Run, shown: Shown, tool: Tool[Any], values: dict[str, Any], *, approve: bool
+    ) -> Edit | Forbidden:
+        """Return the edit with the policy's word on it.
+
+        Where policy says something else of the new arguments than of the old, both gates have to be
+        met.
+        """
+        call = shown.call
+        args = load_arguments(tool, dumps(values))
+        before, now = load_gate(call.gate), gate_of(self._sources, run, tool, args, call=call)
+        match now:
+            case Deny(reason=reason):
+                return Forbidden(f"Policy forbids this: {sentences.said(reason)}")
+            case Allow() if isinstance(before, Ask):
+                now = before  # what people were asked about is not taken from them by an edit
+            case Ask() if isinstance(before, Ask):
+                now = stricter(before, now)
+            case _:
+                pass
+        assert isinstance(now, Ask)
+        return Edit(run, shown, dump_arguments(args), now, preview(tool, args), approve)
+
+    def store(self, delivery: Delivery, edit: Edit) -> bool:
+        """Return whether it was stored; the editor is told when it was not.
+
+        The delivery is settled, unless its editor is yet to approve what was stored.
+        """
+        call = edit.shown.call
+        try:
+            place = self._other_place(edit)
+        except RefusedError as refused:
+            with self._sources.store.write() as tx:
+                tell(tx, delivery, f"Nobody could approve that: {refused.note}.")
+                inbox.settle(tx, delivery, "refused")
+            return False
+        with self._sources.store.write() as tx:
+            outcome = decisions.edit(
+                tx,
+                call.id,
+                call.revision,
+                delivery.user,
+                at=delivery.received_at,
+                **self._revision(edit, delivery.received_at),
+            )
+            if not isinstance(outcome, Applied):
+                tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
+                inbox.settle(tx, delivery, "the edit came too late")
+                return False
+            if place is not None:
+                asked = Asked(outcome.call, edit.gate, place)
+                put_cards(tx, edit.run, call.plan_id, [asked])
+            effect = effect_of(self._tools, tx, outcome.call)
+            line = sentences.decision_line("edit", delivery.user, [effect])
+            outbox.notice(tx, edit.run, f"edited:{delivery.seq}", {"text": line})
+            if not edit.approve:
+                inbox.settle(tx, delivery, "edited")
+        return True
+
+    def _other_place(self, edit: Edit) -> Place | None:
+        """Return where other people are asked now; None where they are the same. Looks them up."""
+        if route(load_gate(edit.shown.call.gate)) == route(edit.gate):
+            return None
+        return find_place(self._authority, edit.run, edit.gate)
+
+    def _revision(self, edit: Edit, at: datetime) -> dict[str, Any]:
+        """Return what the new revision stands on."""
+        call, gate = edit.shown.call, dump_gate(edit.gate)
+        deadline = at + timedelta(seconds=edit.gate.deadline)
+        return {
+            "arguments": edit.arguments,
+            "digest": fingerprint(
+                self._key,
+                edit.run,
+                self._tools.tools[call.tool],
+                edit.arguments,
+                gate=gate,
+                revision=call.revision + 1,
+                expects=edit.preview.expects,
+            ),
+            "gate": gate,
+            "deadline": min(deadline, call.deadline) if call.deadline else deadline,
+            "preview": edit.preview.text,
+            "expects": edit.preview.expects,
+            "next_at": next_moment(edit.gate, call.asked_at or call.created_at),
+        }

@@ -1,0 +1,196 @@
+"""Approvals and rejections: who may is looked up first, then the votes are one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.approvals.cards.card_view import effect_of
+from bot.approvals.permissions import Permissions
+from bot.approvals.replies import record_refusal, tell
+from bot.approvals.terms import grants
+from bot.approvals.terms.gating import still_needed, weigher
+from bot.clock import Clock
+from bot.messages import sentences
+from bot.messages.modals import REASONS
+from bot.policy.authority import No, Yes
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Registry
+from storage import calls, decisions, inbox, outbox, runs
+from storage.decisions import Applied, Closed, Gone, Open, Outcome
+from storage.models import Call, Delivery, Run
+from storage.states import CallStatus
+from storage.store import Store
+from storage.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """This person may not vote; the sentence is for them."""
+
+    call: Call
+    verdict: No
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """This person may vote, in that stage of the gate."""
+
+    gate: Ask
+    stage: int
+
+
+class Votes:
+    """One per process; called on the loop only."""
+
+    def __init__(
+        self, store: Store, clock: Clock, tools: Registry, permissions: Permissions
+    ) -> None:
+        """`permissions` says who may; `tools` word what was decided."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._permissions = permissions
+
+    def vote(
+        self,
+        delivery: Delivery,
+        targets: list[tuple[str, int]],
+        verb: str,
+        reason: str = "",
+        *,
+        remember: int | None = None,
+    ) -> None:
+        """Vote on calls (id, revision), each by itself, and settle the delivery.
+
+        What does not count is told to the voter, what does to the thread. People are looked up
+        first; the votes, what is told of them and the delivery's end are one transaction.
+        """
+        admitted = [
+            self._admitted(delivery, call_id, revision, verb, reason)
+            for call_id, revision in targets
+        ]
+        done: list[Call] = []
+        told: list[str] = []
+        with self._store.write() as tx:
+            for (call_id, revision), found in zip(targets, admitted, strict=True):
+                if isinstance(found, Barred):
+                    record_refusal(tx, delivery, found.call, verb, found.verdict)
+                    told.append(found.sentence)
+                    continue
+                outcome: Outcome | Closed
+                if isinstance(found, Admission):
+                    outcome = _cast(tx, delivery, call_id, revision, verb, reason, found)
+                else:
+                    outcome = found
+                if isinstance(outcome, Applied):
+                    done.append(outcome.call)
+                    continue
+                told.append(self._permissions.lost(outcome, delivery.user))
+                if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
+                    outbox.redraw(tx, outcome.call.plan_id)
+            if done and (run := runs.get(tx, done[0].run_id)):
+                self._announce(tx, delivery, run, done, verb, reason, remember)
+            tell(tx, delivery, "\n".join(dict.fromkeys(told)))
+            inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
+
+    def vote_all(self, delivery: Delivery, value: str, verb: str, reason: str = "") -> None:
+        """Vote on every pending call of the clicked card, if the plan has not changed since."""
+        with self._store.read() as tx:
+            targets = [(call.id, call.revision) for call in pending_on(tx, value)]
+        if targets:
+            self.vote(delivery, targets, verb, reason)
+            return
+        with self._store.write() as tx:
+            outbox.redraw(tx, value.partition(":")[0])
+            tell(tx, delivery, sentences.stale_card())
+            inbox.settle(tx, delivery, f"{verb} all: stale")
+
+    def _admitted(
+        self, delivery: Delivery, call_id: str, revision: int, verb: str, reason: str
+    ) -> Admission | Closed | Barred:
+        """Return how this person may vote, or what is in the way. Looks people up."""
+        at = delivery.received_at
+        with self._store.read() as tx:
+            found = decisions.look(tx, call_id, revision, at)
+            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
+        if not isinstance(found, Open):
+            return found
+        if run is None:
+            return Gone()
+        verdict = self._permissions.verdict(verb, found.call, run, delivery.user, at=at)
+        gate = load_gate(found.call.gate)
+        if isinstance(verdict, Yes) and isinstance(gate, Ask):
+            if words_for(found.call, verb) and not _own_words(verb, reason):
+                return Barred(found.call, No("words"), sentences.words_needed())
+            return Admission(gate, verdict.stage)
+        assert isinstance(verdict, No)
+        return Barred(found.call, verdict, self._permissions.refusal(verdict, found.call, verb))
+
+    def _announce(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        run: Run,
+        done: list[Call],
+        verb: str,
+        reason: str,
+        chosen: int | None,
+    ) -> None:
+        """Say in the thread what was voted, and what is remembered of it."""
+        effects = [effect_of(self._tools, tx, call) for call in done]
+        needed = max(still_needed(tx, call) for call in done)
+        line = sentences.decision_line(verb, delivery.user, effects, reason, needed)
+        now = self._clock.now()
+        for call in done:
+            if call.status is CallStatus.APPROVED:
+                given = grants.remember(tx, run, call, delivery.user, chosen, now=now)
+                if given:
+                    line += f"\n{sentences.remembered(given.id, given.until, given.uses)}"
+        outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
+
+
+def _cast(
+    tx: Transaction,
+    delivery: Delivery,
+    call_id: str,
+    revision: int,
+    verb: str,
+    reason: str,
+    admission: Admission,
+) -> Outcome:
+    return decisions.vote(
+        tx,
+        call_id,
+        revision,
+        verb,
+        delivery.user,
+        at=delivery.received_at,
+        reason=reason,
+        stage=admission.stage,
+        weigh=weigher(admission.gate),
+    )
+
+
+def _own_words(verb: str, reason: str) -> bool:
+    """Return whether somebody has said more than one of the ready reasons for a rejection."""
+    return bool(reason.strip()) and not (verb == "reject" and reason in REASONS.values())
+
+
+def words_for(call: Call, verb: str) -> bool:
+    """Return whether the gate wants to be told why this call is approved or rejected (`verb`)."""
+    gate = load_gate(call.gate)
+    return isinstance(gate, Ask) and gate.reasons in (verb, "always")
+
+
+def pending_on(tx: Transaction, value: str) -> list[Call]:
+    """Return the pending calls a button for all of a card is about (`plan:revision:card`).
+
+    None when the plan has changed.
+    """
+    plan_id, _, rest = value.partition(":")
+    revision, _, card = rest.partition(":")
+    plan = calls.plan(tx, plan_id)
+    if plan is None or str(plan.revision) != revision or not card.isdigit() or len(card) > 18:
+        return []
+    return decisions.plan_calls(tx, plan, outbox.calls_of(tx, plan_id, int(card)))

@@ -1,0 +1,150 @@
+"""How an execution ended, written down: the call's status, its output, what the run does next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any
+
+from bot.agent import outputs
+from bot.clock import Clock
+from bot.policy.gates import Ask, load_gate
+from bot.runs.reapproval import Renewal
+from bot.runs.results import put_table
+from bot.signals import Signal
+from bot.tools import Effect
+from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
+from storage import audit, calls, decisions, moves, runs
+from storage.models import Call, Run
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+from storage.transaction import Transaction
+
+log = logging.getLogger("countersign.endings")
+C = CallStatus
+# how long people have to say what became of a call that no gate gives a deadline
+UNKNOWN_WAIT = timedelta(hours=1)
+Renew = Callable[[Transaction, Run, Call, Renewal], bool]
+
+
+class Endings:
+    """One per executor."""
+
+    def __init__(self, store: Store, clock: Clock, post: Signal, renew: Renew) -> None:
+        """`renew` has a call asked again, in the caller's transaction."""
+        self._store = store
+        self._clock = clock
+        self._post = post
+        self._renew = renew
+
+    def finish(self, run: Run, shown: calls.Shown, outcome: Any) -> None:
+        """Write down how a call of this run ended.
+
+        Raises moves.FencedError when the run was taken away: then it is only kept as evidence.
+        """
+        call = shown.call
+        call.status = C.RUNNING
+        now = self._clock.now()
+        with self._store.write() as tx:
+            current = runs.get(tx, run.id)
+            held = current is not None and current.fence == run.fence
+            if current is None or not held:
+                self._late(tx, run, call, type(outcome).__name__)
+            elif current.status is RunStatus.CANCELLED:
+                self._write(tx, run, shown, outcome, going_on=False)
+                decisions.close_cancelled(tx, current, at=now)
+            else:
+                self._write(tx, run, shown, outcome, going_on=True)
+                if plan := calls.open_plan(tx, run.id):
+                    runs.close_plan(tx, current, plan, at=now)  # when this was the last call of it
+        if isinstance(outcome, TimedOut):
+            self._watch(run, call, outcome.future)
+        self._post.give()
+        if not held:
+            raise moves.FencedError(run.id)
+
+    def unknown(self, tx: Transaction, call: Call, why: str) -> None:
+        """Nobody knows how the call ended: people are asked, until a deadline."""
+        gate = load_gate(call.gate)
+        wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
+        now = self._clock.now()
+        moves.call(
+            tx,
+            call,
+            C.UNKNOWN,
+            at=now,
+            actor="worker",
+            data={"why": why},
+            output=outputs.UNKNOWN,
+            note=why,
+            deadline=now + wait,
+        )
+
+    def _write(
+        self, tx: Transaction, run: Run, shown: calls.Shown, outcome: Any, *, going_on: bool
+    ) -> None:
+        call, now = shown.call, self._clock.now()
+        reads = call.does == Effect.READ
+        ran = _how(tx, shown)
+
+        def end(target: CallStatus, output: str, note: str) -> None:
+            moves.call(
+                tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note
+            )
+
+        match outcome:
+            case Ran(output=text, summary=summary, table=table):
+                end(C.SUCCEEDED, outputs.succeeded(ran, text), summary)
+                if table is not None and going_on:
+                    put_table(tx, run, call, table)
+            case Renewal() as renewal:
+                if not going_on or not self._renew(tx, run, call, renewal):
+                    end(C.FAILED, outputs.not_renewed(renewal.why, ran), renewal.why)
+            case Refused(message=message) | Raised(message=message):
+                end(C.FAILED, outputs.failed(message, ran), message)
+            case Lost(message=message) if reads:
+                end(C.FAILED, outputs.failed(message), message)
+            case TimedOut() if reads:
+                end(C.FAILED, outputs.failed(f"{outputs.TOO_SLOW}."), outputs.TOO_SLOW)
+            case Lost(message=message):
+                self.unknown(tx, call, message)
+            case TimedOut():
+                self.unknown(tx, call, f"{outputs.TOO_SLOW}, and may still be going on")
+            case _:
+                raise TypeError(f"unknown outcome {outcome!r}")
+
+    def _watch(self, run: Run, call: Call, future: Future[Any]) -> None:
+        """Keep a result that comes after the time-out in the audit; it changes nothing."""
+
+        def late(done: Future[Any]) -> None:
+            with self._store.write() as tx:
+                self._late(tx, run, call, "raised" if done.exception() else "returned")
+
+        future.add_done_callback(late)
+
+    def _late(self, tx: Transaction, run: Run, call: Call, outcome: str) -> None:
+        """Keep a result that came too late to count as evidence."""
+        audit.record(
+            tx,
+            "call.late",
+            at=self._clock.now(),
+            actor="worker",
+            run_id=run.id,
+            call_id=call.id,
+            data={"outcome": outcome},
+        )
+
+
+def _how(tx: Transaction, shown: calls.Shown) -> str:
+    """Return how the call came to run: who approved it, and with which values if it was edited."""
+    call = shown.call
+    votes = [v for v in calls.votes(tx, call.id, call.revision) if v.verb == "approve"]
+    text = outputs.approved_by(vote.person for vote in votes)
+    text += "".join(outputs.noted(vote.person, vote.reason) for vote in votes if vote.reason)
+    if call.grant_id:
+        text += outputs.REMEMBERED
+    if edited := calls.editors(tx, call.id):
+        text += outputs.edited_by(edited, shown.revision.arguments)
+    return text

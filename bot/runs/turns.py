@@ -1,0 +1,169 @@
+"""Model turns: what was said and done goes to the model, its answer or plan is stored.
+
+A turn does not wait for the disk: after a power failure it is simply taken again, and the outbox
+tells nobody of it before it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bot.agent import prompt
+from bot.agent.turn import ModelTurns, Plan, Reply
+from bot.approvals.cards.routing import Asked, put_cards
+from bot.approvals.terms.limits import Allowance
+from bot.clock import Clock
+from bot.policy.gates import Ask
+from bot.runs import transcript
+from bot.runs.ports import Answer, Presence, Thread
+from bot.runs.proposals import Proposals
+from bot.signals import Signals
+from bot.tools import Effect, Registry
+from storage import calls, inbox, moves, runs
+from storage.models import Plan as PlanRow
+from storage.models import Run
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+from storage.transaction import Transaction
+
+C, R = CallStatus, RunStatus
+
+
+class Turns:
+    """One per worker; a turn holds no truth of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        signals: Signals,
+        *,
+        planner: ModelTurns,
+        proposals: Proposals,
+        limits: Allowance,
+        thread: Thread,
+        answer: Callable[[Run], Answer],
+        presence: Presence,
+    ) -> None:
+        """`answer` opens the way for one turn's words; `thread` reads what was said before."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._signals = signals
+        self._planner = planner
+        self._proposals = proposals
+        self._limits = limits
+        self._thread = thread
+        self._answer = answer
+        self._presence = presence
+
+    def take(self, run: Run) -> bool:
+        """Take in what was said, ask the model, and store what it answers or proposes.
+
+        Returns whether there is more to do now.
+        """
+        self._presence.working(run)
+        self._thread.take_in(run)
+        if over := self._limits.on_going_on(run):
+            return self._end(run, over)
+        with self._store.read() as tx:
+            items = transcript.complete(runs.transcript(tx, run))
+        tools = [transcript.function(tool) for tool in self._tools]
+        answer = self._answer(run)
+        try:
+            result = self._planner.turn(
+                items, tools, prompt.instructions(self._clock.now()), answer
+            )
+            if isinstance(result, Reply):
+                return self._store_reply(run, result, answer)
+            return self._store_plan(run, result, answer)
+        except BaseException:
+            answer.abandon()
+            raise
+
+    def _end(self, run: Run, text: str) -> bool:
+        item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        return self._store_reply(run, Reply(text, [item], 0), self._answer(run))
+
+    def _store_reply(self, run: Run, reply: Reply, answer: Answer) -> bool:
+        now = self._clock.now()
+        with self._store.write(durable=False) as tx:
+            held = self._count(tx, run, reply)
+            # said while the model was answering: go on with that
+            more = bool(inbox.held(tx, run.id))
+            text = reply.text.strip() or ("" if more else "Done.")
+            answer.finish(tx, text, last=not more)
+            if not more and not moves.run(tx, held, R.COMPLETED, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        if not more:
+            self._presence.done(run)
+        self._signals.post.give()
+        return more
+
+    def _store_plan(self, run: Run, plan: Plan, answer: Answer) -> bool:
+        now = self._clock.now()
+        with self._store.read() as tx:
+            taken = calls.provider_ids(tx, run.team, run.channel, run.thread_ts)
+        row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
+        prepared = self._proposals.prepare(run, row.id, plan.calls, taken)
+        transcript.rename(plan, plan.calls, prepared)
+        asked = [
+            Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place
+        ]
+        at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
+        waits = bool(asked) and not at_once  # then it is suspended in the same transaction
+        with self._store.write(durable=False) as tx:
+            held = self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
+            calls.add_plan(tx, row)
+            for each in prepared:
+                moves.born(tx, each.call, at=now, actor="agent", data=each.birth)
+                if each.revision is not None:
+                    calls.add_revision(tx, each.revision)
+            answer.finish(tx, plan.text.strip(), last=False)
+            put_cards(tx, run, row.id, asked)
+            for each in prepared:
+                if each.tell_requester:
+                    transcript.tell(tx, run, each)
+            if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        if waits:
+            announce_wait(run, self._signals, self._presence)
+        else:
+            self._signals.post.give()
+        return not waits
+
+    def _count(
+        self,
+        tx: Transaction,
+        run: Run,
+        result: Reply | Plan,
+        *,
+        calls: int = 0,
+        cards: bool = False,
+    ) -> Run:
+        """Store the turn's items and count it, if this worker still holds the run and it still goes
+        on.
+        """
+        held = runs.held_by(tx, run.id, run.fence)
+        if held.status is not R.RUNNING:
+            raise moves.FencedError(run.id)
+        held.turns += 1
+        runs.count(
+            tx,
+            held,
+            turns=held.turns,
+            tokens=held.tokens + result.tokens,
+            calls=held.calls + calls,
+            cards=held.cards + cards,
+        )
+        for item in result.items:
+            runs.append(tx, held, item, at=self._clock.now())
+        return held
+
+
+def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
+    """Say that a run waits for people, once that is stored."""
+    signals.post.give()
+    signals.work.give()  # a nearer deadline may have come into being
+    presence.waiting(run)

@@ -1,0 +1,98 @@
+"""How one thread tells another that there is something to do, or nothing left.
+
+They are made first and handed to whoever gives or awaits them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+class Signal:
+    """Says that there may be something to do; whoever waits for it then looks. Never lost."""
+
+    def __init__(self) -> None:
+        """Not given yet."""
+        self._event = threading.Event()
+        self._others: list[Signal] = []
+
+    def give(self) -> None:
+        """Wake whoever waits, now or next."""
+        self._event.set()
+        for other in self._others:
+            other.give()
+
+    def forward(self, other: Signal) -> None:
+        """Give `other` as well whenever this one is given."""
+        self._others.append(other)
+
+    def clear(self) -> None:
+        """Take it back, before looking."""
+        self._event.clear()
+
+    def is_given(self) -> bool:
+        """Return whether nobody has looked since it was given."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Return once it is given, or after so many seconds."""
+        self._event.wait(seconds)
+
+
+class Rest:
+    """Where one waits until nothing is under way; whatever comes to its end says `changed`."""
+
+    def __init__(self) -> None:
+        """Nobody waits yet."""
+        self._condition = threading.Condition()
+
+    def changed(self) -> None:
+        """Have whoever waits look again."""
+        with self._condition:
+            self._condition.notify_all()
+
+    def wait_for(self, is_quiet: Callable[[], bool], seconds: float) -> bool:
+        """Return whether it became quiet within so many seconds."""
+        with self._condition:
+            return self._condition.wait_for(is_quiet, seconds)
+
+
+class Arrivals:
+    """Deliveries that have arrived and are not acknowledged yet."""
+
+    def __init__(self) -> None:
+        """None has arrived."""
+        self._condition = threading.Condition()
+        self._open = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """One delivery, up to its acknowledgement."""
+        with self._condition:
+            self._open += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._open -= 1
+                self._condition.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Return once all are acknowledged, or after so many seconds."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._open, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """The signals of one process."""
+
+    work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
+    post: Signal = field(default_factory=Signal)  # the outbox has something to send
+    rest: Rest = field(default_factory=Rest)  # something came to its end
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    # what is under way is left for the next start
+    stopping: threading.Event = field(default_factory=threading.Event)
