@@ -131,7 +131,7 @@ def test_inside_a_container(shop: Workshop) -> None:
     assert shop.heard("block_actions")["actions"][0]["block_id"] == "in"
 
 
-def test_feedback(shop: Workshop) -> None:
+def test_feedback_buttons_send_the_pressed_half(shop: Workshop) -> None:
     """Feedback buttons send the value of the half that was pressed."""
     half = {"text": {"type": "plain_text", "text": "Good"}, "value": "good"}
     other = {"text": {"type": "plain_text", "text": "Bad"}, "value": "bad"}
@@ -191,7 +191,7 @@ def test_only_what_can_be_chosen(shop: Workshop, element: Json, good: object, ba
 # inputs in modals
 
 
-def test_response_urls(shop: Workshop) -> None:
+def test_a_chosen_conversation_gives_a_response_url(shop: Workshop) -> None:
     """A conversation chosen in a select with response_url_enabled gives an address that posts
     there.
     """

@@ -32,7 +32,9 @@ def refused(client: WebClient, method: str, **arguments: object) -> str:
     return code(error)
 
 
-def test_status(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_status_goes_with_the_next_message(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """A status goes with the next message of the bot, when emptied, or after two minutes."""
 
     def think() -> None:
@@ -54,7 +56,9 @@ def test_status(sandbox: Sandbox, client: WebClient, thread: str) -> None:
     assert statuses(sandbox) == []
 
 
-def test_loading_messages(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_loading_messages_are_shown_in_turn(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """Up to ten sentences are shown in turn while a status is on.
 
     What is no list of sentences is refused.
@@ -81,7 +85,9 @@ def test_loading_messages(sandbox: Sandbox, client: WebClient, thread: str) -> N
     assert refused(client, "assistant.threads.setStatus", **stray) == "invalid_thread_ts"
 
 
-def test_prompts(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
+def test_the_manifests_prompts_are_there_at_first(
+    sandbox: Sandbox, client: WebClient, manifest: Json
+) -> None:
     """The manifest's prompts are there at first.
 
     With a thread_ts a call says ok and changes nothing.
@@ -113,7 +119,9 @@ def session(sandbox: Sandbox, thread: str) -> tuple[str, str, str]:
     return found["status"], found["title"], found["initiator"]
 
 
-def test_sessions(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_session_is_made_by_its_first_status(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """A session is made by its first status; title and initiator count only then."""
     here = {"channel_id": SUPPORT, "thread_ts": thread}
     assert refused(client, "agents.sessions.rename", **here, title="T") == "session_not_found"
@@ -140,7 +148,9 @@ def test_sessions(sandbox: Sandbox, client: WebClient, thread: str) -> None:
         ({"channel_id": "C0NONE"}, "channel_not_found"),
     ],
 )
-def test_refused_sessions(client: WebClient, thread: str, changes: Json, error: str) -> None:
+def test_wrong_arguments_of_a_session_are_refused(
+    client: WebClient, thread: str, changes: Json, error: str
+) -> None:
     """Each wrong argument of a session's status has its error."""
     arguments = {"channel_id": SUPPORT, "thread_ts": thread, "status": "active", **changes}
     assert refused(client, "agents.sessions.setStatus", **arguments) == error

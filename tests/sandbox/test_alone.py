@@ -64,7 +64,7 @@ def printed(process: subprocess.Popen[str]) -> tuple[str, list[dict[str, str]]]:
     return address, apps
 
 
-def test_two_apps(tmp_path: Path) -> None:
+def test_two_manifests_make_two_apps(tmp_path: Path) -> None:
     """Two manifests, YAML and JSON, make two apps whose tokens work as printed; Ctrl-C ends it with
     0.
     """
@@ -102,7 +102,7 @@ def test_two_apps(tmp_path: Path) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def test_a_seed() -> None:
+def test_the_apps_of_a_seed_have_its_secrets() -> None:
     """The apps of a seed file are there with the secrets it gives them."""
     with alone("--seed", str(ROOT / "docs" / "sandbox-seed.toml")) as process:
         _, [app] = printed(process)

@@ -67,7 +67,7 @@ def test_its_prompts_count(sandbox: Sandbox, client: WebClient) -> None:
     assert agents.prompts_of(sandbox.world, sandbox.world.channels[thread["channel_id"]]) == prompts
 
 
-def test_its_title(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_thread_has_the_title_of_the_app(sandbox: Sandbox, client: WebClient) -> None:
     """The title that the app gives a thread stands at its first message."""
     ana = sandbox.person("ana")
     ana.open_dm()

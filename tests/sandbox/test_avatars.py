@@ -24,7 +24,7 @@ def size_of(address: str) -> tuple[int, int]:
     return width, height
 
 
-def test_of_people(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_persons_pictures_have_their_sizes(sandbox: Sandbox, client: WebClient) -> None:
     """A person's pictures have the sizes that their names say, and fit into an image block."""
     profile = client.users_info(user="UANA00001")["user"]["profile"]
     for size in (24, 32, 48, 72, 192, 512):
@@ -35,7 +35,7 @@ def test_of_people(sandbox: Sandbox, client: WebClient) -> None:
         urlopen(profile["image_24"].replace("-24.png", "-25.png"))
 
 
-def test_of_apps(sandbox: Sandbox, client: WebClient) -> None:
+def test_an_apps_message_has_its_pictures(sandbox: Sandbox, client: WebClient) -> None:
     """An app's message has its pictures, also where its name has spaces."""
     sandbox.world.app.manifest["features"]["bot_user"]["display_name"] = "My own app"
     posted = client.chat_postMessage(channel="C0SUPPORT", text="here")["message"]["bot_profile"]

@@ -80,7 +80,7 @@ def test_ids_are_filled_in(client: WebClient) -> None:
         ({"text": "x"}, "invalid_arguments"),
     ],
 )
-def test_refused_posts(client: WebClient, arguments: Json, error: str) -> None:
+def test_unsound_posts_are_refused(client: WebClient, arguments: Json, error: str) -> None:
     """Posts that Slack would refuse are refused with its codes."""
     with pytest.raises(SlackApiError) as refused:
         client.api_call("chat.postMessage", json=arguments)
@@ -96,7 +96,9 @@ def test_bad_blocks_are_pointed_at(client: WebClient) -> None:
     assert "/blocks/1/text/text" in message
 
 
-def test_membership(client: WebClient, manifest: Json) -> None:
+def test_posting_without_membership_takes_chat_write_public(
+    client: WebClient, manifest: Json
+) -> None:
     """A public channel without the bot takes chat:write.public.
 
     A private one does not exist for it.
@@ -117,7 +119,7 @@ def test_private_channel_without_the_bot(sandbox: Sandbox, client: WebClient) ->
     assert code(refused) == "channel_not_found"
 
 
-def test_archived(sandbox: Sandbox, client: WebClient) -> None:
+def test_nothing_is_posted_to_an_archived_channel(sandbox: Sandbox, client: WebClient) -> None:
     """Nothing can be posted to an archived channel."""
     sandbox.archive("support")
     with pytest.raises(SlackApiError) as refused:
@@ -125,7 +127,7 @@ def test_archived(sandbox: Sandbox, client: WebClient) -> None:
     assert code(refused) == "is_archived"
 
 
-def test_long_texts(client: WebClient) -> None:
+def test_a_post_is_cut_and_an_update_refused_at_its_limit(client: WebClient) -> None:
     """Posting cuts at 40,000 with a warning.
 
     Changing refuses above 4,000, counted after escaping.
@@ -149,7 +151,7 @@ def test_metadata_is_shown_on_request_only(client: WebClient) -> None:
     assert stored(client, ts, include_all_metadata=True)["metadata"] == metadata
 
 
-def test_timestamps(client: WebClient, sandbox: Sandbox) -> None:
+def test_message_ids_grow_and_never_repeat(client: WebClient, sandbox: Sandbox) -> None:
     """Message ids grow, never repeat, and follow the sandbox's clock."""
     seen = [post(client) for _ in range(20)]
     assert seen == sorted(set(seen))
@@ -171,7 +173,7 @@ def test_timestamps_while_the_clock_stands() -> None:
     assert [world.next_ts() for _ in range(2)] == ["1767312000.000000", "1767312000.000001"]
 
 
-def test_threads(client: WebClient) -> None:
+def test_a_reply_to_a_reply_goes_to_the_root(client: WebClient) -> None:
     """A reply to a reply goes to the root; an unknown thread makes a top-level message."""
     root = post(client)
     reply = client.chat_postMessage(channel="C0SUPPORT", text="1", thread_ts=root)
@@ -205,7 +207,7 @@ def test_update_and_blocks(client: WebClient) -> None:
     assert stored(client, ts)["edited"]["user"] == "UBOT00001"
 
 
-def test_ownership(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_bot_changes_its_own_messages_only(sandbox: Sandbox, client: WebClient) -> None:
     """The bot changes and deletes its own messages only."""
     theirs = sandbox.person("ben").say("support", "mine")
     with pytest.raises(SlackApiError) as refused:
@@ -230,7 +232,7 @@ def test_update_takes_a_channel_id(sandbox: Sandbox, client: WebClient) -> None:
     assert [m["text"] for m in sandbox.person("ana").messages(answer["channel"])] == ["y"]
 
 
-def test_ephemeral(sandbox: Sandbox, client: WebClient) -> None:
+def test_an_ephemeral_message_is_seen_by_one_person(sandbox: Sandbox, client: WebClient) -> None:
     """An ephemeral message is seen by one person, and no method finds it."""
     ts = client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")["message_ts"]
     assert [(m["text"], m["is_ephemeral"]) for m in sandbox.person("ben").messages("support")] == [
@@ -247,7 +249,7 @@ def test_ephemeral(sandbox: Sandbox, client: WebClient) -> None:
     assert code(refused) == "user_not_in_channel"
 
 
-def test_delete(client: WebClient) -> None:
+def test_a_root_with_replies_leaves_a_tombstone(client: WebClient) -> None:
     """A root with replies leaves a tombstone, any other message is gone."""
     root = post(client)
     reply = post(client, thread_ts=root)
@@ -260,7 +262,7 @@ def test_delete(client: WebClient) -> None:
     assert len(client.conversations_replies(channel="C0SUPPORT", ts=root)["messages"]) == 1
 
 
-def test_permalink(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_permalink_names_channel_message_and_thread(sandbox: Sandbox, client: WebClient) -> None:
     """A permalink names channel and message, and the thread for a reply."""
     root = post(client)
     reply = post(client, thread_ts=root)
@@ -279,7 +281,7 @@ def test_scheduled_for_the_next_second(sandbox: Sandbox, client: WebClient) -> N
     assert sandbox.wait(lambda: sandbox.person("ana").messages("support"))[0]["text"] == "soon"
 
 
-def test_scheduled(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_scheduled_message_comes_by_the_clock(sandbox: Sandbox, client: WebClient) -> None:
     """A scheduled message comes when the sandbox's clock gets there, and not before."""
     post_at = int(sandbox.clock.now().timestamp()) + 600
     assert client.chat_scheduleMessage(channel="C0SUPPORT", text="later", post_at=post_at)[

@@ -15,7 +15,7 @@ SUPPORT = "C0SUPPORT"
 LINK = "https://example.com/orders/1042?a=1&b=2"
 
 
-def test_unfurl(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_preview_stands_under_the_message(sandbox: Sandbox, client: WebClient) -> None:
     """An app's preview of a link stands under the message of the person, and a new one takes its
     place.
     """
@@ -61,7 +61,9 @@ def test_unfurl(sandbox: Sandbox, client: WebClient) -> None:
         ({"source": "composer", "unfurl_id": "x"}, "invalid_unfurl_id"),
     ],
 )
-def test_refused_previews(sandbox: Sandbox, client: WebClient, changes: Json, error: str) -> None:
+def test_unsound_previews_are_refused(
+    sandbox: Sandbox, client: WebClient, changes: Json, error: str
+) -> None:
     """A preview needs a message the app may see, a link in it, and something to show."""
     ts = sandbox.person("ana").say("support", f"see <{LINK}>")
     sound = {"channel": SUPPORT, "ts": ts, "unfurls": json.dumps({LINK: {"text": "x"}})}
@@ -70,7 +72,7 @@ def test_refused_previews(sandbox: Sandbox, client: WebClient, changes: Json, er
     assert "attachments" not in client.conversations_history(channel=SUPPORT)["messages"][0]
 
 
-def test_me_message(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_me_message_has_its_own_subtype(sandbox: Sandbox, client: WebClient) -> None:
     """chat.meMessage is a message with a subtype of its own, and mentions count in it."""
     ts = client.chat_meMessage(channel=SUPPORT, text="waves to <@UANA00001> & co")["ts"]
     (message,) = client.conversations_history(channel=SUPPORT)["messages"]
@@ -85,7 +87,7 @@ def test_me_message(sandbox: Sandbox, client: WebClient) -> None:
     assert refused(client, "chat.meMessage", channel="C0NONE", text="x") == "channel_not_found"
 
 
-def test_attachments(client: WebClient) -> None:
+def test_attachments_alone_are_a_message(client: WebClient) -> None:
     """Attachments alone are a message.
 
     An update keeps them unless it names others, and [] takes them away.
@@ -117,7 +119,7 @@ def test_attachments(client: WebClient) -> None:
     assert refused(client, "chat.postMessage", channel=SUPPORT, attachments="[]") == "no_text"
 
 
-def test_another_name(sandbox: Sandbox, client: WebClient) -> None:
+def test_chat_write_customize_shows_another_name(sandbox: Sandbox, client: WebClient) -> None:
     """With chat:write.customize a post shows another name and picture.
 
     Without it they are left out.

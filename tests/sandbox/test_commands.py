@@ -65,7 +65,7 @@ def latest(shop: Workshop, name: str = "ana") -> Json:
     return shop.sandbox.person(name).everything("support")[-1]
 
 
-def test_payload(shop: Workshop) -> None:
+def test_a_commands_body_has_slacks_keys(shop: Workshop) -> None:
     """A command's body has the keys and types that Slack's has, with text and ids of the person and
     the place.
     """
@@ -86,7 +86,7 @@ def test_payload(shop: Workshop) -> None:
     assert shop.heard("/quiet")["channel_name"] == "privategroup"
 
 
-def test_escaped(shop: Workshop) -> None:
+def test_should_escape_turns_names_into_tokens(shop: Workshop) -> None:
     """should_escape turns names and links into tokens; a private channel's name stays out."""
     sent(shop, "/escaped @ben #support #finance-approvals @shop-leads http://x.example a<b").wait()
     assert shop.heard("/escaped")["text"] == (
@@ -118,7 +118,7 @@ def test_answers_in_the_acknowledgement(shop: Workshop) -> None:
     assert latest(shop)["attachments"][0]["text"] == "an attachment"
 
 
-def test_answer_later(shop: Workshop) -> None:
+def test_a_commands_response_url_posts_in_private(shop: Workshop) -> None:
     """The response_url of a command posts where it was typed, for the person alone."""
     sent(shop, "/later")
     seen = shop.sandbox.wait(
@@ -135,7 +135,7 @@ def test_an_answer_that_slack_would_not_take(shop: Workshop) -> None:
     assert notice["text"] == '/broken failed with the error "invalid_blocks"'
 
 
-def test_nobody_answers(shop: Workshop) -> None:
+def test_an_unacknowledged_command_shows_operation_timeout(shop: Workshop) -> None:
     """A command that is not acknowledged in time shows operation_timeout."""
     shop.sandbox.world.ack_seconds = 0.2
     try:
@@ -155,7 +155,7 @@ def test_nobody_answers(shop: Workshop) -> None:
         ("eve", "partners", "/quiet", False, "/quiet is not a valid command."),
     ],
 )
-def test_not_here(
+def test_a_command_out_of_place_never_reaches_the_app(
     shop: Workshop, name: str, channel: str, line: str, threaded: bool, says: str
 ) -> None:
     """Unknown commands, commands in threads and those of people from elsewhere never reach the app,
@@ -176,7 +176,7 @@ def test_only_where_one_can_write(shop: Workshop) -> None:
         shop.sandbox.person("gus").command("general", "/quiet")
 
 
-def test_trigger(shop: Workshop) -> None:
+def test_a_command_opens_a_modal(shop: Workshop) -> None:
     """A command opens a modal."""
     sent(shop, "/quiet")
     shop.client.views_open(
@@ -188,7 +188,7 @@ def test_trigger(shop: Workshop) -> None:
     shop.ana.close_view()
 
 
-def test_no_socket(manifest: Json) -> None:
+def test_a_command_without_a_connection_says_so(manifest: Json) -> None:
     """Without a connection the person is told that it could not be delivered."""
     manifest["features"]["slash_commands"] = [command("/far")]
     with Sandbox(manifest) as sandbox:
@@ -222,7 +222,7 @@ def test_the_last_installed_wins(manifest: Json) -> None:
         assert taker() == sandbox.world.app.id
 
 
-def test_over_http(manifest: Json) -> None:
+def test_a_command_over_http_is_a_form(manifest: Json) -> None:
     """Over HTTP a command is a form at its own URL, and the body of the answer is shown."""
 
     def weather(bolt: App) -> None:

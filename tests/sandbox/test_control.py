@@ -151,7 +151,7 @@ def test_stream_of_changes(sandbox: Sandbox, client: WebClient) -> None:
         assert second > not_for_ben > first
 
 
-def test_clock(sandbox: Sandbox) -> None:
+def test_the_clock_moves_only_forward(sandbox: Sandbox) -> None:
     """The page moves the clock forward, and only forward."""
     before = get(sandbox, "state?as=UANA00001")["now"]
     assert do(sandbox, "clock", advance=3600)["now"] >= before + 3600
@@ -170,7 +170,7 @@ def test_people_and_pages(sandbox: Sandbox) -> None:
         assert refused.value.code == 404
 
 
-def test_stop_button(sandbox: Sandbox) -> None:
+def test_stop_tells_the_app_without_waiting(sandbox: Sandbox) -> None:
     """Stop tells the app, and the page does not wait for it."""
     ts = sandbox.person("ben").say("support", "hello")
     assert do(sandbox, "stop", **{"as": "UBEN00001"}, channel="C0SUPPORT", thread_ts=ts) == {

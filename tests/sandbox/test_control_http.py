@@ -24,7 +24,7 @@ def shop(running: Workshop) -> Workshop:
     return running.fresh()
 
 
-def test_commands(shop: Workshop) -> None:
+def test_a_command_runs_and_is_answered(shop: Workshop) -> None:
     """A command runs, its answer is there; an unknown one and one that nobody answers say so."""
     assert do(shop, "command", channel="support", text="/hello you") == {"ok": True}
     assert state(shop)["messages"]["C0SUPPORT"][-1]["text"] == "hello you"
@@ -38,7 +38,7 @@ def test_commands(shop: Workshop) -> None:
     assert failed == {"ok": False, "message": '/deaf failed with the error "operation_timeout"'}
 
 
-def test_shortcuts(shop: Workshop) -> None:
+def test_both_kinds_of_shortcut_are_used(shop: Workshop) -> None:
     """Both kinds of shortcut are used, by callback_id and app."""
     app = shop.sandbox.world.app.id
     assert do(shop, "shortcut", callback_id="form", app=app, channel="support") == {"ok": True}
@@ -54,7 +54,7 @@ def test_shortcuts(shop: Workshop) -> None:
     }
 
 
-def test_suggestions(shop: Workshop) -> None:
+def test_options_are_looked_up_and_chosen(shop: Workshop) -> None:
     """Options are looked up and chosen in a message; what cannot be loaded says so."""
     ts = shop.post(external())
     place = {"channel": "C0SUPPORT", "ts": ts, "action_id": "fruit"}
@@ -67,7 +67,7 @@ def test_suggestions(shop: Workshop) -> None:
     assert "at least 1" in do(shop, "suggest", **place)["message"]
 
 
-def test_home(shop: Workshop) -> None:
+def test_home_is_opened_used_and_typed_into(shop: Workshop) -> None:
     """Home is opened, used and typed into; a modal that comes of it is on screen."""
     app = shop.sandbox.world.app.id
     assert do(shop, "home/open", tab="messages") == {"ok": True, "view": None}
@@ -90,7 +90,7 @@ def test_home(shop: Workshop) -> None:
     assert do(shop, "view/close", view_id=shown["id"]) == {"ok": True}
 
 
-def test_members(shop: Workshop) -> None:
+def test_each_act_of_a_member_is_seen_afterwards(shop: Workshop) -> None:
     """Reactions, edits, deletions, joining, leaving and reading, each seen afterwards."""
     ts = do(shop, "say", channel="support", text="teh")["ts"]
     assert do(shop, "react", who="ben", channel="support", ts=ts, name="eyes") == {"ok": True}
@@ -116,7 +116,7 @@ def test_members(shop: Workshop) -> None:
     assert "C0PARTNER" not in [c["id"] for c in state(shop, "dan")["channels"]]
 
 
-def test_rename(shop: Workshop) -> None:
+def test_a_person_renames_an_agents_session(shop: Workshop) -> None:
     """A person renames an agent's session, and the app hears of it.
 
     Without a session there is nothing to rename.

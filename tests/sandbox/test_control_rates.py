@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 from bot.sandbox.server import Sandbox
 
 
-def test_rates(sandbox: Sandbox) -> None:
+def test_rate_limits_are_switched_on_and_off(sandbox: Sandbox) -> None:
     """Rate limits are switched on and off."""
     headers = {"Content-Type": "application/json"}
     for enabled in (True, False):

@@ -68,7 +68,7 @@ def test_apps_in_the_state(shop: Workshop) -> None:
     assert {p["id"]: p["tz"] for p in state(shop)["people"]}["UBEN00001"] == "Europe/London"
 
 
-def test_deliveries(shop: Workshop) -> None:
+def test_each_delivery_is_listed_once(shop: Workshop) -> None:
     """Each delivery is listed once with its times.
 
     What is pending comes again with the next question.
@@ -98,7 +98,7 @@ def test_deliveries(shop: Workshop) -> None:
         found = asked
 
 
-def test_calls(shop: Workshop) -> None:
+def test_each_call_is_listed_without_its_token(shop: Workshop) -> None:
     """Each call of the Web API is listed with its answer and how long it took.
 
     Tokens and tickets never show.
@@ -126,7 +126,7 @@ def test_calls(shop: Workshop) -> None:
     assert get(shop, "calls", after=after, app="A0OTHER")["calls"] == []
 
 
-def test_raw_message(shop: Workshop) -> None:
+def test_a_raw_message_has_its_metadata(shop: Workshop) -> None:
     """The raw JSON of a message has its metadata; there is none of what does not exist."""
     metadata = {"event_type": "made", "event_payload": {"by": "hand"}}
     ts = shop.client.chat_postMessage(
@@ -170,7 +170,7 @@ def test_every_body_is_checked(shop: Workshop, path: str) -> None:
             assert refused(shop, path, needed | {name[:-1]: 5}).startswith(f"{name[:-1]} must be ")
 
 
-def test_other_refusals(shop: Workshop) -> None:
+def test_odd_questions_are_refused_with_the_reason(shop: Workshop) -> None:
     """No JSON, odd numbers, places that are none and states that are none are refused with the
     reason.
     """

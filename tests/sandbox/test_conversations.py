@@ -10,8 +10,8 @@ from bot.sandbox.server import Sandbox
 from tests.sandbox.support import Json, code
 
 
-def test_people(client: WebClient) -> None:
-    """A04: guests, foreign, deactivated people and bots are told apart by what users.info says."""
+def test_users_info_tells_kinds_of_people_apart(client: WebClient) -> None:
+    """Guests, foreign, deactivated people and bots are told apart by what users.info says."""
 
     def info(user: str) -> Json:
         found: Json = client.users_info(user=user)["user"]
@@ -41,7 +41,7 @@ def test_email_takes_its_scope(client: WebClient, manifest: Json) -> None:
     assert "email" not in client.users_info(user="UANA00001")["user"]["profile"]
 
 
-def test_pages(client: WebClient) -> None:
+def test_lists_come_in_pages_for_slack_sdk(client: WebClient) -> None:
     """Lists come in pages that slack_sdk can follow."""
     names = [m["name"] for page in client.users_list(limit=2) for m in page["members"]]
     assert names == ["ana", "ben", "cleo", "dan", "gus", "zoe", "countersign"]
@@ -60,7 +60,7 @@ def test_pages(client: WebClient) -> None:
         assert code(refused) == error
 
 
-def test_list(client: WebClient) -> None:
+def test_the_list_has_what_the_bot_may_see(client: WebClient) -> None:
     """The list has public channels, and private ones and DMs that the bot is in."""
     public = {c["name"]: c["is_member"] for c in client.conversations_list()["channels"]}
     assert public == {"general": True, "support": True, "partners": True, "random": False}
@@ -69,7 +69,7 @@ def test_list(client: WebClient) -> None:
     assert client.conversations_info(channel="C0PARTNER")["channel"]["is_ext_shared"] is True
 
 
-def test_groups(client: WebClient) -> None:
+def test_groups_are_listed_with_members_on_request(client: WebClient) -> None:
     """Groups are listed, with members on request, and empty ones are empty."""
     groups = {g["handle"]: g for g in client.usergroups_list(include_users=True)["usergroups"]}
     assert groups["shop-leads"]["users"] == ["UANA00001", "UCLEO0001"]
@@ -80,7 +80,9 @@ def test_groups(client: WebClient) -> None:
     assert code(refused) == "no_such_subteam"
 
 
-def test_history_window(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_historys_bounds_are_left_out_unless_inclusive(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """History is newest first, and its bounds are left out unless inclusive.
 
     It takes membership.
@@ -148,7 +150,9 @@ def test_create_invite_topic(sandbox: Sandbox, client: WebClient) -> None:
         ("bots.info", {"bot": "BNONE"}, "bot_not_found"),
     ],
 )
-def test_refusals(client: WebClient, method: str, arguments: Json, error: str) -> None:
+def test_unsound_questions_are_refused(
+    client: WebClient, method: str, arguments: Json, error: str
+) -> None:
     """What Slack refuses is refused, with its code."""
     with pytest.raises(SlackApiError) as refused:
         client.api_call(method, params=arguments)

@@ -25,7 +25,9 @@ def made(client: WebClient) -> str:
     return channel
 
 
-def test_rename(sandbox: Sandbox, client: WebClient, made: str) -> None:
+def test_a_renamed_channel_remembers_its_old_name(
+    sandbox: Sandbox, client: WebClient, made: str
+) -> None:
     """A channel that the app made gets a new name, remembers the old one, and apps are told."""
     answer = client.conversations_rename(channel=made, name="take-off")["channel"]
     assert (answer["name"], answer["previous_names"]) == ("take-off", ["launch"])
@@ -45,7 +47,9 @@ def test_rename(sandbox: Sandbox, client: WebClient, made: str) -> None:
         ("", "invalid_name_required"),
     ],
 )
-def test_names(client: WebClient, made: str, name: str, error: str) -> None:
+def test_an_unsound_channel_name_is_refused(
+    client: WebClient, made: str, name: str, error: str
+) -> None:
     """A name is refused for a new channel and for a new name alike."""
     assert refused(client, "conversations.create", name=name) == error
     assert refused(client, "conversations.rename", channel=made, name=name) == error
@@ -68,7 +72,9 @@ def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> No
     )
 
 
-def test_kick(sandbox: Sandbox, client: WebClient, made: str) -> None:
+def test_a_kicked_person_is_out_and_apps_hear_of_it(
+    sandbox: Sandbox, client: WebClient, made: str
+) -> None:
     """A kicked person is out, which the channel and the apps are told.
 
     A kicked app is told itself.
@@ -162,7 +168,9 @@ def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> Non
         ("conversations.replies", {"channel": SUPPORT, "ts": "1.000001"}, "thread_not_found"),
     ],
 )
-def test_refusals(client: WebClient, method: str, arguments: Json, error: str | None) -> None:
+def test_each_method_refuses_with_its_own_code(
+    client: WebClient, method: str, arguments: Json, error: str | None
+) -> None:
     """Each method refuses with its own code (None: the same people make one group DM, asked for
     once or often).
     """
@@ -230,7 +238,7 @@ def test_open_and_close(client: WebClient) -> None:
     assert "already_open" not in client.conversations_open(channel=dm).data
 
 
-def test_mark(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_dm_is_read_as_far_as_marked(sandbox: Sandbox, client: WebClient) -> None:
     """What the bot has read in a DM is what it marked."""
     ts = sandbox.person("ana").dm("hello")
     dm = sandbox.person("ana").dm_channel
@@ -260,13 +268,13 @@ def test_invite_with_force(client: WebClient, made: str) -> None:
     )
 
 
-def test_last_member(client: WebClient) -> None:
+def test_the_last_member_stays_in_a_private_channel(client: WebClient) -> None:
     """A private channel is not left by its last member."""
     channel = client.conversations_create(name="mine", is_private=True)["channel"]["id"]
     assert refused(client, "conversations.leave", channel=channel) == "last_member"
 
 
-def test_users_conversations(sandbox: Sandbox, client: WebClient) -> None:
+def test_users_conversations_tells_where_a_user_is(sandbox: Sandbox, client: WebClient) -> None:
     """users.conversations tells where a user is, as far as the bot may know of the place."""
 
     def names(**arguments: Any) -> set[str]:

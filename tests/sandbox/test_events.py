@@ -87,15 +87,15 @@ def test_bot_hears_itself(sandbox: Sandbox, client: WebClient) -> None:
         ("<@UANA00001> @nobody-here", "<@UANA00001> @nobody-here"),
     ],
 )
-def test_typing(sandbox: Sandbox, typed: str, stored: str) -> None:
-    """S04: what a person types is escaped and linked as Slack does it."""
+def test_typed_text_is_escaped_and_linked(sandbox: Sandbox, typed: str, stored: str) -> None:
+    """What a person types is escaped and linked as Slack does it."""
     sandbox.person("ben").say("support", typed)
     event = sandbox.deliveries[0].event
     assert event["text"] == stored
     assert event["blocks"][0]["type"] == "rich_text"
 
 
-def test_membership_events(sandbox: Sandbox) -> None:
+def test_each_coming_and_going_has_its_event(sandbox: Sandbox) -> None:
     """Coming and going, groups, accounts and channels each have their event."""
     sandbox.join("dan", "partners")
     sandbox.leave("dan", "support")
@@ -126,8 +126,8 @@ def test_membership_events(sandbox: Sandbox) -> None:
     )
 
 
-def test_foreign_people(sandbox: Sandbox) -> None:
-    """A04: a message of another company's person says so, and that the channel is shared."""
+def test_a_partners_message_names_the_shared_channel(sandbox: Sandbox) -> None:
+    """A message of another company's person says so, and that the channel is shared."""
     sandbox.person("eve").say("partners", "@bot hello")
     mention = sandbox.deliveries[0]
     assert mention.payload["is_ext_shared_channel"] is True
@@ -136,15 +136,17 @@ def test_foreign_people(sandbox: Sandbox) -> None:
 
 
 def test_deleted_by_others(sandbox: Sandbox, client: WebClient) -> None:
-    """S08: a message that an administrator deletes is gone, and the app is told."""
+    """A message that an administrator deletes is gone, and the app is told."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x")["ts"])
     sandbox.delete_message("support", ts)
     assert sandbox.person("ana").messages("support") == []
     assert sent(sandbox)[-1] == ("message", "message_deleted")
 
 
-def test_uninstall(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
-    """S13: a removed app is told, and its token is no longer good."""
+def test_a_removed_app_is_told_and_locked_out(
+    sandbox: Sandbox, client: WebClient, manifest: Json
+) -> None:
+    """A removed app is told, and its token is no longer good."""
     sandbox.uninstall()
     assert [name for name, _ in sent(sandbox)] == ["tokens_revoked", "app_uninstalled"]
     with pytest.raises(Exception, match="token_revoked"):
@@ -163,7 +165,7 @@ def test_who_may_post(sandbox: Sandbox) -> None:
         sandbox.person("ana").say("nowhere", "x")
 
 
-def test_notifications(sandbox: Sandbox, client: WebClient) -> None:
+def test_people_are_notified_of_dms_and_mentions(sandbox: Sandbox, client: WebClient) -> None:
     """People are notified of DMs and of mentions of them or their groups, not of changes."""
     blocks = [
         {"type": "section", "text": {"type": "mrkdwn", "text": "<!subteam^S0FINANCE> please"}}
@@ -178,7 +180,7 @@ def test_notifications(sandbox: Sandbox, client: WebClient) -> None:
     assert sandbox.person("dan").notifications() == sandbox.person("ben").notifications() == []
 
 
-def test_wait(sandbox: Sandbox, client: WebClient) -> None:
+def test_an_unsuccessful_wait_shows_what_there_was(sandbox: Sandbox, client: WebClient) -> None:
     """A wait that ends without success shows what there was."""
     client.chat_postMessage(channel="C0SUPPORT", text="here I am")
     with pytest.raises(TimeoutError, match="here I am"):

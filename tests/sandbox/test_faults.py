@@ -23,7 +23,7 @@ def texts(sandbox: Sandbox) -> list[str]:
     return [m["text"] for m in sandbox.person("ana").messages("support")]
 
 
-def test_fail(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_failing_call_has_no_effect(sandbox: Sandbox, client: WebClient) -> None:
     """A failing call has no effect, as often as asked and only where it matches."""
     sandbox.faults.fail(
         "chat.postMessage", "internal_error", times=2, match=lambda args: args["text"] != "fine"
@@ -37,7 +37,7 @@ def test_fail(sandbox: Sandbox, client: WebClient) -> None:
     assert texts(sandbox) == ["fine", "again"]
 
 
-def test_rate_limit(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_limited_call_is_a_429_with_retry_after(sandbox: Sandbox, client: WebClient) -> None:
     """A limited call is a real 429 with Retry-After."""
     sandbox.faults.rate_limit("chat.update", retry_after=7)
     with pytest.raises(SlackApiError) as refused:
@@ -46,7 +46,7 @@ def test_rate_limit(sandbox: Sandbox, client: WebClient) -> None:
     assert refused.value.response.headers["Retry-After"] == "7"
 
 
-def test_status(sandbox: Sandbox) -> None:
+def test_a_server_error_is_retried_by_slack_sdk(sandbox: Sandbox) -> None:
     """A server error is one that slack_sdk's handler retries."""
     quick = FixedValueRetryIntervalCalculator(0.01)
     handler = ServerErrorRetryHandler(max_retry_count=1, interval_calculator=quick)
@@ -56,7 +56,9 @@ def test_status(sandbox: Sandbox) -> None:
     assert [r.status for r in sandbox.requests] == [503, 200]
 
 
-def test_drop_before(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_connection_cut_before_the_effect_leaves_nothing(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """A connection cut before the effect leaves nothing behind."""
     sandbox.faults.drop("chat.postMessage", when="before")
     with pytest.raises((RemoteDisconnected, ConnectionError)):
@@ -75,7 +77,9 @@ def test_drop_after_posts_twice_with_retries(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(("when", "there_while_held"), [("before", []), ("after", ["x"])])
-def test_hold(sandbox: Sandbox, client: WebClient, when: str, there_while_held: list[str]) -> None:
+def test_a_held_call_waits_until_released(
+    sandbox: Sandbox, client: WebClient, when: str, there_while_held: list[str]
+) -> None:
     """A held call waits, before or after its effect, until it is released."""
     hold = sandbox.faults.hold("chat.postMessage", when="before" if when == "before" else "after")
     worker = threading.Thread(target=lambda: client.chat_postMessage(channel="C0SUPPORT", text="x"))
@@ -107,7 +111,7 @@ def test_hold_released_without_effect(sandbox: Sandbox, client: WebClient) -> No
     assert texts(sandbox) == []
 
 
-def test_lost_click(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_a_lost_click_shows_an_error(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
     """A click whose acknowledgement is lost shows the person an error and is not sent again."""
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
     app.take()
@@ -117,7 +121,7 @@ def test_lost_click(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
     assert (delivery.wait(), delivery.attempts) == ("timeout", 1)
 
 
-def test_cut(sandbox: Sandbox, app: HandApp) -> None:
+def test_sockets_drop_without_a_word(sandbox: Sandbox, app: HandApp) -> None:
     """Sockets can be dropped without a word."""
     sandbox.faults.cut()
     sandbox.wait(lambda: sandbox.connections == 0)
@@ -125,7 +129,7 @@ def test_cut(sandbox: Sandbox, app: HandApp) -> None:
         app.frame()
 
 
-def test_response_url(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_a_response_url_works_five_times(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
     """A response_url changes even an ephemeral message, five times, and answers in private unless
     told otherwise.
     """

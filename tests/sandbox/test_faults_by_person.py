@@ -75,7 +75,9 @@ CALLS: list[tuple[str, Call]] = [
 
 
 @pytest.mark.parametrize(("method", "call"), CALLS)
-def test_only_theirs(sandbox: Sandbox, client: WebClient, method: str, call: Call) -> None:
+def test_a_fault_hits_its_person_alone(
+    sandbox: Sandbox, client: WebClient, method: str, call: Call
+) -> None:
     """A fault for Ana leaves Ben's call alone, hits hers, and is used up."""
     sandbox.faults.fail(method, "fatal_error", person="ana")
     call(sandbox, client, "ben")
@@ -116,7 +118,7 @@ def test_lost_acknowledgements_of_one_person(
 
 
 @pytest.mark.parametrize(("when", "there"), [("before", []), ("after", ["x"])])
-def test_hang(sandbox: Sandbox, when: Any, there: list[str]) -> None:
+def test_a_hanging_call_is_not_answered(sandbox: Sandbox, when: Any, there: list[str]) -> None:
     """A call that hangs is not answered, with or without its effect.
 
     Clearing the faults ends it.

@@ -100,7 +100,7 @@ def test_several_files_and_channels(sandbox: Sandbox, client: WebClient) -> None
     )
 
 
-def test_download(sandbox: Sandbox, client: WebClient) -> None:
+def test_only_who_sees_a_file_gets_its_bytes(sandbox: Sandbox, client: WebClient) -> None:
     """The bytes come with the bot's token, or to a person who sees the file.
 
     Others get none of them.
@@ -131,7 +131,9 @@ def test_private_until_shared(sandbox: Sandbox, client: WebClient) -> None:
     assert fetch(file["url_private"] + "?as=UANA00001")[0] == 403
 
 
-def test_upload_addresses(sandbox: Sandbox, client: WebClient) -> None:
+def test_an_upload_address_takes_the_announced_bytes_once(
+    sandbox: Sandbox, client: WebClient
+) -> None:
     """An upload address takes exactly the announced bytes, raw or as a form, by POST or PUT, and
     only once.
     """
@@ -172,7 +174,7 @@ def test_upload_addresses(sandbox: Sandbox, client: WebClient) -> None:
         ({"channel_id": SUPPORT, "blocks": '[{"type": "x"}]'}, "invalid_blocks"),
     ],
 )
-def test_refused_sharing(client: WebClient, changes: Json, error: str) -> None:
+def test_a_refused_completion_shares_nothing(client: WebClient, changes: Json, error: str) -> None:
     """A refused completion shares nothing, and the file can still be completed afterwards."""
     answer = client.files_getUploadURLExternal(filename="x.txt", length=3)
     fetch(answer["upload_url"], b"abc")
@@ -201,7 +203,9 @@ def test_archived_channels_take_no_files(sandbox: Sandbox, client: WebClient) ->
         ({"length": file_store.SNIPPET_LIMIT + 1, "snippet_type": "python"}, "snippet_too_large"),
     ],
 )
-def test_limits(client: WebClient, changes: Json, error: str) -> None:
+def test_upload_limits_are_kept_when_asked_for(
+    client: WebClient, changes: Json, error: str
+) -> None:
     """Slack's limits are kept when the address is asked for."""
     assert (
         refused(
@@ -211,7 +215,7 @@ def test_limits(client: WebClient, changes: Json, error: str) -> None:
     )
 
 
-def test_list(sandbox: Sandbox, client: WebClient) -> None:
+def test_files_list_filters_and_pages(sandbox: Sandbox, client: WebClient) -> None:
     """files.list filters by channel, user, kind and time, in numbered pages, latest first."""
     first = upload(client, channel=SUPPORT)
     sandbox.clock.advance(100)
@@ -236,7 +240,7 @@ def test_list(sandbox: Sandbox, client: WebClient) -> None:
         assert refused(client, "files.list", **arguments) == "invalid_arguments"
 
 
-def test_delete(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_deleted_file_leaves_a_tombstone(sandbox: Sandbox, client: WebClient) -> None:
     """A deleted file leaves a tombstone in its message, is told, and is nowhere else.
 
     Only its owner deletes it.

@@ -39,7 +39,7 @@ def answer(
 
 
 @pytest.mark.parametrize("method", sorted(name for name, facts in FACTS.items() if facts.required))
-def test_missing_arguments(sandbox: Sandbox, method: str) -> None:
+def test_a_call_without_arguments_is_refused(sandbox: Sandbox, method: str) -> None:
     """A call without arguments is refused with Slack's word for it, or with one that names each
     missing argument.
     """
@@ -62,7 +62,7 @@ def test_missing_arguments(sandbox: Sandbox, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", sorted(FACTS))
-def test_tokens(sandbox: Sandbox, method: str) -> None:
+def test_a_missing_or_wrong_token_is_refused(sandbox: Sandbox, method: str) -> None:
     """Without a token, with a wrong one and with one of the wrong kind a method is refused as Slack
     does it.
     """
@@ -76,7 +76,7 @@ def test_tokens(sandbox: Sandbox, method: str) -> None:
     assert answer(sandbox, method, wrong)["error"] == "not_allowed_token_type"
 
 
-def test_missing_scopes(sandbox: Sandbox) -> None:
+def test_an_app_without_scopes_is_refused(sandbox: Sandbox) -> None:
     """An app without any scope is refused every method that takes one, with the scopes it would
     take.
     """
@@ -107,7 +107,9 @@ JSON, FORM = "application/json; charset=utf-8", "application/x-www-form-urlencod
         ("chat.postMessage", b'{"channel": 7}', JSON, "invalid_arguments"),
     ],
 )
-def test_formats(sandbox: Sandbox, method: str, body: bytes, kind: str, error: str) -> None:
+def test_an_unreadable_request_is_refused(
+    sandbox: Sandbox, method: str, body: bytes, kind: str, error: str
+) -> None:
     """A request that Slack could not read is refused with its word.
 
     Methods that read forms only read no JSON.
@@ -127,7 +129,7 @@ def test_a_body_without_a_type(sandbox: Sandbox) -> None:
     connection.close()
 
 
-def test_verbs(sandbox: Sandbox) -> None:
+def test_methods_take_get_and_post_only(sandbox: Sandbox) -> None:
     """Every method takes GET and POST, and nothing else."""
     head = {"Authorization": f"Bearer {sandbox.bot_token}"}
     for verb, status in (("GET", 200), ("POST", 200), ("PUT", 405), ("DELETE", 405)):

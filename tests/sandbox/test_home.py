@@ -69,7 +69,7 @@ def bare(view: Json) -> Json:
     return {key: value for key, value in view.items() if key not in ("blocks", "state")}
 
 
-def test_publish(shop: Workshop) -> None:
+def test_a_published_view_is_for_one_person(shop: Workshop) -> None:
     """A published view is shaped as Slack's, is for one person, and keeps its id with a new hash
     each time.
     """
@@ -84,7 +84,7 @@ def test_publish(shop: Workshop) -> None:
     assert shown(shop)["blocks"][0]["text"]["text"] == "Again"
 
 
-def test_hash(shop: Workshop) -> None:
+def test_one_of_two_publishers_on_a_hash_wins(shop: Workshop) -> None:
     """Of two who publish on the same hash, one wins; and a hash of nothing is stale."""
     old = publish(shop, home())
     publish(shop, home(section("first")), hash=old["hash"])
@@ -112,7 +112,7 @@ def test_hash(shop: Workshop) -> None:
         (home(), "UNOBODY01", "/user_id"),
     ],
 )
-def test_refused_views(shop: Workshop, view: Json, user: str, at: str) -> None:
+def test_unsound_home_views_are_refused(shop: Workshop, view: Json, user: str, at: str) -> None:
     """Too many blocks, submit, close, modals and unknown people are refused with the place."""
     with pytest.raises(SlackApiError) as refused:
         shop.client.views_publish(user_id=user, view=view)
@@ -120,12 +120,12 @@ def test_refused_views(shop: Workshop, view: Json, user: str, at: str) -> None:
     assert at in refused.value.response["response_metadata"]["messages"][0]
 
 
-def test_hundred_blocks(shop: Workshop) -> None:
+def test_a_hundred_blocks_fit(shop: Workshop) -> None:
     """A hundred blocks fit."""
     assert len(publish(shop, home(*[section(str(n)) for n in range(100)]))["blocks"]) == 100
 
 
-def test_switched_off(manifest: Json) -> None:
+def test_without_a_home_tab_nothing_is_published(manifest: Json) -> None:
     """Without a Home tab in the manifest nothing can be published or opened."""
     manifest["features"]["app_home"]["home_tab_enabled"] = False
     with Sandbox(manifest) as sandbox:
@@ -137,7 +137,7 @@ def test_switched_off(manifest: Json) -> None:
             sandbox.person("ana").open_home()
 
 
-def test_opened(shop: Workshop) -> None:
+def test_app_home_opened_carries_the_view(shop: Workshop) -> None:
     """app_home_opened names the tab; for Home it carries the view that is there."""
     publish(shop, home(section("Here")))
     shop.ana.open_home()
@@ -159,7 +159,7 @@ def test_opened(shop: Workshop) -> None:
     assert "view" not in shop.heard("app_home_opened")["event"]
 
 
-def test_click(shop: Workshop) -> None:
+def test_a_click_in_home_opens_a_modal(shop: Workshop) -> None:
     """A click in Home has the view, and no channel, message or response_url; it opens a modal."""
     view = publish(shop, home(buttons("go")))
     assert shop.ana.click_home("go").wait() == "acked"
@@ -192,7 +192,7 @@ def test_inputs_keep_their_values(shop: Workshop) -> None:
     assert shown(shop)["state"]["values"]["other"]["text"]["value"] is None
 
 
-def test_update(shop: Workshop) -> None:
+def test_views_update_changes_a_home_view(shop: Workshop) -> None:
     """views.update changes a Home view by id or external id, as a Home view only."""
     view = publish(shop, home(external_id="home-of-ana"))
     shop.client.views_update(

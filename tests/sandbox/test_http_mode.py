@@ -103,7 +103,9 @@ def test_bolt_over_http(sandbox: Sandbox, bolt: Bolt) -> None:
     assert (asked.wait(), asked.ack) == ("acked", {"text": "rain in Berlin"})
 
 
-def test_what_comes(sandbox: Sandbox, client: WebClient, there: HttpApp) -> None:
+def test_each_delivery_comes_signed_at_its_own_url(
+    sandbox: Sandbox, client: WebClient, there: HttpApp
+) -> None:
     """Events are JSON, interactions a form with `payload`, commands a form.
 
     Each at its own URL, each signed.
@@ -155,7 +157,7 @@ def test_a_tampered_request_is_refused(sandbox: Sandbox, bolt: Bolt, there: Http
     )
 
 
-def test_the_challenge(sandbox: Sandbox, there: HttpApp) -> None:
+def test_the_challenge_is_asked_once(sandbox: Sandbox, there: HttpApp) -> None:
     """The request URL is asked to echo a challenge at the start, and not again once it has."""
     sandbox.wait(lambda: sandbox.world.app.verified)
     sandbox.person("ana").say("support", "hello")
@@ -185,7 +187,7 @@ def test_a_url_that_proves_nothing(
     assert other.verified
 
 
-def test_retries(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_failed_event_comes_again_three_times(sandbox: Sandbox, there: HttpApp) -> None:
     """A failed event comes again at once, after a minute and after five, with number and reason,
     then never.
     """
@@ -215,14 +217,14 @@ def test_a_retry_that_succeeds(sandbox: Sandbox, there: HttpApp) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 404])
-def test_no_retry(sandbox: Sandbox, there: HttpApp, status: int) -> None:
+def test_no_retry_ends_the_retries(sandbox: Sandbox, there: HttpApp, status: int) -> None:
     """x-slack-no-retry: 1 on a failure ends the retries of that event."""
     there.answer = lambda _: Say(status, headers=(("X-Slack-No-Retry", "1"),))
     sandbox.person("ana").say("support", "hello")
     assert (events(sandbox)[0].wait(), len(there.requests)) == ("http_error", 1)
 
 
-def test_too_late(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_late_answer_is_an_http_timeout(sandbox: Sandbox, there: HttpApp) -> None:
     """An answer that takes too long is none: the event comes again with http_timeout."""
     sandbox.wait(lambda: sandbox.world.app.verified)
     sandbox.world.ack_seconds = 0.1
@@ -239,7 +241,9 @@ def test_too_late(sandbox: Sandbox, there: HttpApp) -> None:
 
 
 @pytest.mark.parametrize(("hops", "outcome"), [(2, "acked"), (3, "http_error")])
-def test_redirects(sandbox: Sandbox, there: HttpApp, hops: int, outcome: str) -> None:
+def test_two_redirects_are_followed(
+    sandbox: Sandbox, there: HttpApp, hops: int, outcome: str
+) -> None:
     """Two redirects are followed with the same signed body, a third is too many."""
 
     def answer(got: Got) -> Say:
@@ -264,7 +268,7 @@ def test_redirects(sandbox: Sandbox, there: HttpApp, hops: int, outcome: str) ->
         assert planned(sandbox, 2).retry_reason == "too_many_redirects"
 
 
-def test_nobody_there(sandbox: Sandbox, there: HttpApp) -> None:
+def test_a_refused_connection_says_which_kind(sandbox: Sandbox, there: HttpApp) -> None:
     """A refused connection is connection_failed; plain text where TLS was meant is ssl_error."""
     app = sandbox.world.app
     sandbox.wait(lambda: app.verified)

@@ -29,7 +29,7 @@ def shop(running: Workshop) -> Workshop:
 # reactions
 
 
-def test_reactions(shop: Workshop) -> None:
+def test_a_members_reaction_tells_the_apps(shop: Workshop) -> None:
     """A reaction is kept on the message, and tells the apps in the channel in the recorded shape.
 
     So does its end.
@@ -69,7 +69,7 @@ def reactions(shop: Workshop, ts: str) -> list[Json]:
     return list(found[0]["reactions"])
 
 
-def test_refused_reactions(shop: Workshop) -> None:
+def test_unsound_reactions_are_refused(shop: Workshop) -> None:
     """The same one twice, none to take back, odd names, too many, and channels one is not in are
     refused.
     """
@@ -148,7 +148,7 @@ def test_join_and_leave(shop: Workshop) -> None:
             shop.sandbox.person(name).leave(channel)
 
 
-def test_read(shop: Workshop) -> None:
+def test_opening_a_channel_marks_it_read(shop: Workshop) -> None:
     """Opening a channel marks what is in it as read, for that person."""
     world, channel = shop.sandbox.world, shop.sandbox.world.channel("support")
     shop.post(section("news"))

@@ -106,7 +106,7 @@ class Parts(HTMLParser):
         self.words += data
 
 
-def test_the_page(sandbox: Sandbox, app: App) -> None:
+def test_the_consent_page_names_app_and_scopes(sandbox: Sandbox, app: App) -> None:
     """The page names app and scopes, lets members choose who they are, and has labels and a
     language.
     """
@@ -123,7 +123,7 @@ def test_the_page(sandbox: Sandbox, app: App) -> None:
     assert [attrs["value"] for tag, attrs in parts.tags if tag == "button"] == ["allow", "cancel"]
 
 
-def test_allow(sandbox: Sandbox, app: App) -> None:
+def test_consent_gives_a_code_and_the_state_back(sandbox: Sandbox, app: App) -> None:
     """Consent gives a code and the state back.
 
     The code gives a token with the scopes that were asked for.
@@ -153,7 +153,7 @@ def test_allow(sandbox: Sandbox, app: App) -> None:
     assert client.users_info(user="UANA00001")["ok"]
 
 
-def test_cancel(sandbox: Sandbox) -> None:
+def test_cancelling_sends_back_access_denied(sandbox: Sandbox) -> None:
     """Whoever cancels is sent back with access_denied and the state."""
     assert consent(sandbox, decision="cancel") == {"error": "access_denied", "state": "s & t"}
 
@@ -202,7 +202,7 @@ def test_a_path_below(sandbox: Sandbox) -> None:
     assert exchanged(sandbox, back["code"], redirect_uri=below)["ok"]
 
 
-def test_codes(sandbox: Sandbox, app: App, manifest: Json) -> None:
+def test_a_code_works_once_for_its_own_app(sandbox: Sandbox, app: App, manifest: Json) -> None:
     """A code works once, for ten minutes, for its own app with its own secret."""
     other = sandbox.install(manifest)
     first, second = consent(sandbox)["code"], consent(sandbox)["code"]
@@ -257,7 +257,7 @@ def test_uninstall_and_back(sandbox: Sandbox, app: App) -> None:
     assert WebClient(answer["access_token"], base_url=sandbox.api_url).team_info()["ok"]
 
 
-def test_rotation(sandbox: Sandbox, app: App) -> None:
+def test_a_refresh_token_works_once(sandbox: Sandbox, app: App) -> None:
     """Tokens of an app that rotates them expire after twelve hours.
 
     A refresh token gives the next, once.

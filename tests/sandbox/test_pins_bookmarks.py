@@ -50,7 +50,7 @@ def test_pin_and_unpin(sandbox: Sandbox, client: WebClient) -> None:
         ({"channel": "C0NONE", "timestamp": "1.000001"}, "channel_not_found"),
     ],
 )
-def test_pin_refusals(client: WebClient, arguments: Json, error: str) -> None:
+def test_a_pin_needs_a_message(client: WebClient, arguments: Json, error: str) -> None:
     """A pin needs a message, for adding and for removing."""
     assert (
         refused(client, "pins.add", **arguments)
@@ -81,7 +81,7 @@ def test_a_tombstone_is_not_pinned(sandbox: Sandbox, client: WebClient) -> None:
     assert refused(client, "pins.add", channel=SUPPORT, timestamp=messages[-1]) == "too_many_pins"
 
 
-def test_bookmarks(sandbox: Sandbox, client: WebClient) -> None:
+def test_bookmarks_are_added_changed_and_removed(sandbox: Sandbox, client: WebClient) -> None:
     """Bookmarks are added, changed in what is named only, listed in their order, and removed."""
     links = ("https://example.com/a", "https://example.com/b")
     made = [
@@ -123,7 +123,7 @@ def test_bookmarks(sandbox: Sandbox, client: WebClient) -> None:
         ({"channel_id": "C0RANDOM"}, "permission_denied"),
     ],
 )
-def test_bookmark_refusals(client: WebClient, changes: Json, error: str) -> None:
+def test_unsound_bookmarks_are_refused(client: WebClient, changes: Json, error: str) -> None:
     """A bookmark is a sound link in a channel that the app is in."""
     link = {"channel_id": SUPPORT, "title": "a", "type": "link", "link": "https://example.com"}
     assert refused(client, "bookmarks.add", **(link | changes)) == error

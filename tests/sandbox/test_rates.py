@@ -42,7 +42,9 @@ def test_off_by_default(sandbox: Sandbox, client: WebClient) -> None:
 @pytest.mark.parametrize(
     ("method", "tier"), [("users.list", 20), ("team.info", 50), ("users.profile.get", 100)]
 )
-def test_a_tier(sandbox: Sandbox, client: WebClient, method: str, tier: int) -> None:
+def test_a_minute_takes_the_calls_of_its_tier(
+    sandbox: Sandbox, client: WebClient, method: str, tier: int
+) -> None:
     """A minute takes as many calls as the tier has; the next is told how long to wait.
 
     Moving the clock frees it.

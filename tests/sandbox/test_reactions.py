@@ -40,7 +40,7 @@ def test_add_see_and_remove(sandbox: Sandbox, client: WebClient, ts: str) -> Non
     assert "reactions" not in client.reactions_get(channel=SUPPORT, timestamp=ts)["message"]
 
 
-def test_events(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+def test_each_reaction_is_told_to_the_apps(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     """Each reaction and its end is told to the apps in the channel, with who wrote the message."""
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
     client.reactions_remove(channel=SUPPORT, timestamp=ts, name="eyes")
@@ -54,7 +54,7 @@ def test_events(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     )
 
 
-def test_list(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+def test_a_users_reactions_come_in_pages(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     """reactions.list pages through what a user reacted to, newest first, and is the bot's own
     without a user.
     """
@@ -84,7 +84,9 @@ def test_list(sandbox: Sandbox, client: WebClient, ts: str) -> None:
         ("reactions.get", {"file": "F1"}, "file_not_found"),
     ],
 )
-def test_refusals(client: WebClient, ts: str, method: str, changes: Json, error: str) -> None:
+def test_unsound_reactions_are_refused(
+    client: WebClient, ts: str, method: str, changes: Json, error: str
+) -> None:
     """What Slack refuses is refused with its code."""
     assert (
         refused(client, method, **{"channel": SUPPORT, "timestamp": ts, "name": "eyes", **changes})
@@ -92,7 +94,7 @@ def test_refusals(client: WebClient, ts: str, method: str, changes: Json, error:
     )
 
 
-def test_twice(client: WebClient, ts: str) -> None:
+def test_a_repeated_reaction_counts_once(client: WebClient, ts: str) -> None:
     """The same reaction again is refused, and counts once."""
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
     assert (
@@ -104,7 +106,7 @@ def test_twice(client: WebClient, ts: str) -> None:
     )
 
 
-def test_limits(sandbox: Sandbox, client: WebClient, ts: str) -> None:
+def test_a_message_takes_so_many_reactions(sandbox: Sandbox, client: WebClient, ts: str) -> None:
     """One app gives a message at most 23 reactions, all together 50 kinds."""
     for number in range(23):
         client.reactions_add(channel=SUPPORT, timestamp=ts, name=f"a{number}")

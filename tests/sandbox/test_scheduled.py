@@ -86,7 +86,9 @@ def test_taking_back_has_an_end(sandbox: Sandbox, client: WebClient) -> None:
         ({"channel": "C0NONE"}, "channel_not_found"),
     ],
 )
-def test_refusals(sandbox: Sandbox, client: WebClient, changes: Json, error: str) -> None:
+def test_what_could_not_be_posted_is_refused_now(
+    sandbox: Sandbox, client: WebClient, changes: Json, error: str
+) -> None:
     """What could not be posted then is refused now."""
     sound = {"channel": SUPPORT, "post_at": in_seconds(sandbox, 300), "text": "x"}
     assert refused(client, "chat.scheduleMessage", **(sound | changes)) == error

@@ -20,7 +20,7 @@ MANIFEST = (
 )
 
 
-def test_the_example() -> None:
+def test_the_documented_example_is_made_in_full() -> None:
     """Every row of the documented example is in the workspace that it makes, seen through the Web
     API.
     """
@@ -140,7 +140,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
     assert "\n" not in sentence
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_a_missing_seed_file_is_named(tmp_path: Path) -> None:
     """A seed file that is not there is named."""
     with pytest.raises(SeedError, match=r"none\.toml: No such file or directory"):
         read_seed(tmp_path / "none.toml")

@@ -75,7 +75,7 @@ def cause(sandbox: Sandbox, client: WebClient, what: str) -> None:
         ("app_home_opened", "app_home_opened", None, "AppHomeOpenedPayload", set()),
     ],
 )
-def test_events(
+def test_an_event_has_slacks_keys_and_types(
     sandbox: Sandbox,
     client: WebClient,
     app: HandApp,
@@ -129,7 +129,7 @@ def test_events_have_all(
     assert [d for d in missing if not d.split(":")[0].endswith(optional)] == []
 
 
-def test_frames(app: HandApp, sandbox: Sandbox) -> None:
+def test_socket_frames_are_as_recorded(app: HandApp, sandbox: Sandbox) -> None:
     """hello, envelopes and disconnect are framed as recorded."""
     frames = fixture("socket_mode_frames.json")
     hello = next(f for f in frames if f["type"] == "hello")
@@ -151,7 +151,7 @@ def test_frames(app: HandApp, sandbox: Sandbox) -> None:
     assert differences(bye, next(f for f in frames if f["type"] == "disconnect")) == []
 
 
-def test_block_actions(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_a_click_has_the_recorded_keys(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
     """A click carries the keys of a recorded one, `message` for all but ephemeral messages."""
     ana = sandbox.person("ana")
     ts = str(client.chat_postMessage(channel="C0SUPPORT", text="x", blocks=[buttons("go")])["ts"])
@@ -184,7 +184,9 @@ def test_block_actions(sandbox: Sandbox, client: WebClient, app: HandApp) -> Non
     assert ephemeral["container"]["is_ephemeral"] is True
 
 
-def test_views(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
+def test_views_and_submissions_have_the_recorded_keys(
+    sandbox: Sandbox, client: WebClient, app: HandApp
+) -> None:
     """Views, submissions and closings have the keys of recorded ones, no more and no fewer."""
     import threading
 
@@ -237,7 +239,9 @@ def recorded_state(value: str) -> Json:
         ("chat.postEphemeral", {"channel": "C0SUPPORT", "user": "UANA00001", "text": "x"}, set()),
     ],
 )
-def test_answers(client: WebClient, method: str, arguments: Json, unlisted: set[str]) -> None:
+def test_an_answer_has_slacks_keys_and_types(
+    client: WebClient, method: str, arguments: Json, unlisted: set[str]
+) -> None:
     """Answers have no key and no type that Slack's own do not have."""
     answer = client.api_call(method, params=arguments).data
     found = differences(answer, fixture(f"slack/{method}.json"))

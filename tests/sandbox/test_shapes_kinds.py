@@ -217,7 +217,9 @@ def unexplained(found: list[str], reasons: dict[str, str], kind: str) -> list[st
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_shapes(sandbox: Sandbox, client: WebClient, app: HandApp, name: str) -> None:
+def test_a_payload_has_slacks_keys_and_types(
+    sandbox: Sandbox, client: WebClient, app: HandApp, name: str
+) -> None:
     """A payload has the keys and types that Slack's has, in both directions, but for the listed
     ones.
     """
@@ -233,7 +235,7 @@ def test_shapes(sandbox: Sandbox, client: WebClient, app: HandApp, name: str) ->
         assert unexplained(few, TOO_FEW, name) == []
 
 
-def test_rate_limited(sandbox: Sandbox, app: HandApp) -> None:
+def test_app_rate_limited_comes_unasked_without_an_event(sandbox: Sandbox, app: HandApp) -> None:
     """app_rate_limited is a payload of its own, without an event in it, and comes unasked."""
     sandbox.world.app.manifest["settings"]["event_subscriptions"]["bot_events"] = []
     sandbox.rate_limit()

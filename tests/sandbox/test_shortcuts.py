@@ -52,7 +52,7 @@ def without_grid(found: list[str]) -> list[str]:
     return [each for each in found if "/enterprise" not in each]
 
 
-def test_global(shop: Workshop) -> None:
+def test_a_global_shortcut_opens_a_modal(shop: Workshop) -> None:
     """A global shortcut has the keys of the recorded one, no channel and no response_url.
 
     Its trigger opens a modal.
@@ -70,7 +70,7 @@ def test_global(shop: Workshop) -> None:
     shop.ana.close_view()
 
 
-def test_message(shop: Workshop) -> None:
+def test_a_message_shortcut_carries_its_message(shop: Workshop) -> None:
     """A message shortcut carries channel and message, and its response_url answers there."""
     ts = shop.ana.say("support", "the printer is on fire")
     assert shop.ana.message_shortcut("support", ts, "ticket").wait() == "acked"
@@ -125,7 +125,7 @@ def test_not_for_everybody(shop: Workshop) -> None:
         shop.ana.message_shortcut("support", "1.0", "ticket")
 
 
-def test_unanswered(shop: Workshop) -> None:
+def test_an_unhandled_shortcut_runs_out_of_time(shop: Workshop) -> None:
     """A shortcut that nobody handles runs out of time and is not sent again."""
     shop.sandbox.world.ack_seconds = 0.2
     try:

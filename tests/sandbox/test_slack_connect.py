@@ -25,8 +25,8 @@ def test_a_shared_channel(client: WebClient) -> None:
 
 
 def test_people_of_other_companies(sandbox: Sandbox, client: WebClient) -> None:
-    """A04: of a partner's people a bot learns the team, not the address, and only while a channel
-    is shared.
+    """Of a partner's people a bot learns the team, not the address, and only while a channel is
+    shared.
     """
     eve = client.users_info(user=EVE)["user"]
     assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == (

@@ -38,9 +38,7 @@ def test_events_wait_for_a_socket(sandbox: Sandbox) -> None:
 
 
 def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> None:
-    """X03: without an acknowledgement in time the same event id comes again, counted, in a new
-    envelope.
-    """
+    """Without an acknowledgement in time the same event id comes again, counted, in a new envelope."""
     sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
     first, second = app.frame(), app.frame()
@@ -75,8 +73,8 @@ def test_late_acknowledgement_counts(sandbox: Sandbox, app: HandApp) -> None:
     assert sandbox.deliveries[0].wait() == "acked"
 
 
-def test_lost_acknowledgement(sandbox: Sandbox, app: HandApp) -> None:
-    """X03: an acknowledgement lost on demand has the event sent again at once."""
+def test_a_lost_acknowledgement_sends_the_event_again(sandbox: Sandbox, app: HandApp) -> None:
+    """An acknowledgement lost on demand has the event sent again at once."""
     sandbox.faults.lose_ack("events_api")
     sandbox.person("ana").say("support", "hello")
     assert app.take()["retry_attempt"] == 0
@@ -110,7 +108,7 @@ def test_interaction_without_a_socket(sandbox: Sandbox, client: WebClient) -> No
     assert (delivery.wait(0.1), delivery.ok) == ("no_socket", False)
 
 
-def test_several_sockets(sandbox: Sandbox, app: HandApp) -> None:
+def test_each_payload_goes_to_one_socket(sandbox: Sandbox, app: HandApp) -> None:
     """Each payload goes to one socket only, and hello counts them."""
     second = HandApp(sandbox)
     assert (app.hello["num_connections"], second.hello["num_connections"]) == (1, 2)
@@ -131,8 +129,8 @@ def test_too_many_sockets(sandbox: Sandbox) -> None:
         each.close()
 
 
-def test_redeliver(sandbox: Sandbox, app: HandApp) -> None:
-    """X03: any delivery can be sent once more, with the same payload."""
+def test_any_delivery_can_be_sent_again(sandbox: Sandbox, app: HandApp) -> None:
+    """Any delivery can be sent once more, with the same payload."""
     sandbox.person("ana").say("support", "hello")
     first = app.take()
     assert sandbox.deliveries[0].wait() == "acked"

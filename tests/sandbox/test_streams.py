@@ -32,7 +32,9 @@ def seen(sandbox: Sandbox, thread: str) -> Json:
     return sandbox.person("ben").messages("support", thread)[-1]
 
 
-def test_stream(sandbox: Sandbox, client: WebClient, thread: str) -> None:
+def test_a_stream_grows_and_becomes_a_message(
+    sandbox: Sandbox, client: WebClient, thread: str
+) -> None:
     """A stream grows by appends and ends with blocks below; then it is a message like any other."""
     ts = start(client, thread, markdown_text="Hel")
     client.chat_appendStream(channel="C0SUPPORT", ts=ts, markdown_text="lo")
@@ -58,7 +60,7 @@ def test_the_sdks_helper(sandbox: Sandbox, client: WebClient, thread: str) -> No
     assert seen(sandbox, thread)["text"] == "one two three"
 
 
-def test_streaming_conflict(client: WebClient, thread: str) -> None:
+def test_a_streaming_message_cannot_be_updated(client: WebClient, thread: str) -> None:
     """A message that is being streamed cannot be updated."""
     ts = start(client, thread)
     with pytest.raises(SlackApiError) as refused:
@@ -93,7 +95,9 @@ def test_streaming_conflict(client: WebClient, thread: str) -> None:
         ({"chunks": [{"type": "blocks", "blocks": [{"type": "section"}]}]}, "invalid_blocks"),
     ],
 )
-def test_refused_starts(client: WebClient, thread: str, changes: Json, error: str) -> None:
+def test_unsound_streams_do_not_start(
+    client: WebClient, thread: str, changes: Json, error: str
+) -> None:
     """Streams without recipient, thread or sound chunks do not start."""
     arguments = {"channel": "C0SUPPORT", "thread_ts": thread, **FOR_BEN, **changes}
     with pytest.raises(SlackApiError) as refused:
@@ -228,7 +232,7 @@ MIXED = [words("First. "), task(1), words("Then. "), task(2, "pending"), words("
         ),
     ],
 )
-def test_tasks(
+def test_tasks_stand_by_time_or_in_a_plan(
     sandbox: Sandbox, client: WebClient, thread: str, mode: str, expected: list[str]
 ) -> None:
     """In a timeline each task stands where it was first named, in a plan all stand together.

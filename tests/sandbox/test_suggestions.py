@@ -153,7 +153,7 @@ def test_typed_into_the_submission(shop: Workshop) -> None:
     assert shop.ana.submit(initial)["outcome"] == "closed"
 
 
-def test_groups(shop: Workshop) -> None:
+def test_grouped_options_are_offered_as_groups(shop: Workshop) -> None:
     """Groups of options are offered as groups; the person API opens them."""
     where: Where = ("support", shop.post(actions(external("groups"))))
     assert values(shop.ana.suggest("groups", "f", where=where)) == ["fig"]
@@ -178,7 +178,7 @@ def test_answers_that_slack_would_not_take(shop: Workshop, action_id: str, says:
     assert says in str(refused.value)
 
 
-def test_no_answer(shop: Workshop) -> None:
+def test_no_suggestions_in_time_shows_the_same(shop: Workshop) -> None:
     """No answer in time is the same to the person."""
     where: Where = ("support", shop.post(actions(external("deaf"))))
     shop.sandbox.world.ack_seconds = 0.2
@@ -251,7 +251,7 @@ def test_a_guest_is_offered_less(shop: Workshop) -> None:
     assert values(shop.sandbox.person("gus").suggest("where", where=where)) == ["C0SUPPORT"]
 
 
-def test_over_http(manifest: Json) -> None:
+def test_suggestions_over_http_use_the_options_url(manifest: Json) -> None:
     """Over HTTP the question goes to the options URL, and the answer's body is the offer."""
     with over_http(listen, manifest) as (sandbox, there):
         client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url)

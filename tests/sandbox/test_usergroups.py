@@ -38,7 +38,7 @@ def test_make_and_fill(sandbox: Sandbox, client: WebClient) -> None:
     assert [d for d in differences(group, recorded) if "/auto_type" not in d] == []
 
 
-def test_update(sandbox: Sandbox, client: WebClient) -> None:
+def test_an_update_changes_only_what_it_names(sandbox: Sandbox, client: WebClient) -> None:
     """What an update names is changed, and nothing else."""
     before = {g["id"]: g for g in client.usergroups_list()["usergroups"]}["S0LEADS"]
     sandbox.clock.advance(10)
@@ -84,7 +84,7 @@ def test_disable_and_enable(sandbox: Sandbox, client: WebClient) -> None:
         ({"channels": "C0NONE"}, "invalid_channel_provided"),
     ],
 )
-def test_refusals(client: WebClient, changes: Json, error: str) -> None:
+def test_an_unsound_group_is_not_made(client: WebClient, changes: Json, error: str) -> None:
     """A group that Slack would not make is not made, and none is turned into it."""
     assert (
         refused(client, "usergroups.create", **({"name": "New", "handle": "new"} | changes))
@@ -93,7 +93,7 @@ def test_refusals(client: WebClient, changes: Json, error: str) -> None:
     assert refused(client, "usergroups.update", usergroup="S0LEADS", **changes) == error
 
 
-def test_refused_members(client: WebClient) -> None:
+def test_unsound_members_are_refused(client: WebClient) -> None:
     """A group's members are people who are there, and it is never emptied by mistake."""
     assert (
         refused(client, "usergroups.users.update", usergroup="S0LEADS", users="UNOBODY")
@@ -121,7 +121,7 @@ def test_refused_members(client: WebClient) -> None:
     assert client.usergroups_users_list(usergroup="S0LEADS")["users"] == [ANA, CLEO]
 
 
-def test_by_address(sandbox: Sandbox, client: WebClient) -> None:
+def test_people_are_found_by_address(sandbox: Sandbox, client: WebClient) -> None:
     """People are found by their address, whatever its case, unless their account is closed."""
     assert client.users_lookupByEmail(email="Ana@Sandbox.example")["user"]["id"] == ANA
     assert refused(client, "users.lookupByEmail", email="zoe@sandbox.example") == "users_not_found"
@@ -129,14 +129,14 @@ def test_by_address(sandbox: Sandbox, client: WebClient) -> None:
     assert refused(client, "users.lookupByEmail", email="ana@sandbox.example") == "users_not_found"
 
 
-def test_profiles(sandbox: Sandbox, client: WebClient) -> None:
+def test_a_profile_is_a_persons_or_the_bots(sandbox: Sandbox, client: WebClient) -> None:
     """A profile is a person's, and the bot's own without a user."""
     assert client.users_profile_get(user=ANA)["profile"]["real_name"] == "Ana Ruiz"
     assert client.users_profile_get()["profile"]["api_app_id"] == sandbox.world.app.id
     assert refused(client, "users.profile.get", user="UNOBODY") == "user_not_found"
 
 
-def test_presence(client: WebClient) -> None:
+def test_deactivated_people_are_away(client: WebClient) -> None:
     """Deactivated people are away, others active, and the bot as it says."""
     assert client.users_getPresence(user=ANA)["presence"] == "active"
     assert client.users_getPresence(user="UZOE00001")["presence"] == "away"
@@ -148,7 +148,7 @@ def test_presence(client: WebClient) -> None:
     assert refused(client, "users.getPresence", user="UNOBODY") == "user_not_found"
 
 
-def test_small_ones(client: WebClient) -> None:
+def test_emoji_team_and_bots_are_answered(client: WebClient) -> None:
     """emoji.list, team.info and bots.info of what is not there."""
     assert client.emoji_list()["emoji"] == {}
     assert refused(client, "team.info", domain="otherco") == "team_not_found"

@@ -65,8 +65,10 @@ def test_trigger_works_once(client: WebClient, trigger: str) -> None:
         assert code(refused) == error
 
 
-def test_trigger_expires(sandbox: Sandbox, client: WebClient, trigger: str) -> None:
-    """S02: a trigger whose seconds are over opens nothing."""
+def test_an_expired_trigger_opens_nothing(
+    sandbox: Sandbox, client: WebClient, trigger: str
+) -> None:
+    """A trigger whose seconds are over opens nothing."""
     sandbox.world.ack_seconds = 0.0
     with pytest.raises(SlackApiError) as refused:
         client.views_open(trigger_id=trigger, view=modal())
@@ -85,7 +87,9 @@ def test_bad_view_keeps_the_trigger(client: WebClient, trigger: str, ana: Actor)
     assert ana.view() is not None
 
 
-def test_stack(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_three_views_fit_on_the_stack(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """Three views fit on the stack; closing shows the one below."""
     root = client.views_open(trigger_id=trigger, view=with_button("1"))["view"]
     second = client.views_push(trigger_id=from_view(app, ana), view=with_button("2"))["view"]
@@ -158,7 +162,9 @@ def test_another_kind_of_input_starts_afresh(
     assert shown["state"]["values"]["field"]["text"] == {"type": "url_text_input", "value": None}
 
 
-def test_submission_closes(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_an_empty_acknowledgement_closes_the_top_view(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """An empty acknowledgement closes the top view only."""
     client.views_open(trigger_id=trigger, view=with_button("1"))
     client.views_push(trigger_id=from_view(app, ana), view=modal("2"))
@@ -168,7 +174,9 @@ def test_submission_closes(client: WebClient, app: HandApp, ana: Actor, trigger:
     assert shown["callback_id"] == "1"
 
 
-def test_response_actions(client: WebClient, app: HandApp, ana: Actor, trigger: str) -> None:
+def test_each_response_action_does_its_work(
+    client: WebClient, app: HandApp, ana: Actor, trigger: str
+) -> None:
     """errors keep the modal, update changes it, push puts one on top, clear takes all away."""
     view_id = client.views_open(trigger_id=trigger, view=modal())["view"]["id"]
     refused = submit(app, ana, {"response_action": "errors", "errors": {"field": "too odd"}})
@@ -205,7 +213,7 @@ def test_bad_response_actions(
     assert ana.view() is not None
 
 
-def test_unanswered_submission(
+def test_an_unanswered_submission_leaves_the_modal_open(
     sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str
 ) -> None:
     """A submission that nobody acknowledges leaves the modal open, with a warning."""
@@ -218,7 +226,7 @@ def test_unanswered_submission(
 
 
 def test_client_side_checks(sandbox: Sandbox, client: WebClient, ana: Actor, trigger: str) -> None:
-    """B13: what Slack's own client refuses never reaches the app."""
+    """What Slack's own client refuses never reaches the app."""
     element = {
         "type": "number_input",
         "action_id": "n",
@@ -254,7 +262,7 @@ def test_client_side_checks(sandbox: Sandbox, client: WebClient, ana: Actor, tri
         ana.submit({"field": {"elsewhere": {"value": "x"}}})
 
 
-def test_view_closed(
+def test_view_closed_comes_to_those_who_asked(
     client: WebClient, app: HandApp, ana: Actor, sandbox: Sandbox, trigger: str
 ) -> None:
     """view_closed comes to those who asked, and is_cleared with the root's id for the ×."""

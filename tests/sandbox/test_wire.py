@@ -44,7 +44,7 @@ POST = {"channel": "C0SUPPORT", "text": "hi", "blocks": [{"type": "divider"}]}
     ],
     ids=["json", "form", "query", "get"],
 )
-def test_formats(
+def test_a_post_is_understood_in_every_format(
     sandbox: Sandbox, body: bytes | None, content_type: str, query: dict[str, str]
 ) -> None:
     """The same post is understood in every format that Slack takes."""
@@ -53,7 +53,7 @@ def test_formats(
     assert [block["type"] for block in answer["message"]["blocks"]] == ["divider"]
 
 
-def test_multipart(sandbox: Sandbox) -> None:
+def test_multipart_forms_are_understood(sandbox: Sandbox) -> None:
     """Multipart forms, which slack_sdk sends with files, are understood as well."""
     body = b'--x\r\nContent-Disposition: form-data; name="user"\r\n\r\nUANA00001\r\n--x--\r\n'
     assert (
@@ -70,7 +70,9 @@ def test_multipart(sandbox: Sandbox) -> None:
         (b"a", "text/plain", "invalid_post_type"),
     ],
 )
-def test_unreadable_bodies(sandbox: Sandbox, body: bytes, content_type: str, error: str) -> None:
+def test_an_unreadable_body_is_refused(
+    sandbox: Sandbox, body: bytes, content_type: str, error: str
+) -> None:
     """A body that cannot be read is refused in Slack's words."""
     assert call(sandbox, "chat.postMessage", body, content_type)["error"] == error
 
@@ -90,7 +92,7 @@ def test_values_of_the_wrong_type(sandbox: Sandbox) -> None:
     ]
 
 
-def test_tokens(sandbox: Sandbox) -> None:
+def test_missing_and_wrong_tokens_are_refused(sandbox: Sandbox) -> None:
     """No token, an unknown one, the app's where the bot's belongs and one in the query are all
     refused.
     """
@@ -113,14 +115,14 @@ def test_bot_token_opens_no_socket(sandbox: Sandbox, client: WebClient) -> None:
     assert code(refused) == "not_allowed_token_type"
 
 
-def test_unknown_method(client: WebClient) -> None:
+def test_an_unknown_method_says_so(client: WebClient) -> None:
     """A method that the sandbox does not have says so."""
     with pytest.raises(SlackApiError) as refused:
         client.api_call("chat.shout")
     assert code(refused) == "unknown_method"
 
 
-def test_missing_scope(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
+def test_a_missing_scope_is_named(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
     """A scope that the manifest lacks is refused and named, and the header lists those that are
     there.
     """

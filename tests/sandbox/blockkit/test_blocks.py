@@ -102,9 +102,7 @@ def test_blocks_must_be_a_list(blocks: object) -> None:
 
 
 def test_plain_text_is_counted_as_slack_stores_it() -> None:
-    """S03 Ampersands and angle brackets count as their entities in plain text, and as sent in
-    mrkdwn.
-    """
+    """Ampersands and angle brackets count as their entities in plain text, and as sent in mrkdwn."""
     assert check_blocks([{"type": "header", "text": plain("&" * 30)}], "message") == []
     assert check_blocks([{"type": "header", "text": plain("&" * 31)}], "message") != []
     assert check_blocks([section(plain("<" * 750))], "message") == []
@@ -114,7 +112,7 @@ def test_plain_text_is_counted_as_slack_stores_it() -> None:
 
 @pytest.mark.parametrize(("surface", "most"), [("message", 50), ("modal", 100), ("home", 100)])
 def test_number_of_blocks(surface: Surface, most: int) -> None:
-    """P14 A message holds 50 blocks, a modal or Home 100, and only a message may hold none."""
+    """A message holds 50 blocks, a modal or Home 100, and only a message may hold none."""
     assert check_blocks([DIVIDER] * most, surface) == []
     assert check_blocks([DIVIDER] * (most + 1), surface) == [
         f"no more than {most} items allowed [json-pointer:/blocks]"
@@ -139,7 +137,7 @@ WHERE: dict[str, set[str]] = {
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_surfaces(name: str) -> None:
+def test_each_kind_of_block_has_its_surfaces(name: str) -> None:
     """Each kind of block is taken by the surfaces that show it, and refused by name elsewhere."""
     surfaces: tuple[Surface, ...] = ("message", "modal", "home")
     verdicts = {surface: check_blocks([BLOCKS[name]], surface) for surface in surfaces}
@@ -198,7 +196,7 @@ CHART = {name: each for name, each in BLOCKS["data_visualization"].items() if na
 def test_rules_over_a_whole_payload(
     surface: Surface, sound: list[Json], unsound: list[Json]
 ) -> None:
-    """S03 What Slack limits for a message or view as a whole is refused by exactly one message."""
+    """What Slack limits for a message or view as a whole is refused by exactly one message."""
     assert check_blocks(sound, surface) == []
     assert len(check_blocks(unsound, surface)) == 1
 
@@ -228,14 +226,14 @@ def test_what_only_a_modal_may_ask() -> None:
     ],
 )
 def test_fields_that_must_agree(sound: Json, changes: Json) -> None:
-    """B13 An input whose own bounds, formats or initial values contradict each other is refused by
-    one message.
+    """An input whose own bounds, formats or initial values contradict each other is refused by one
+    message.
     """
     assert check_blocks([asking(sound)], "modal") == []
     assert len(check_blocks([asking({**sound, **changes})], "modal")) == 1
 
 
-def test_views() -> None:
+def test_a_modal_needs_a_title_and_blocks() -> None:
     """A modal needs title and blocks, and a submit where it asks; pointers start at /view."""
     ask = asking({"type": "plain_text_input"})
     assert check_view(modal(DIVIDER)) == []
@@ -273,7 +271,7 @@ def test_views_are_refused(field: str, value: object) -> None:
     assert len(check_view(modal(DIVIDER, **{field: value}))) == 1
 
 
-def test_message_text() -> None:
+def test_a_message_needs_a_text() -> None:
     """A message needs a text.
 
     An update's text ends at 4,000 characters, a new message's does not.
@@ -285,8 +283,8 @@ def test_message_text() -> None:
     assert check_message_text("x" * 4001, update=True) == "msg_too_long"
 
 
-def test_message_size() -> None:
-    """S03 Blocks that are sound one by one can be too long together; rich text counts escaped."""
+def test_sound_blocks_can_be_too_long_together() -> None:
+    """Blocks that are sound one by one can be too long together; rich text counts escaped."""
     long = [section(mrkdwn("x" * 3000))] * 4
     assert check_message_size(long) is None
     assert check_message_size([*long, section(mrkdwn("x" * 1000))]) == "msg_blocks_too_long"

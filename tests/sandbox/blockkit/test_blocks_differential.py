@@ -227,8 +227,8 @@ _SETTINGS = settings(
 @_SETTINGS
 @given(data=st.data())
 def test_blocks_are_judged_as_by_the_schema(kind: str, data: st.DataObject) -> None:
-    """S03 A generated block, sound or damaged in one or two places, has the same verdict from both,
-    or a reason.
+    """A generated block, sound or damaged in one or two places, has the same verdict from both, or
+    a reason.
     """
     name = f"{kind}_block"
     block = data.draw(_made({"$ref": f"#/$defs/{name}"}))
@@ -305,7 +305,7 @@ HOLDERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_every_element_in_every_block(holder: str) -> None:
-    """S03 A block takes the elements that the schema has for it, and no others."""
+    """A block takes the elements that the schema has for it, and no others."""
     surface: Any = "modal" if holder == "input" else "message"
     blocks = {name: HOLDERS[holder](element) for name, element in ELEMENTS.items()}
     ours = {name for name, block in blocks.items() if not check_blocks([block], surface)}

@@ -185,8 +185,8 @@ def _disagreements(label: str) -> Iterator[str]:
 
 
 def test_breaking_a_sample_anywhere_is_judged_as_the_schema_does() -> None:
-    """S03 Limits, required and unknown fields, types and counts: refused and accepted as in the
-    schema, or listed.
+    """Limits, required and unknown fields, types and counts: refused and accepted as in the schema,
+    or listed.
     """
     found = [each for label in SAMPLES for each in _disagreements(label)]
     used = {reason for each in found for reason in DIFFERENCES if re.search(reason, each)}

@@ -75,7 +75,7 @@ def _limits(sample: Json, seen: set[str]) -> Iterator[tuple[str, str, Any]]:
 
 
 def test_limits_of_the_models() -> None:
-    """S03 Whatever limit the models have holds.
+    """Whatever limit the models have holds.
 
     Each limit that they lack is listed, with nothing listed in vain.
     """
