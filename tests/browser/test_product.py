@@ -163,7 +163,7 @@ def test_watch_a_deadline_pass(page: Page, world: Harness) -> None:
 
 
 def test_destructive_asks_twice_and_the_narrow_dark_page_works(page: Page, world: Harness) -> None:
-    """On a phone's width, in the dark: a cancellation asks for confirmation before it is approved."""
+    """On a phone, in the dark: a cancellation asks for confirmation before it is approved."""
     page.size(390, 844)
     page.open(world.slack.url, "ben", SUPPORT, theme="dark")
     page.say("@countersign cancel order 1043, the customer changed her mind")

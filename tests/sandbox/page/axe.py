@@ -10,13 +10,12 @@ from .page import Page
 
 LOOKS = [(theme, width) for theme in ("light", "dark") for width in (1280, 390)]
 RUN = """const [within, done] = arguments;
-axe.run(within ?? document, {resultTypes: ["violations"]}).then((found) => done(found.violations));"""
+const wanted = {resultTypes: ["violations"]};
+axe.run(within ?? document, wanted).then((found) => done(found.violations));"""
 
 
 def findings(page: Page, within: str | None = None) -> list[str]:
-    """Each finding as "rule: selector of the node, and why", in the whole document or within one
-    selector.
-    """
+    """Each finding as "rule: selector of the node, and why", in the document or one selector."""
     if not page.driver.execute_script("return Boolean(window.axe)"):
         page.driver.execute_script(AXE_SCRIPT)
     found = page.driver.execute_async_script(RUN, within)
@@ -28,7 +27,7 @@ def findings(page: Page, within: str | None = None) -> list[str]:
 
 
 class Checked:
-    """Collects what axe finds at each place, in every look, so that a test names all of it at once."""
+    """Collects what axe finds at each place, in every look, for a test to name at once."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.found = page, dict[str, list[str]]()

@@ -32,9 +32,10 @@ _PASSING = (
 )
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
 _SHOWN = """const [css, text] = arguments;
-const seen = (node) =>
-  node.checkVisibility({opacityProperty: true, visibilityProperty: true}) && node.getClientRects().length;
-return [...document.querySelectorAll(css)].filter((node) => seen(node) && (node.innerText ?? "").includes(text));"""
+const how = {opacityProperty: true, visibilityProperty: true};
+const seen = (node) => node.checkVisibility(how) && node.getClientRects().length;
+const fits = (node) => seen(node) && (node.innerText ?? "").includes(text);
+return [...document.querySelectorAll(css)].filter(fits);"""
 _SET = """const [field, value] = arguments; field.value = value;
 for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, {bubbles: true}));"""
 

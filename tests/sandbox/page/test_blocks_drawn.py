@@ -86,7 +86,8 @@ def test_a_phone_shows_all_of_it(gallery: Gallery) -> None:
         "return arguments[0].scrollWidth > arguments[0].clientWidth", table
     )
     messages = gallery.page.driver.execute_script(
-        f"const m = document.querySelector('{MAIN}').parentElement; return [m.scrollWidth, m.clientWidth]"
+        f"const m = document.querySelector('{MAIN}').parentElement;"
+        "return [m.scrollWidth, m.clientWidth]"
     )
     assert messages[0] == messages[1]
     assert not gallery.page.driver.execute_script(SCROLLS)
@@ -225,7 +226,7 @@ def _hostile() -> list[list[Json]]:
 
 
 def test_hostile_text_stays_text(gallery: Gallery) -> None:
-    """S04: markup, direction overrides and endless words in every field are shown as text and break
+    """Markup, direction overrides and endless words in every field are shown as text and break
     nothing.
     """
     for blocks in _hostile():
@@ -239,7 +240,8 @@ def test_hostile_text_stays_text(gallery: Gallery) -> None:
         == []
     )
     wide = gallery.page.driver.execute_script(
-        f"return [...document.querySelectorAll('{MAIN} .content')].filter(c => c.scrollWidth > c.clientWidth + 1)"
+        f"return [...document.querySelectorAll('{MAIN} .content')]"
+        ".filter(c => c.scrollWidth > c.clientWidth + 1)"
     )
     assert ([c.text for c in wide], gallery.page.driver.execute_script(SCROLLS)) == ([], False)
     assert gallery.page.complaints() == []

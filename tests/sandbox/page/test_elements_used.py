@@ -163,7 +163,7 @@ def test_what_an_element_sends(gallery: Gallery, name: str) -> None:
 
 
 def test_every_element_is_used(gallery: Gallery) -> None:
-    """The table above leaves out no type of element that an app may put into a message's actions."""
+    """The table above leaves out no type of element that a message's actions may have."""
     used = {{**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name]["type"] for name in USED}
     every = {
         e["type"] for e in [*ELEMENTS.values(), *ONLY_ACTIONS.values(), *CONTEXT_ACTIONS.values()]

@@ -91,7 +91,7 @@ def _tool(gallery: Gallery, name: str) -> None:
 
 
 def test_the_editor_writes_rich_text(gallery: Gallery) -> None:
-    """Styles, code, lists within lists and links become the rich_text JSON that Slack would send."""
+    """Styles, code, nested lists and links become the rich_text JSON that Slack would send."""
     gallery.modal(_input("rich_text_input empty", "story"))
     editor = gallery.page.one(f"{MODAL} [data-action-id=story]")
     editor.send_keys("plain ", Keys.CONTROL, "b")
@@ -136,9 +136,11 @@ def test_the_editor_keeps_what_it_was_given(gallery: Gallery) -> None:
     editor = gallery.page.one(f"{MODAL} [data-action-id=story]")
     assert editor.text == "very good"
     paste = """const data = new DataTransfer();
-    data.setData("text/plain", "<b>raw</b>"); data.setData("text/html", "<img src=x onerror=pwned=1>");
+    data.setData("text/plain", "<b>raw</b>");
+    data.setData("text/html", "<img src=x onerror=pwned=1>");
     getSelection().selectAllChildren(arguments[0]); getSelection().collapseToEnd();
-    arguments[0].dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true}));"""
+    const how = {clipboardData: data, bubbles: true, cancelable: true};
+    arguments[0].dispatchEvent(new ClipboardEvent("paste", how));"""
     editor.click()
     gallery.page.driver.execute_script(paste, editor)
     state = _submitted(gallery)["story"]["rich_text_value"]["elements"]
@@ -269,7 +271,7 @@ def test_external_select_waits_for_enough_letters(gallery: Gallery) -> None:
 
 
 def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
-    """A file input takes files up to its limit and of its types, and the submission carries them."""
+    """A file input takes files of its types up to its limit, and the submission has them."""
     if not gallery.takes_files():
         pytest.skip("this sandbox takes no files from people")
     gallery.modal(_input("file_input", "proof"))

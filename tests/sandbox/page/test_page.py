@@ -16,7 +16,10 @@ from .recording_app import RecordingApp
 
 pytestmark = pytest.mark.browser
 SUPPORT = "C0SUPPORT"
-EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>\'"&amp;&lt;b&gt; javascript:alert(1)'
+EVIL = (
+    '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
+    "'\"&amp;&lt;b&gt; javascript:alert(1)"
+)
 
 
 def test_card_is_drawn(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
@@ -108,7 +111,8 @@ def _evil_blocks() -> list[samples.Json]:
         samples.rich(samples.run(EVIL, bold=True), link),
         {
             "type": "markdown",
-            "text": f"{EVIL} [x](javascript:window.pwned=1) ![{EVIL}](x) **{EVIL}**\n\n|{EVIL}|b|\n|-|-|\n|{EVIL}|2|",
+            "text": f"{EVIL} [x](javascript:window.pwned=1) ![{EVIL}](x) **{EVIL}**\n\n"
+            f"|{EVIL}|b|\n|-|-|\n|{EVIL}|2|",
         },
         {"type": "image", "image_url": "https://example.com/x.png", "alt_text": EVIL},
         {"type": "table", "rows": [[{"type": "raw_text", "text": EVIL}]]},
@@ -123,7 +127,7 @@ def _evil_blocks() -> list[samples.Json]:
 
 
 def test_strings_never_become_markup(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """S04: markup and script addresses in any text are shown as text.
+    """Markup and script addresses in any text are shown as text.
 
     Nothing runs, is fetched or links there.
     """
@@ -144,7 +148,10 @@ def test_strings_never_become_markup(sandbox: Sandbox, app: RecordingApp, page: 
     page.modal("<i>x")
     assert "onerror" in page.one(f"{MODAL} [data-block-id=evil] .field-hint").text
     assert page.driver.execute_script("return window.pwned ?? null") is None
-    forbidden = "main img, main script, main iframe, dialog img, [onerror], [onload], [onmouseover], a[href^='javascript' i]"
+    forbidden = (
+        "main img, main script, main iframe, dialog img, "
+        "[onerror], [onload], [onmouseover], a[href^='javascript' i]"
+    )
     assert page.driver.find_elements(By.CSS_SELECTOR, forbidden) == []
 
 
@@ -242,7 +249,7 @@ def test_unread_and_phone(sandbox: Sandbox, page: Page) -> None:
 
 
 def test_without_a_mouse(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """By keyboard alone: become someone else, open a thread, write in it, and leave it with Escape."""
+    """By keyboard alone: become someone else, open a thread, write in it, leave it with Escape."""
     root = sandbox.person("ben").say("#support", "the root")
     app.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="a reply")
     page.open(sandbox.url)

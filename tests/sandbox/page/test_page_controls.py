@@ -72,10 +72,7 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, app: RecordingApp, page: 
 
 
 def test_errors_stand_at_their_fields(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """B13: the client's own check, then the app's errors, appear at the field.
-
-    What was typed stays.
-    """
+    """The client's own check, then the app's errors, appear at the field. What was typed stays."""
     number = samples.field(
         "amount", {"type": "number_input", "is_decimal_allowed": True, "min_value": "1"}
     )
@@ -151,7 +148,7 @@ def test_a_button_asks_for_confirmation(sandbox: Sandbox, app: RecordingApp, pag
 def test_button_waits_for_its_acknowledgement(
     sandbox: Sandbox, app: RecordingApp, page: Page
 ) -> None:
-    """X01: a pressed button is busy until the delivery is acknowledged.
+    """A pressed button is busy until the delivery is acknowledged.
 
     Pressing it meanwhile sends nothing.
     """

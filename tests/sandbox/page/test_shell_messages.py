@@ -238,7 +238,10 @@ def test_a_channel_stays_at_its_end_until_one_scrolls_up(at: Page, workspace: Wo
     )
     at.open(workspace.sandbox.url)
     at.one(f"{MAIN} [data-testid=file] td")
-    left = "const s = document.getElementById('messages'); return s.scrollHeight - s.scrollTop - s.clientHeight"
+    left = (
+        "const s = document.getElementById('messages');"
+        "return s.scrollHeight - s.scrollTop - s.clientHeight"
+    )
     at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end")
     at.size(1280, 500)
     at.wait(lambda: at.driver.execute_script(left) < 2, "not at the end of a lower window")

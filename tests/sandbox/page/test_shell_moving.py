@@ -1,4 +1,4 @@
-"""Moving about: Home, joining, notifications, the inspector, the clock, and all of it by keyboard."""
+"""Moving about: Home, joining, notifications, the inspector, the clock, the keyboard."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_whom_one_acts_as_by_keyboard(at: Page) -> None:
 
 
 def test_nothing_is_claimed_about_an_unknown_app(at: Page) -> None:
-    """A sandbox without a guide suggests nothing: no first steps, no ideas, no hint whom to act as."""
+    """Without a guide nothing is suggested: no first steps, no ideas, no hint whom to act as."""
     assert not at.all("[data-testid=hint], [data-testid=ideas], [data-testid=next-hint]")
 
 
