@@ -25,8 +25,9 @@ from bot.runs.worker import Worker
 from bot.settings import Settings
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, runs
+from storage.columns import values
 from storage.digest import load_key
-from storage.models import Call, Delivery, Item, Run, values
+from storage.models import Call, Delivery, Item, Run
 from storage.models import Plan as PlanRow
 from storage.states import CallStatus, DeliveryKind, RunStatus
 from storage.store import Store

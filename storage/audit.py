@@ -56,7 +56,7 @@ def record(
         "hash": _hash(previous, at, run_id, call_id, actor, event, text),
     }
     tx.execute(insert_into(Audit), row)
-    tx.audited = row["hash"]
+    tx.audited = str(row["hash"])
 
 
 def verify(tx: Transaction) -> int | None:

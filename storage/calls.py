@@ -13,15 +13,15 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, func, or_, select, update
 from sqlmodel import col
 
-from storage.models import Call, Plan, Revision, Run, Vote, values
+from storage.columns import values
+from storage.models import Call, Plan, Revision, Run, Vote
 from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
-from storage.transaction import Transaction, first, insert_into, readable, rows
+from storage.transaction import Transaction, first, insert_into, rows
 
 # Statements are built once: building one costs several times what SQLite takes to run it.
 _ID: BindParameter[Any] = bindparam("id_")
 _NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
-_WAITING = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
 _GET = select(Call).where(col(Call.id) == _ID)
 _GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
 _OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
@@ -63,11 +63,6 @@ _PROVIDER_IDS = (
     )
 )
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
-_DUE = (
-    select(col(Call.id))
-    .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
-    .order_by(col(Call.deadline), col(Call.position))
-)
 # A filter, not a condition: for that, SQLite would look through every pending call of everybody.
 _PENDING_OF = (
     select(func.count().filter(col(Call.status) == CallStatus.PENDING))
@@ -112,14 +107,6 @@ _IN_ORDER = (
 _OPEN = col(Call.status).in_((CallStatus.PENDING, CallStatus.APPROVED))
 _OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(Call.key_id))
 _OPEN_UNDER = select(Call).where(_OPEN, col(Call.key_id) == _ID)
-_TO_TELL = (
-    select(Call)
-    .where(col(Call.status) == CallStatus.PENDING, col(Call.next_at) <= bindparam("now_"))
-    .order_by(col(Call.next_at))
-    .limit(100)
-)
-_NEXT_TELLING = select(func.min(col(Call.next_at))).where(col(Call.status) == CallStatus.PENDING)
-_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,44 +197,6 @@ def settled(call: Call) -> bool:
     return call.status in CALL_FINAL or (
         call.status is CallStatus.UNKNOWN and call.deadline is None
     )
-
-
-def due(tx: Transaction, horizon: datetime) -> list[str]:
-    """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first.
-
-    A broken row is as good as any.
-    """
-    return list(tx.scalars(_DUE, {"horizon": horizon}))
-
-
-def next_deadline(tx: Transaction) -> datetime | None:
-    """The nearest deadline of a call that waits for people."""
-    found: datetime | None = tx.scalar(_NEXT_DEADLINE)
-    return found
-
-
-def to_tell(tx: Transaction, now: datetime) -> list[Call]:
-    """Pending calls of which people have to be told something now, the longest due first."""
-    return readable(tx, Call, col(Call.id), _TO_TELL, now_=now)
-
-
-def next_telling(tx: Transaction) -> datetime | None:
-    """When people have next to be told something about a pending call."""
-    found: datetime | None = tx.scalar(_NEXT_TELLING)
-    return found
-
-
-def told(
-    tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
-) -> bool:
-    """People have been told; False when the call has moved or changed meanwhile."""
-    where = (
-        col(Call.id) == call.id,
-        col(Call.revision) == call.revision,
-        col(Call.status) == CallStatus.PENDING,
-    )
-    columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
-    return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
 
 
 def pending_of(tx: Transaction, team: str, requester: str) -> int:

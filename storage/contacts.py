@@ -6,7 +6,8 @@ from datetime import datetime
 
 from sqlalchemy.dialects import postgresql, sqlite
 
-from storage.models import Contact, values
+from storage.columns import values
+from storage.models import Contact
 from storage.transaction import Transaction
 
 

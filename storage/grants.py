@@ -12,7 +12,8 @@ from sqlalchemy import bindparam, or_, select, update
 from sqlmodel import col
 
 from storage import audit
-from storage.models import Grant, Run, values
+from storage.columns import values
+from storage.models import Grant, Run
 from storage.transaction import Transaction, first, insert_into, rows
 
 _USABLE = (

@@ -7,17 +7,13 @@ append-only.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from datetime import UTC, datetime
-from enum import StrEnum
-from functools import cache
-from typing import Any
+from datetime import datetime
 
-from sqlalchemy import BigInteger, Column, Index, String, Text, UniqueConstraint
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator
-from sqlmodel import Field, SQLModel
+from sqlalchemy import Index, UniqueConstraint
+from sqlmodel import Field
 
+from storage import columns
+from storage.columns import Row
 from storage.states import (
     CallStatus,
     DeliveryKind,
@@ -27,100 +23,10 @@ from storage.states import (
     RunStatus,
 )
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def new_id() -> str:
     """An unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits."""
     return secrets.token_urlsafe(16)
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """A timezone-aware UTC datetime, stored as microseconds since 1970."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        """To microseconds; ValueError for a naive datetime."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a time without a zone cannot be stored")
-        delta = value - EPOCH
-        return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """From microseconds."""
-        if value is None:
-            return None
-        seconds, micros = divmod(int(value), 1_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
-
-
-class Status(TypeDecorator[StrEnum]):
-    """A status enum stored by value.
-
-    A value the enum does not know raises on reading (fail closed).
-    """
-
-    impl = String(16)
-    cache_ok = True
-
-    def __init__(self, enum: type[StrEnum]) -> None:
-        super().__init__()
-        self.enum = enum
-
-    def process_bind_param(self, value: StrEnum | str | None, dialect: Dialect) -> str | None:
-        """To the value; ValueError for anything outside the enum."""
-        return None if value is None else str(self.enum(value))
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> StrEnum | None:
-        """From the value."""
-        return None if value is None else self.enum(value)
-
-
-def _status(enum: type[StrEnum], default: StrEnum | None = None, *, index: bool = True) -> Any:
-    return Field(default=default, sa_column=Column(Status(enum), nullable=False, index=index))
-
-
-def _text(default: str | None = None, *, nullable: bool = False) -> Any:
-    return Field(default=default, sa_column=Column(Text, nullable=nullable))
-
-
-def _time(*, nullable: bool = False, index: bool = False) -> Any:
-    return Field(default=None, sa_column=Column(UtcTime, nullable=nullable, index=index))
-
-
-class Row(SQLModel):
-    """What every table's rows share: they are built without SQLModel's constructor.
-
-    It would take 60 µs a row for what a dictionary does in 3: it validates nothing of a table
-    anyway.
-    """
-
-    def __init__(self, **given: Any) -> None:
-        """The columns that are `given`, the others by their defaults; TypeError for any other."""
-        constant, made = _defaults(type(self))
-        columns = {**constant, **{name: make() for name, make in made if name not in given}}
-        columns.update(given)
-        if len(columns) > len(constant) + len(made):
-            known = constant.keys() | dict(made).keys()
-            raise TypeError(f"{type(self).__name__} has no column {sorted(given.keys() - known)}")
-        self.__dict__.update(columns)
-
-
-@cache
-def _defaults(model: type[Row]) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """What columns hold that are not given: as they are, and made anew for each row."""
-    fields = model.model_fields.items()
-    made = ((name, field.default_factory) for name, field in fields if field.default_factory)
-    constant = {
-        name: None if field.is_required() else field.default
-        for name, field in fields
-        if not field.default_factory
-    }
-    return constant, tuple(made)  # type: ignore[arg-type]  # none of our factories takes the data
 
 
 class Delivery(Row, table=True):
@@ -130,14 +36,14 @@ class Delivery(Row, table=True):
     __table_args__ = (Index("ix_delivery_thread", "team", "channel", "thread_ts"),)
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # what makes a redelivery the same delivery
-    kind: DeliveryKind = _status(DeliveryKind, index=False)
+    kind: DeliveryKind = columns.status(DeliveryKind, index=False)
     team: str
     user: str
     channel: str = ""
     thread_ts: str = ""
-    body: str = _text("{}")  # JSON: the raw payload
-    received_at: datetime = _time()
-    status: DeliveryStatus = _status(DeliveryStatus, DeliveryStatus.NEW)
+    body: str = columns.text("{}")  # JSON: the raw payload
+    received_at: datetime = columns.time()
+    status: DeliveryStatus = columns.status(DeliveryStatus, DeliveryStatus.NEW)
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
@@ -156,11 +62,11 @@ class Run(Row, table=True):
     channel: str
     thread_ts: str
     requester: str
-    status: RunStatus = _status(RunStatus, RunStatus.READY)
+    status: RunStatus = columns.status(RunStatus, RunStatus.READY)
     fence: int = 0
-    lease_until: datetime | None = _time(nullable=True)
-    created_at: datetime = _time()
-    updated_at: datetime = _time()
+    lease_until: datetime | None = columns.time(nullable=True)
+    created_at: datetime = columns.time()
+    updated_at: datetime = columns.time()
     turns: int = 0
     calls: int = 0
     cards: int = 0
@@ -180,8 +86,8 @@ class Item(Row, table=True):
     thread_ts: str
     run_id: str = Field(foreign_key="run.id", index=True)
     turn: int = 0
-    body: str = _text("{}")  # JSON: one Responses API item
-    created_at: datetime = _time()
+    body: str = columns.text("{}")  # JSON: one Responses API item
+    created_at: datetime = columns.time()
 
 
 class Plan(Row, table=True):
@@ -193,7 +99,7 @@ class Plan(Row, table=True):
     turn: int
     revision: int = 1  # grows with any change in the plan
     answered: bool = False  # every call's output is in the transcript
-    created_at: datetime = _time()
+    created_at: datetime = columns.time()
 
 
 class Call(Row, table=True):
@@ -212,28 +118,28 @@ class Call(Row, table=True):
     tool: str
     does: str = ""  # effect class, see bot.tools.Effect
     schema_digest: str = ""
-    status: CallStatus = _status(CallStatus, index=False)  # ix_call_due begins with it
+    status: CallStatus = columns.status(CallStatus, index=False)  # ix_call_due begins with it
     revision: int = 1
     digest: str = ""  # of the current revision: exactly what would run
     key_id: str = ""  # of the key the digest was made with
-    gate: str = _text("{}")  # JSON of the gate that was shown
-    deadline: datetime | None = _time(nullable=True)
+    gate: str = columns.text("{}")  # JSON of the gate that was shown
+    deadline: datetime | None = columns.time(nullable=True)
     # reminders and escalations are counted from here
-    asked_at: datetime | None = _time(nullable=True)
+    asked_at: datetime | None = columns.time(nullable=True)
     # when people have to be told something before the deadline
-    next_at: datetime | None = _time(nullable=True)
+    next_at: datetime | None = columns.time(nullable=True)
     told_moments: int = 0  # so many of the gate's moments have been dealt with
     told_stage: int = 0  # the people up to this stage have been told
     grant_id: str = ""  # the remembered approval it runs by
-    reason: str = _text("")  # the agent's words, for the approver
-    preview: str = _text("")
+    reason: str = columns.text("")  # the agent's words, for the approver
+    preview: str = columns.text("")
     # what the preview promised, in the tool's words; it is told when it runs
-    expects: str = _text("")
-    output: str = _text("")  # what the model is told
-    note: str = _text("")  # why it ended, for people
-    created_at: datetime = _time()
-    decided_at: datetime | None = _time(nullable=True)
-    finished_at: datetime | None = _time(nullable=True)
+    expects: str = columns.text("")
+    output: str = columns.text("")  # what the model is told
+    note: str = columns.text("")  # why it ended, for people
+    created_at: datetime = columns.time()
+    decided_at: datetime | None = columns.time(nullable=True)
+    finished_at: datetime | None = columns.time(nullable=True)
 
 
 class Revision(Row, table=True):
@@ -244,10 +150,10 @@ class Revision(Row, table=True):
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     number: int
-    arguments: str = _text("{}")  # canonical JSON after validation, coercion and defaults
+    arguments: str = columns.text("{}")  # canonical JSON after validation, coercion and defaults
     digest: str
     author: str  # "agent" or the Slack user id of the editor
-    created_at: datetime = _time()
+    created_at: datetime = columns.time()
 
 
 class Vote(Row, table=True):
@@ -262,8 +168,8 @@ class Vote(Row, table=True):
     verb: str  # approve | reject
     stage: int = 0  # the stage of the gate it was given in, from 0
     digest: str
-    reason: str = _text("")
-    created_at: datetime = _time()
+    reason: str = columns.text("")
+    created_at: datetime = columns.time()
 
 
 class Audit(Row, table=True):
@@ -271,12 +177,12 @@ class Audit(Row, table=True):
 
     __tablename__ = "audit"
     seq: int | None = Field(default=None, primary_key=True)
-    at: datetime = _time()
+    at: datetime = columns.time()
     run_id: str = Field(default="", index=True)
     call_id: str = Field(default="", index=True)
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
-    data: str = _text("{}")
+    data: str = columns.text("{}")
     previous: str
     hash: str = Field(unique=True)
 
@@ -290,19 +196,19 @@ class Message(Row, table=True):
     __tablename__ = "message"
     seq: int | None = Field(default=None, primary_key=True)
     key: str = Field(unique=True)  # also in the Slack message's metadata
-    kind: MessageKind = _status(MessageKind, index=False)
+    kind: MessageKind = columns.status(MessageKind, index=False)
     run_id: str = Field(default="", index=True)
     plan_id: str = Field(default="", index=True)
     channel: str  # C…/D… or, before the DM is opened, U…
     thread_ts: str = ""
     recipient: str = ""  # private: who alone sees it
-    body: str = _text("{}")  # JSON: what the drawing needs beside the rows
-    status: MessageStatus = _status(MessageStatus, MessageStatus.PENDING)
+    body: str = columns.text("{}")  # JSON: what the drawing needs beside the rows
+    status: MessageStatus = columns.status(MessageStatus, MessageStatus.PENDING)
     wanted: int = 1
     shown: int = 0
     ts: str = ""
     attempts: int = 0
-    due_at: datetime | None = _time(nullable=True)
+    due_at: datetime | None = columns.time(nullable=True)
     error: str = ""
 
 
@@ -312,7 +218,7 @@ class Contact(Row, table=True):
     __tablename__ = "contact"
     team: str = Field(primary_key=True)
     person: str = Field(primary_key=True)
-    greeted_at: datetime = _time()
+    greeted_at: datetime = columns.time()
 
 
 class Grant(Row, table=True):
@@ -325,29 +231,14 @@ class Grant(Row, table=True):
     requester: str
     tool: str
     schema_digest: str
-    pinned: str = _text("{}")  # canonical JSON: the arguments that must be the same
+    pinned: str = columns.text("{}")  # canonical JSON: the arguments that must be the same
     channel: str = ""  # with thread_ts: only there; "": everywhere
     thread_ts: str = ""
-    until: datetime = _time()
+    until: datetime = columns.time()
     uses: int  # that are left
-    offer: str = _text("{}")  # JSON of what the policy offered
+    offer: str = columns.text("{}")  # JSON of what the policy offered
     call_id: str  # the approval it was given with
     given_by: str  # Slack user id
-    given_at: datetime = _time()
-    revoked_at: datetime | None = _time(nullable=True)
+    given_at: datetime = columns.time()
+    revoked_at: datetime | None = columns.time(nullable=True)
     revoked_by: str = ""
-
-
-def values(row: SQLModel) -> dict[str, Any]:
-    """The columns of an instance for a Core insert, without an unset autoincrement key."""
-    held = row.__dict__
-    found = {name: held[name] for name in _columns(type(row))}
-    if found.get("seq", 0) is None:
-        del found["seq"]
-    return found
-
-
-@cache
-def _columns(model: type[SQLModel]) -> tuple[str, ...]:
-    table: Any = model.__dict__["__table__"]
-    return tuple(column.name for column in table.columns)

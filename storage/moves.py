@@ -18,7 +18,8 @@ from sqlalchemy import Update, bindparam, case, update
 from sqlmodel import col
 
 from storage import audit
-from storage.models import Call, Delivery, Message, Plan, Run, values
+from storage.columns import values
+from storage.models import Call, Delivery, Message, Plan, Run
 from storage.states import (
     CALL_BIRTHS,
     CALL_MOVES,

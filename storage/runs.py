@@ -14,7 +14,8 @@ from sqlalchemy import Update, bindparam, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves
-from storage.models import Call, Item, Plan, Run, values
+from storage.columns import values
+from storage.models import Call, Item, Plan, Run
 from storage.states import RUN_OPEN, CallStatus, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable, rows
 

@@ -121,9 +121,9 @@ def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
     if current == target:
         return
     # only now: importing Alembic takes a third of a second
-    from storage.migrations import upgrade
+    from storage.upgrade import upgrade
 
-    upgrade.upgrade(store.engine, store.path, current, scripts, target)
+    upgrade(store.engine, store.path, current, scripts, target)
 
 
 def version(store: Store) -> str | None:

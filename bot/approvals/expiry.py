@@ -8,7 +8,7 @@ from bot.approvals.cards.card_view import effect_of
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.tools import Registry
-from storage import calls, decisions, inbox, outbox, runs
+from storage import calls, endings, inbox, outbox, runs, schedule
 from storage.models import Call
 from storage.states import CallStatus
 from storage.store import Store
@@ -33,7 +33,7 @@ class Expiry:
         now = self._clock.now()
         with self._store.read() as tx:
             oldest = inbox.oldest_click(tx)
-            due = calls.due(tx, min(now, oldest) if oldest else now)
+            due = schedule.due(tx, min(now, oldest) if oldest else now)
         fallen: dict[str, list[Call]] = {}
         for call_id in due:
             try:
@@ -41,7 +41,7 @@ class Expiry:
                     call = calls.get(tx, call_id)
                     if (
                         call
-                        and decisions.expire(tx, call, at=now)
+                        and endings.expire(tx, call, at=now)
                         and call.status is CallStatus.PENDING
                     ):
                         fallen.setdefault(call.plan_id, []).append(call)

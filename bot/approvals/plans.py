@@ -8,7 +8,7 @@ from bot.approvals.replies import record_refusal, tell
 from bot.messages import sentences
 from bot.policy.authority import No
 from bot.tools import Registry
-from storage import calls, decisions, inbox, outbox, runs
+from storage import calls, decisions, endings, inbox, outbox, runs
 from storage.decisions import Open
 from storage.models import Delivery
 from storage.store import Store
@@ -39,7 +39,7 @@ class PlanChanges:
                 tell(tx, delivery, sentences.not_the_requester(run.requester))
             else:
                 effect = effect_of(self._tools, tx, found.call)
-                decisions.withdraw(tx, found.call, delivery.user, at=at)
+                endings.withdraw(tx, found.call, delivery.user, at=at)
                 line = sentences.withdrawn_line(delivery.user, [effect])
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "withdraw")
@@ -68,7 +68,7 @@ class PlanChanges:
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, sentences.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:
-                decisions.send_back(tx, run, delivery.user, feedback, at=at)
+                endings.send_back(tx, run, delivery.user, feedback, at=at)
                 line = sentences.sent_back_line(delivery.user, feedback)
                 outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "send back")

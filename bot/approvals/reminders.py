@@ -21,7 +21,7 @@ from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.gates import Approvers, Ask, load_gate
 from bot.tools import Registry
-from storage import audit, calls, outbox, runs
+from storage import audit, calls, outbox, runs, schedule
 from storage.models import Call, Message, Run
 from storage.states import MessageKind
 from storage.store import Store
@@ -46,7 +46,7 @@ class Reminders:
         """Tell people whatever is due now; returns whether anything was."""
         now = self._clock.now()
         with self._store.read() as tx:
-            due = calls.to_tell(tx, now)
+            due = schedule.to_tell(tx, now)
         for call in due:
             try:
                 self._tell(call, now)
@@ -80,7 +80,7 @@ class Reminders:
         groups = group_ids(self._authority, gate)
         told = call.told_moments + len(passed)
         with self._store.write() as tx:
-            if not calls.told(
+            if not schedule.told(
                 tx, call, stage=stage, moments=told, next_at=next_moment(gate, asked_at, told)
             ):
                 return  # decided or edited meanwhile

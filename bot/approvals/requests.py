@@ -9,7 +9,7 @@ from bot.approvals.replies import Replies, record_refusal, tell
 from bot.messages import sentences
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
-from storage import audit, calls, decisions, inbox, moves, outbox, runs
+from storage import audit, calls, decisions, endings, inbox, moves, outbox, runs
 from storage.decisions import Applied
 from storage.models import Delivery
 from storage.states import CallStatus, RunStatus
@@ -67,7 +67,7 @@ class Requests:
                     delivery,
                     sentences.not_your_run(run.requester) if run else sentences.stale_card(),
                 )
-            elif decisions.cancel(tx, run, at=delivery.received_at, actor=delivery.user):
+            elif endings.cancel(tx, run, at=delivery.received_at, actor=delivery.user):
                 outbox.notice(
                     tx,
                     run,

@@ -16,7 +16,7 @@ from bot.runs.results import put_table
 from bot.signals import Signal
 from bot.tools import Effect
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
-from storage import audit, calls, decisions, moves, runs
+from storage import audit, calls, endings, moves, runs
 from storage.models import Call, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
@@ -54,7 +54,7 @@ class Endings:
                 self._late(tx, run, call, type(outcome).__name__)
             elif current.status is RunStatus.CANCELLED:
                 self._write(tx, run, shown, outcome, going_on=False)
-                decisions.close_cancelled(tx, current, at=now)
+                endings.close_cancelled(tx, current, at=now)
             else:
                 self._write(tx, run, shown, outcome, going_on=True)
                 if plan := calls.open_plan(tx, run.id):

@@ -15,7 +15,7 @@ from bot.messages import answers, sentences
 from bot.messages.incoming import message_text
 from bot.policy.authority import Authority
 from bot.tools import Registry
-from storage import contacts, decisions, inbox, moves, outbox, runs
+from storage import contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
 from storage.states import MessageKind, RunStatus
 from storage.store import Store
@@ -116,7 +116,7 @@ class Intake:
             return
         if run is None or not runs.is_open(run):
             if run is not None and run.status is R.FAILED:
-                decisions.leave_behind(tx, run, at=now)
+                endings.leave_behind(tx, run, at=now)
             run = Run(
                 team=delivery.team,
                 channel=delivery.channel,
@@ -128,12 +128,12 @@ class Intake:
             moves.started(tx, run, at=now)
             self._greet(tx, delivery)
         elif run.status is R.WAITING:
-            decisions.remake(tx, run, at=now)
+            endings.remake(tx, run, at=now)
         inbox.hold(tx, delivery, run.id)
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
-        if run is None or not decisions.cancel(tx, run, at=now, actor=delivery.user):
+        if run is None or not endings.cancel(tx, run, at=now, actor=delivery.user):
             self._private(tx, delivery, sentences.nothing_to_cancel())
         else:
             outbox.notice(
@@ -188,7 +188,7 @@ class Intake:
             run = runs.in_thread(tx, delivery.team, event["channel"], event.get("thread_ts", ""))
             if run is None or run.requester != delivery.user:
                 return "not the requester's stop"
-            if not decisions.cancel(tx, run, at=self._clock.now(), actor=delivery.user):
+            if not endings.cancel(tx, run, at=self._clock.now(), actor=delivery.user):
                 return "nothing to stop"
             outbox.notice(
                 tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}

@@ -29,7 +29,7 @@ from bot.runs.intake import Intake
 from bot.runs.policy_reload import PolicyReload
 from bot.settings import Settings
 from bot.signals import Signals
-from storage import calls, decisions, inbox, moves, outbox, runs
+from storage import endings, inbox, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.states import RunStatus
 from storage.store import Store
@@ -246,7 +246,7 @@ class Loop:
             for run in runs.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
             for run in runs.cut_short(tx):  # nobody is left to write down how its last call ended
-                decisions.leave_behind(tx, run, at=now)
+                endings.leave_behind(tx, run, at=now)
 
     def _hand_out(self) -> None:
         with self._store.read() as tx:
@@ -286,7 +286,7 @@ class Loop:
     def _look_again_at_the_next_deadline(self) -> None:
         now = self._clock.now()
         with self._store.read() as tx:
-            moments = (calls.next_deadline(tx), calls.next_telling(tx))
+            moments = (schedule.next_deadline(tx), schedule.next_telling(tx))
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
             self._scheduler_wake(nearest - now if nearest > now else OVERDUE, "deadline")

@@ -9,8 +9,6 @@ from typing import Any
 from alembic import context
 from sqlalchemy import Engine
 
-from storage.sqlite import append_only_triggers
-
 engine: Engine = context.config.attributes["engine"]
 with engine.connect() as connection:
     sqlite = engine.dialect.name == "sqlite"
@@ -22,7 +20,7 @@ with engine.connect() as connection:
     with context.begin_transaction():
         context.run_migrations()
         if sqlite:
-            for statement in append_only_triggers():  # a table that was made anew has lost them
+            for statement in context.config.attributes["afterwards"]:
                 connection.exec_driver_sql(statement)
             broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
             if broken:

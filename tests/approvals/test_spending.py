@@ -19,7 +19,8 @@ from bot.core import Core
 from bot.policy.evaluate import Ask, parse
 from bot.policy.facts import Facts, Spent
 from storage import spending
-from storage.models import Call, Plan, Run, values
+from storage.columns import values
+from storage.models import Call, Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from tests.runs.fakes import BEN, DAN, FakeDirectory, Note, StillClock, make_core, make_tools

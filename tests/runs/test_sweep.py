@@ -15,7 +15,7 @@ import pytest
 
 from bot.core import Core
 from bot.runs.loop import OVERDUE, TRIES, Loop
-from storage import audit, decisions, inbox, outbox, runs
+from storage import audit, endings, inbox, outbox, runs
 from storage.models import Delivery, Message
 from storage.store import Store
 from tests.runs.fakes import ANA, BEN, CLEO, DAN, FakeDirectory, StillClock, make_core, make_tools
@@ -249,7 +249,7 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     """
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
-        decisions.cancel(tx, seeded.run(), at=AT, actor=BEN)
+        endings.cancel(tx, seeded.run(), at=AT, actor=BEN)
     setup.loop.adopt()
     setup.loop.adopt()
     call = seeded.call()

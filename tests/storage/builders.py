@@ -13,7 +13,8 @@ from sqlmodel import col
 from bot.approvals.terms.gating import weigher
 from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
-from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote, values
+from storage.columns import values
+from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction, rows

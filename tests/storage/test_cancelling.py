@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage import decisions, moves, runs
+from storage import endings, moves, runs
 from storage.decisions import Decided
 from storage.store import Store
 from tests.storage.builders import AT, C, R, Seeded, seed
@@ -22,10 +22,8 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
-        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
-        assert not decisions.cancel(
-            tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA
-        )
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)
+        assert not endings.cancel(tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA)
     assert seeded.run().status is R.CANCELLED
     found = [seeded.call(i) for i in range(5)]
     assert [c.status for c in found] == [
@@ -48,15 +46,15 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
     """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with store.write() as tx:
-        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)
     assert ([seeded.call(i).status for i in range(2)], outputs(seeded)) == (
         [C.RUNNING, C.CANCELLED],
         [],
     )
     with store.write() as tx:
         moves.call(tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED.")
-        decisions.close_cancelled(tx, seeded.run(), at=AT)
-        decisions.close_cancelled(tx, seeded.run(), at=AT)
+        endings.close_cancelled(tx, seeded.run(), at=AT)
+        endings.close_cancelled(tx, seeded.run(), at=AT)
     assert outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
 
 
@@ -66,7 +64,7 @@ def test_cancel_after_a_crash(store: Store) -> None:
     """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
-        assert decisions.cancel(tx, seeded.run(), at=AT, actor=ANA)
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)
     assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
         (C.UNKNOWN, True),
         (C.CANCELLED, False),
@@ -81,8 +79,8 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
-        assert decisions.remake(tx, seeded.run(), at=AT) == 2
-        assert decisions.remake(tx, seeded.run(), at=AT) == 0
+        assert endings.remake(tx, seeded.run(), at=AT) == 2
+        assert endings.remake(tx, seeded.run(), at=AT) == 0
     assert [seeded.call(i).status for i in range(4)] == [
         C.SUPERSEDED,
         C.SUPERSEDED,

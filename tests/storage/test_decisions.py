@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from storage import calls, decisions
+from storage import calls, decisions, endings, schedule
 from storage.decisions import Applied, Decided, Gone, Stale, TooLate
 from storage.models import Vote
 from storage.store import Store
@@ -75,7 +75,7 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
         assert isinstance(outcome, Applied) == won
         assert isinstance(outcome, TooLate) != won
         with store.write() as tx:
-            fell = decisions.expire(tx, seeded.call(), at=AT)
+            fell = endings.expire(tx, seeded.call(), at=AT)
         assert fell != won
     seeded = seed(store, C.UNKNOWN, deadline=AT + early)
     assert isinstance(resolve(seeded, "done"), Applied) == won
@@ -129,8 +129,8 @@ def test_the_deadline_denies_once(store: Store) -> None:
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert decisions.expire(tx, first, at=AT)
-        assert not decisions.expire(tx, second, at=AT)
+        assert endings.expire(tx, first, at=AT)
+        assert not endings.expire(tx, second, at=AT)
     assert (seeded.call().status, seeded.run().status, seeded.votes()) == (C.EXPIRED, R.READY, [])
     assert [(a.event, a.actor) for a in seeded.audit()] == [
         ("call.expired", "clock"),
@@ -144,10 +144,10 @@ def test_no_deadline_never_falls(store: Store) -> None:
     """A call without a deadline, or with a future one, is neither expired nor listed as due."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
-        assert not decisions.expire(tx, seeded.call(), at=AT + HOUR)
-        assert not decisions.expire(tx, later.call(), at=AT)
-        assert calls.due(tx, AT) == []
-        assert calls.next_deadline(tx) == AT + TICK
+        assert not endings.expire(tx, seeded.call(), at=AT + HOUR)
+        assert not endings.expire(tx, later.call(), at=AT)
+        assert schedule.due(tx, AT) == []
+        assert schedule.next_deadline(tx) == AT + TICK
 
 
 def test_due_is_ordered(store: Store) -> None:
@@ -159,7 +159,7 @@ def test_due_is_ordered(store: Store) -> None:
     seed(store, C.APPROVED, deadline=AT)
     unknown = seed(store, C.UNKNOWN, deadline=AT + 2 * TICK)
     with store.read() as tx:
-        found = calls.due(tx, AT + HOUR)
+        found = schedule.due(tx, AT + HOUR)
     assert found == [s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])]
 
 

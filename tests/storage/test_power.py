@@ -20,7 +20,8 @@ from bot.slack.outbox import Outbox
 from bot.slack.posting import Posting
 from bot.slack.render import Renderer
 from storage import inbox
-from storage.models import Message, values
+from storage.columns import values
+from storage.models import Message
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from storage import audit, calls, decisions, runs
+from storage import audit, calls, decisions, endings, runs
 from storage.decisions import Applied
 from storage.models import Vote
 from storage.store import Store
@@ -74,7 +74,7 @@ def sweeper(seeded: Seeded) -> Callable[[], bool]:
 
     def sweep() -> bool:
         with seeded.store.write() as tx:
-            return decisions.expire(tx, found, at=AT)
+            return endings.expire(tx, found, at=AT)
 
     return sweep
 

@@ -10,7 +10,8 @@ from sqlalchemy.exc import IntegrityError, OperationalError, StatementError
 from sqlmodel import col
 
 from storage import statement
-from storage.models import Call, Contact, Delivery, Run, values
+from storage.columns import values
+from storage.models import Call, Contact, Delivery, Run
 from storage.states import RunStatus
 from storage.store import Store
 from storage.transaction import Trace, Transaction, rows

@@ -16,7 +16,8 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from storage import inbox
-from storage.models import Call, Delivery, Run, new_id, values
+from storage.columns import values
+from storage.models import Call, Delivery, Run, new_id
 from storage.sqlite import AlreadyRunningError
 from storage.store import Store
 from storage.transaction import rows

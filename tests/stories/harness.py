@@ -20,7 +20,7 @@ from bot.sandbox.workspace.clock import ShiftedClock
 from bot.settings import Settings
 from bot.tools import Tool
 from bot.tools.shop.shop import Shop
-from storage import decisions
+from storage import endings
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
 from storage.transaction import rows
@@ -104,7 +104,7 @@ class Harness:
             waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
             with self.app.core.store.write() as tx:
-                decisions.cancel(tx, run, at=self.clock.now(), actor="reset")
+                endings.cancel(tx, run, at=self.clock.now(), actor="reset")
         self.app.loop.wake()
         self.settle()
         self.slack.wait(self._heard)

@@ -1,4 +1,4 @@
-"""Runs Alembic: the schema is brought from an older revision to the newest one."""
+"""Bring a schema from an older revision to the newest one, by Alembic."""
 
 from __future__ import annotations
 
@@ -28,4 +28,6 @@ def upgrade(engine: Engine, path: Path, current: str | None, scripts: Path, newe
             )
         sqlite.copy_to(engine, path.with_name(f"{path.name}.before-{newest}"))
     config.attributes["engine"] = engine
+    # a table that was made anew has lost its triggers
+    config.attributes["afterwards"] = sqlite.append_only_triggers()
     command.upgrade(config, newest)

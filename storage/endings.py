@@ -1,0 +1,155 @@
+"""How calls and runs end without a vote: the deadline, a cancellation, a request that is remade.
+
+Each in the caller's transaction. What had started is let finish, and is recorded.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import update
+from sqlmodel import col
+
+from storage import audit, calls, moves, runs
+from storage.models import Call, Run
+from storage.states import CallStatus, RunStatus
+from storage.transaction import Transaction
+
+C = CallStatus
+
+
+def expire(tx: Transaction, call: Call, *, at: datetime) -> bool:
+    """The deadline falls: a pending call is denied.
+
+    An unknown one is given up, and the model is told so.
+    """
+    if call.deadline is None or call.deadline > at:
+        return False
+    if call.status is C.UNKNOWN:
+        where = (
+            col(Call.id) == call.id,
+            col(Call.status) == C.UNKNOWN,
+            col(Call.deadline) == call.deadline,
+        )
+        if tx.execute(update(Call).where(*where).values(deadline=None)).rowcount != 1:
+            return False
+        audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
+        moves.touch(tx, call.plan_id)
+    else:
+        output = "EXPIRED: nobody decided before the deadline, so it was not run. This is not a person's rejection."
+        if not moves.call(tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output):
+            return False
+    runs.free(tx, call.run_id, at=at, actor="clock")
+    return True
+
+
+def _end_undecided(
+    tx: Transaction, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str
+) -> int:
+    plan = calls.open_plan(tx, run.id)
+    ended = 0
+    for call in calls.of_plan(tx, plan.id) if plan else ():
+        if call.status in (C.PENDING, C.APPROVED):
+            ended += moves.call(tx, call, target, at=at, actor=actor, output=output, decided_at=at)
+        elif call.status is C.UNKNOWN and call.deadline is not None:
+            tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
+            moves.touch(tx, call.plan_id)
+    return ended
+
+
+def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str) -> bool:
+    """End a run: what was not started never will be; what runs is let finish and recorded.
+
+    False when it had ended.
+    """
+    if not runs.is_open(run):
+        return False
+    _end_undecided(
+        tx,
+        run,
+        C.CANCELLED,
+        at=at,
+        actor=actor,
+        output="CANCELLED by the requester; it was not run.",
+    )
+    # handed back after a crash, and no worker has taken it up yet
+    if run.status is not RunStatus.RUNNING:
+        _lose_running(tx, run, at=at)
+    if not moves.run(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
+        return False
+    close_cancelled(tx, run, at=at)
+    return True
+
+
+def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
+    """Put what became of a cancelled run's calls into the transcript, once none of them runs any
+    more.
+    """
+    plan = calls.open_plan(tx, run.id)
+    if plan is None:
+        return
+    for call in calls.of_plan(tx, plan.id):
+        if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
+            tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
+            moves.touch(tx, call.plan_id)
+    runs.close_plan(tx, run, plan, at=at)
+
+
+def leave_behind(tx: Transaction, run: Run, *, at: datetime) -> None:
+    """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
+    never will be.
+    """
+    output = "SUPERSEDED: a new request was made in this thread, so it was not run."
+    _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    _lose_running(tx, run, at=at)
+    close_cancelled(tx, run, at=at)
+
+
+def _lose_running(tx: Transaction, run: Run, *, at: datetime) -> None:
+    """Calls whose worker is no more: nobody will write down how they ended."""
+    plan = calls.open_plan(tx, run.id)
+    for call in calls.of_plan(tx, plan.id) if plan else ():
+        if call.status is C.RUNNING:
+            said = "UNKNOWN: it was started, and its end is not known."
+            moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
+
+
+def remake(tx: Transaction, run: Run, *, at: datetime) -> int:
+    """The requester asked for something else: what was not started is superseded.
+
+    Returns how many calls were.
+    """
+    output = (
+        "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+    )
+    ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
+    runs.free(tx, run.id, at=at, actor=run.requester)
+    return ended
+
+
+def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime) -> None:
+    """The requester takes a pending call back.
+
+    Raises when it has moved since it was read in this transaction.
+    """
+    output = "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
+    if not moves.call(
+        tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
+    ):
+        raise RuntimeError("a call moved inside the writer's own transaction")
+    runs.free(tx, call.run_id, at=at, actor=person)
+
+
+def send_back(tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime) -> int:
+    """What was not started of the run's plan is superseded, with the feedback for the model.
+
+    Returns how many calls.
+    """
+    output = (
+        f'SENT BACK by <@{person}>; nothing of this was run. Their feedback, quoted: "{feedback[:500]}" '
+        "Propose one new plan that heeds it."
+    )
+    ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output)
+    runs.count(tx, run, rounds=run.rounds + 1)
+    runs.free(tx, run.id, at=at, actor=person)
+    return ended

@@ -1,0 +1,65 @@
+"""What falls due and when: deadlines of calls, and what people have to be told before them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, func, select, update
+from sqlmodel import col
+
+from storage.models import Call
+from storage.states import CallStatus
+from storage.transaction import Transaction, readable
+
+_WAITING = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
+_DUE = (
+    select(col(Call.id))
+    .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
+    .order_by(col(Call.deadline), col(Call.position))
+)
+_TO_TELL = (
+    select(Call)
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.next_at) <= bindparam("now_"))
+    .order_by(col(Call.next_at))
+    .limit(100)
+)
+_NEXT_TELLING = select(func.min(col(Call.next_at))).where(col(Call.status) == CallStatus.PENDING)
+_NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
+
+
+def due(tx: Transaction, horizon: datetime) -> list[str]:
+    """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first.
+
+    A broken row is as good as any.
+    """
+    return list(tx.scalars(_DUE, {"horizon": horizon}))
+
+
+def next_deadline(tx: Transaction) -> datetime | None:
+    """The nearest deadline of a call that waits for people."""
+    found: datetime | None = tx.scalar(_NEXT_DEADLINE)
+    return found
+
+
+def to_tell(tx: Transaction, now: datetime) -> list[Call]:
+    """Pending calls of which people have to be told something now, the longest due first."""
+    return readable(tx, Call, col(Call.id), _TO_TELL, now_=now)
+
+
+def next_telling(tx: Transaction) -> datetime | None:
+    """When people have next to be told something about a pending call."""
+    found: datetime | None = tx.scalar(_NEXT_TELLING)
+    return found
+
+
+def told(
+    tx: Transaction, call: Call, *, stage: int, moments: int, next_at: datetime | None
+) -> bool:
+    """People have been told; False when the call has moved or changed meanwhile."""
+    where = (
+        col(Call.id) == call.id,
+        col(Call.revision) == call.revision,
+        col(Call.status) == CallStatus.PENDING,
+    )
+    columns = {"told_stage": stage, "told_moments": moments, "next_at": next_at}
+    return tx.execute(update(Call).where(*where).values(**columns)).rowcount == 1
