@@ -12,13 +12,30 @@ from bot.approvals.replies import Replies
 from bot.approvals.requests import Requests
 from bot.approvals.votes import Votes
 from bot.messages import sentences
+from bot.messages.actions import (
+    Action,
+    CallTarget,
+    CardTarget,
+    Click,
+    Dialog,
+    Malformed,
+    Rating,
+    RunTarget,
+    Subject,
+    decode_action,
+    decode_dialog,
+)
 from bot.messages.forms.form import FieldErrors
 from bot.messages.modals import read_feedback, read_rejection
 from bot.messages.review import read_approval
 from storage.models import Delivery
 
 log = logging.getLogger("countersign.clicks")
-RESOLVE = {"resolve_done": "done", "resolve_not_done": "not_done", "run_again": "again"}
+RESOLVE = {
+    Action.RESOLVE_DONE: "done",
+    Action.RESOLVE_NOT_DONE: "not_done",
+    Action.RUN_AGAIN: "again",
+}
 
 
 class Clicks:
@@ -38,81 +55,73 @@ class Clicks:
         """Deal with one click or submitted dialog, and settle it."""
         payload = json.loads(delivery.body)
         if delivery.kind == "action":
-            action = payload["actions"][0]
-            self._click(delivery, str(action["action_id"]), _value(action))
+            self._click(delivery, decode_action(payload["actions"][0]))
         else:
             self._submitted(delivery, payload["view"])
 
-    def _click(self, delivery: Delivery, action: str, value: str) -> None:
-        target, _, number = value.partition(":")
-        match action:
-            case "approve":
-                self._votes.vote(delivery, [(target, _int(number))], "approve")
-            case "approve_all":
-                self._votes.vote_all(delivery, value, "approve")
-            case "more" if target == "withdraw":
-                call_id, _, revision = number.partition(":")
-                self._plans.withdraw(delivery, call_id, _int(revision))
-            case "cancel_run":
-                self._requests.cancel(delivery, target)
-            case "retry":
-                self._requests.retry(delivery, target)
-            case "feedback":
-                self._requests.feedback(delivery, value)
-            case "resolve_done" | "resolve_not_done" | "run_again":
-                self._requests.resolve(delivery, target, _int(number), RESOLVE[action])
-            case _:
-                log.warning("delivery %s: unknown action %r refused", delivery.seq, action[:80])
-                self._replies.settle(delivery, "unknown action refused")
+    def _click(self, delivery: Delivery, click: Click | Malformed) -> None:
+        match click:
+            case Click(Action.APPROVE, CallTarget() as target):
+                self._votes.vote(delivery, [target], "approve")
+            case Click(Action.APPROVE_ALL, CardTarget() as target):
+                self._votes.vote_all(delivery, target, "approve")
+            case Click(Action.WITHDRAW, CallTarget() as target):
+                self._plans.withdraw(delivery, target)
+            case Click(Action.CANCEL_RUN, RunTarget(run)):
+                self._requests.cancel(delivery, run)
+            case Click(Action.RETRY, RunTarget(run)):
+                self._requests.retry(delivery, run)
+            case Click(Action.FEEDBACK, Rating() as rating):
+                self._requests.feedback(delivery, rating)
+            case Click(action, CallTarget() as target) if action in RESOLVE:
+                self._requests.resolve(delivery, target, RESOLVE[action])
+            case Malformed():
+                self._odd(delivery, click)
+            case Click(action):
+                self._odd(delivery, Malformed(f"{action} is not for the loop"))
 
     def _submitted(self, delivery: Delivery, view: dict[str, Any]) -> None:
-        about: dict[str, Any] = json.loads(view["private_metadata"])
         state = view["state"]["values"]
-        match view["callback_id"]:
-            case "review_call":
+        match decode_dialog(view):
+            case Subject(Dialog.REVIEW, CallTarget() as target):
                 note, chosen = read_approval(state)
-                shown = [(about["call"], about["revision"])]
-                self._votes.vote(delivery, shown, "approve", note, remember=chosen)
-            case "send_back":
-                target, _, number = about["target"].partition(":")
-                self._plans.send_back(delivery, target, _int(number), read_feedback(state))
-            case "reject":
+                self._votes.vote(delivery, [target], "approve", note, remember=chosen)
+            case Subject(Dialog.SEND_BACK, CallTarget() as target):
+                self._plans.send_back(delivery, target, read_feedback(state))
+            case Subject(Dialog.REJECT, target):
                 reason = read_rejection(state)
-                kind, _, rest = about["target"].partition(":")
-                target, _, number = rest.partition(":")
                 if not isinstance(reason, str):
                     self._replies.settle(delivery, "invalid reason")
-                elif kind == "plan":
-                    self._votes.vote_all(delivery, rest, "reject", reason)
+                elif isinstance(target, CardTarget):
+                    self._votes.vote_all(delivery, target, "reject", reason)
                 else:
-                    self._votes.vote(delivery, [(target, _int(number))], "reject", reason)
-            case "edit_call":
-                self._edited(delivery, about["call"], about["revision"], state)
-            case _:
-                self._replies.settle(delivery, "unknown dialog refused")
+                    self._votes.vote(delivery, [target], "reject", reason)
+            case Subject(Dialog.EDIT, CallTarget() as target):
+                self._edited(delivery, target, state)
+            case Malformed() as malformed:
+                self._odd(delivery, malformed)
 
-    def _edited(
-        self, delivery: Delivery, call_id: str, revision: int, state: dict[str, Any]
-    ) -> None:
+    def _odd(self, delivery: Delivery, malformed: Malformed) -> None:
+        """Refuse what the bot never gave out; who used an odd button of ours is told so."""
+        log.warning("delivery %s: %s, refused", delivery.seq, malformed.why)
+        if malformed.name is None:
+            self._replies.settle(delivery, "unknown action refused")
+        else:
+            self._replies.refuse(delivery, sentences.stale_card())
+
+    def _edited(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
         at = delivery.received_at
-        match self._edits.read(call_id, revision, state, delivery.user, at=at):
+        match self._edits.read(target.call, target.revision, state, delivery.user, at=at):
             case Forbidden(sentence=sentence):
                 self._replies.refuse(delivery, sentence)
             case FieldErrors():  # the dialog would have said so: the tool has changed since
                 self._replies.refuse(delivery, sentences.stale_card())
             case Unchanged(approve=True):
-                self._votes.vote(delivery, [(call_id, revision)], "approve")
+                self._votes.vote(delivery, [target], "approve")
             case Unchanged():
                 self._replies.settle(delivery, "an edit that changes nothing")
             case Edit() as edit:
                 # never approve what somebody else made of it
                 if self._edits.store(delivery, edit) and edit.approve:
-                    self._votes.vote(delivery, [(call_id, revision + 1)], "approve")
-
-
-def _value(action: dict[str, Any]) -> str:
-    return str(action.get("value") or (action.get("selected_option") or {}).get("value") or "")
-
-
-def _int(text: str) -> int:
-    return int(text) if text.isdigit() and len(text) < 10 else -1
+                    edited = CallTarget(target.call, target.revision + 1)
+                    self._votes.vote(delivery, [edited], "approve")

@@ -6,6 +6,7 @@ from bot.approvals.cards.card_view import effect_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
 from bot.messages import sentences
+from bot.messages.actions import CallTarget
 from bot.policy.authority import No
 from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
@@ -26,11 +27,11 @@ class PlanChanges:
         self._permissions = permissions
         self._max_rounds = max_rounds
 
-    def withdraw(self, delivery: Delivery, call_id: str, revision: int) -> None:
+    def withdraw(self, delivery: Delivery, target: CallTarget) -> None:
         """The requester takes one call back; everything else of the request goes on."""
         at = delivery.received_at
         with self._store.write() as tx:
-            found = decisions.look(tx, call_id, revision, at)
+            found = decisions.look(tx, target.call, target.revision, at)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
             if not isinstance(found, Open) or run is None:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
@@ -44,20 +45,20 @@ class PlanChanges:
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "withdraw")
 
-    def send_back(self, delivery: Delivery, call_id: str, revision: int, feedback: str) -> None:
+    def send_back(self, delivery: Delivery, target: CallTarget, feedback: str) -> None:
         """The whole plan of this call gives way to a new one that heeds the feedback.
 
         An approver or the requester.
         """
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.look(tx, call_id, revision, at)
+            found = decisions.look(tx, target.call, target.revision, at)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         verdict = None
         if isinstance(found, Open) and run is not None:
             verdict = self._permissions.verdict("send_back", found.call, run, delivery.user, at=at)
         with self._store.write() as tx:
-            found = decisions.look(tx, call_id, revision, at)
+            found = decisions.look(tx, target.call, target.revision, at)
             run = runs.get(tx, run.id) if run else None
             if not isinstance(found, Open) or run is None:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
 from bot.messages import sentences
+from bot.messages.actions import CallTarget, Rating
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from storage import audit, calls, decisions, endings, inbox, moves, outbox, runs
@@ -25,10 +26,10 @@ class Requests:
         self._permissions = permissions
         self._replies = Replies(store)
 
-    def resolve(self, delivery: Delivery, call_id: str, revision: int, verb: str) -> None:
+    def resolve(self, delivery: Delivery, target: CallTarget, verb: str) -> None:
         """Write down what became of an UNKNOWN call, or have it run again, as a person says."""
         with self._store.read() as tx:
-            call = calls.get(tx, call_id)
+            call = calls.get(tx, target.call)
             run = runs.get(tx, call.run_id) if call else None
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
@@ -51,7 +52,7 @@ class Requests:
                 tell(tx, delivery, self._permissions.refusal(verdict, call, "approve"))
             else:
                 outcome = decisions.resolve(
-                    tx, call_id, revision, delivery.user, verb, at=delivery.received_at
+                    tx, target.call, target.revision, delivery.user, verb, at=delivery.received_at
                 )
                 if not isinstance(outcome, Applied):
                     tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
@@ -97,14 +98,18 @@ class Requests:
                 )
             inbox.settle(tx, delivery, "retry")
 
-    def feedback(self, delivery: Delivery, value: str) -> None:
+    def feedback(self, delivery: Delivery, rating: Rating) -> None:
         """Write down what somebody thinks of an answer."""
-        word, _, run_id = value.partition(":")
         with self._store.write() as tx:
-            if word in ("good", "bad") and runs.get(tx, run_id):
+            if runs.get(tx, rating.run):
                 at = delivery.received_at
                 audit.record(
-                    tx, "feedback", at=at, actor=delivery.user, run_id=run_id, data={"answer": word}
+                    tx,
+                    "feedback",
+                    at=at,
+                    actor=delivery.user,
+                    run_id=rating.run,
+                    data={"answer": "good" if rating.good else "bad"},
                 )
                 tell(tx, delivery, "Thank you, noted.")
             inbox.settle(tx, delivery, "feedback")

@@ -11,6 +11,7 @@ from bot.approvals.terms import grants
 from bot.approvals.terms.gating import still_needed, weigher
 from bot.clock import Clock
 from bot.messages import sentences
+from bot.messages.actions import CallTarget, CardTarget
 from bot.messages.modals import REASONS
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
@@ -55,32 +56,29 @@ class Votes:
     def vote(
         self,
         delivery: Delivery,
-        targets: list[tuple[str, int]],
+        targets: list[CallTarget],
         verb: str,
         reason: str = "",
         *,
         remember: int | None = None,
     ) -> None:
-        """Vote on calls (id, revision), each by itself, and settle the delivery.
+        """Vote on calls , each by itself, and settle the delivery.
 
         What does not count is told to the voter, what does to the thread. People are looked up
         first; the votes, what is told of them and the delivery's end are one transaction.
         """
-        admitted = [
-            self._admitted(delivery, call_id, revision, verb, reason)
-            for call_id, revision in targets
-        ]
+        admitted = [self._admitted(delivery, target, verb, reason) for target in targets]
         done: list[Call] = []
         told: list[str] = []
         with self._store.write() as tx:
-            for (call_id, revision), found in zip(targets, admitted, strict=True):
+            for target, found in zip(targets, admitted, strict=True):
                 if isinstance(found, Barred):
                     record_refusal(tx, delivery, found.call, verb, found.verdict)
                     told.append(found.sentence)
                     continue
                 outcome: Outcome | Closed
                 if isinstance(found, Admission):
-                    outcome = _cast(tx, delivery, call_id, revision, verb, reason, found)
+                    outcome = _cast(tx, delivery, target, verb, reason, found)
                 else:
                     outcome = found
                 if isinstance(outcome, Applied):
@@ -94,25 +92,25 @@ class Votes:
             tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
-    def vote_all(self, delivery: Delivery, value: str, verb: str, reason: str = "") -> None:
+    def vote_all(self, delivery: Delivery, card: CardTarget, verb: str, reason: str = "") -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self._store.read() as tx:
-            targets = [(call.id, call.revision) for call in pending_on(tx, value)]
+            targets = [CallTarget(call.id, call.revision) for call in pending_on(tx, card)]
         if targets:
             self.vote(delivery, targets, verb, reason)
             return
         with self._store.write() as tx:
-            outbox.redraw(tx, value.partition(":")[0])
+            outbox.redraw(tx, card.plan)
             tell(tx, delivery, sentences.stale_card())
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
-        self, delivery: Delivery, call_id: str, revision: int, verb: str, reason: str
+        self, delivery: Delivery, target: CallTarget, verb: str, reason: str
     ) -> Admission | Closed | Barred:
         """Return how this person may vote, or what is in the way. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
-            found = decisions.look(tx, call_id, revision, at)
+            found = decisions.look(tx, target.call, target.revision, at)
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         if not isinstance(found, Open):
             return found
@@ -153,16 +151,15 @@ class Votes:
 def _cast(
     tx: Transaction,
     delivery: Delivery,
-    call_id: str,
-    revision: int,
+    target: CallTarget,
     verb: str,
     reason: str,
     admission: Admission,
 ) -> Outcome:
     return decisions.vote(
         tx,
-        call_id,
-        revision,
+        target.call,
+        target.revision,
         verb,
         delivery.user,
         at=delivery.received_at,
@@ -183,14 +180,9 @@ def words_for(call: Call, verb: str) -> bool:
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")
 
 
-def pending_on(tx: Transaction, value: str) -> list[Call]:
-    """Return the pending calls a button for all of a card is about (`plan:revision:card`).
-
-    None when the plan has changed.
-    """
-    plan_id, _, rest = value.partition(":")
-    revision, _, card = rest.partition(":")
-    plan = calls.plan(tx, plan_id)
-    if plan is None or str(plan.revision) != revision or not card.isdigit() or len(card) > 18:
+def pending_on(tx: Transaction, card: CardTarget) -> list[Call]:
+    """Return the pending calls of the card; none when its plan has changed since."""
+    plan = calls.plan(tx, card.plan)
+    if plan is None or plan.revision != card.revision:
         return []
-    return decisions.plan_calls(tx, plan, outbox.calls_of(tx, plan_id, int(card)))
+    return decisions.plan_calls(tx, plan, outbox.calls_of(tx, card.plan, card.card))

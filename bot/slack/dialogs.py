@@ -27,7 +27,6 @@ from bot.messages.actions import (
     Subject,
     decode_action,
     decode_dialog,
-    encode,
     in_thread,
 )
 from bot.messages.cards.parts import Json
@@ -146,7 +145,7 @@ class Dialogs:
 
     def _reject_all(self, target: CardTarget) -> Json | str:
         with self._store.read() as tx:
-            pending = pending_on(tx, encode(target))
+            pending = pending_on(tx, target)
             run = runs.get(tx, pending[0].run_id) if pending else None
             if run is None:
                 return sentences.stale_card()
