@@ -1,4 +1,4 @@
-"""Whether a person may do something to a call, and the sentence for who may not or came too late.
+"""Who may do what to a call now, and the sentence for who may not or came too late.
 
 Looks people up live; serves the loop, which decides, and the dialogs, which check what was
 submitted.

@@ -154,7 +154,7 @@ class Ballot:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Tally:
     """How far it has come."""
 
     outcome: Literal["open", "approved", "rejected"]
@@ -164,7 +164,7 @@ class Standing:
     needed: int  # more people in the open stage; 0 when nothing is open
 
 
-def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
+def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Evaluate `ballots` in the order they were stored.
 
     A person counts once; after the end nothing counts.
@@ -185,10 +185,10 @@ def tally(gate: Ask, ballots: Sequence[Ballot]) -> Standing:
             stage += len(counted[stage]) >= gate.stages[stage].quorum
     approved = tuple(tuple(people) for people in counted)
     if len(rejected) >= gate.veto:
-        return Standing("rejected", min(stage, len(gate.stages) - 1), approved, tuple(rejected), 0)
+        return Tally("rejected", min(stage, len(gate.stages) - 1), approved, tuple(rejected), 0)
     if stage == len(gate.stages):
-        return Standing("approved", stage - 1, approved, tuple(rejected), 0)
-    return Standing(
+        return Tally("approved", stage - 1, approved, tuple(rejected), 0)
+    return Tally(
         "open", stage, approved, tuple(rejected), gate.stages[stage].quorum - len(counted[stage])
     )
 

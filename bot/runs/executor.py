@@ -39,7 +39,7 @@ C = CallStatus
 
 
 class MismatchError(Exception):
-    """What would run is not what was shown."""
+    """Raised for a call that would not run as it was shown."""
 
 
 class CallExecutor:
@@ -223,7 +223,7 @@ class CallExecutor:
             )
 
     def _enough(self, run: Run, call: Call, gate: Ask) -> bool:
-        """Whether the votes there are meet the gate that now applies.
+        """Return whether the votes there are meet the gate that now applies.
 
         Looks people up when it is another one.
         """
@@ -249,9 +249,7 @@ class CallExecutor:
             return False
 
     def recover(self, run: Run, call: Call) -> None:
-        """A call found RUNNING by a worker that has just claimed its run: nobody knows how it
-        ended.
-        """
+        """Deal with a call that a dead worker left RUNNING: nobody knows how it ended."""
         tool = self._tools.get(call.tool)
         if tool is not None and tool.idempotent:
             self.execute(run, call.id)

@@ -73,7 +73,7 @@ class Intake:
                 inbox.settle(tx, delivery, note)
 
     def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
-        """What to note about a message, or None when it was settled already."""
+        """Return what to note about a message, or None when it was settled already."""
         if (
             event.get("bot_id")
             or event.get("subtype") not in SUBTYPES
@@ -196,7 +196,7 @@ class Intake:
         return "stopped"
 
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:
-        """A first request outside a DM: say privately what this is."""
+        """Say privately what this is, at a first request outside a DM."""
         if contacts.met(tx, delivery.team, delivery.user, at=self._clock.now()):
             text = answers.greeting(self._bot_user, self._titles())
             self._private(tx, delivery, text, mrkdwn=True)
@@ -233,9 +233,7 @@ class Intake:
 
 
 def _continues(run: Run | None, user: str, event: dict[str, Any], rooted: bool) -> bool:
-    """Whether a message without a mention is for the bot: the requester's next words in their own
-    thread with it.
-    """
+    """Return whether a message without a mention is the requester's next in their own thread."""
     if run is None or run.requester != user:
         return False
     if runs.is_open(run):

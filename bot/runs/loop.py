@@ -96,7 +96,7 @@ class Loop:
         self.busy = False
 
     def wake(self) -> None:
-        """A fact was stored, or time has passed: look."""
+        """Have the loop look: a fact was stored, or time has passed."""
         self._wake.give()
 
     def run(self) -> None:
@@ -142,7 +142,7 @@ class Loop:
             self._ended.wait_for(lambda: not self._active, grace)
 
     def is_idle(self) -> bool:
-        """Whether no wake is outstanding, no tick is under way and no run is being worked on."""
+        """Return whether no wake is outstanding, no tick is under way and no run is being worked on."""
         with self._lock:
             return not (self._active or self._again or self.busy or self._wake.is_given())
 
@@ -184,11 +184,11 @@ class Loop:
                 else:
                     self._acts.intake.take(delivery)
             except Exception as error:  # noqa: BLE001  # it is tried again, then set aside
-                self._stumbled(delivery, error)
+                self._failed(delivery, error)
         if arrived:
             self._post.give()
 
-    def _stumbled(self, delivery: Delivery, error: Exception) -> None:
+    def _failed(self, delivery: Delivery, error: Exception) -> None:
         """Leave a delivery for the next tick.
 
         One that never works is set aside and its person told.
@@ -272,7 +272,7 @@ class Loop:
         try:
             self._advance(run_id)
         except Exception:
-            log.exception("run %s: the worker stumbled", run_id)
+            log.exception("run %s: the worker failed", run_id)
         finally:
             with self._lock:
                 self._active.discard(run_id)

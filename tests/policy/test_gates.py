@@ -20,7 +20,7 @@ from bot.policy.gates import (
     Deny,
     Gate,
     Stage,
-    Standing,
+    Tally,
     tally,
 )
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
@@ -33,7 +33,7 @@ def _prefixes(cast: list[Ballot]) -> Iterator[list[Ballot]]:
     return (cast[:length] for length in range(len(cast) + 1))
 
 
-def _counted(standing: Standing) -> list[str]:
+def _counted(standing: Tally) -> list[str]:
     return [*standing.rejected, *(person for people in standing.approved for person in people)]
 
 
@@ -191,18 +191,18 @@ def test_two_stages_step_by_step() -> None:
     """A vote for the second stage before it opens does not count, and costs the person nothing."""
     gate = Ask(rule="r", stages=(Stage(approvers=FINANCE, quorum=2), Stage(approvers=OPS)), veto=2)
     early = [ballot("C", 1)]
-    assert tally(gate, early) == Standing("open", 0, ((), ()), (), 2)
+    assert tally(gate, early) == Tally("open", 0, ((), ()), (), 2)
     half = [*early, ballot("A", 0), ballot("A", 0), ballot("D", 0, "reject")]
-    assert tally(gate, half) == Standing("open", 0, (("A",), ()), ("D",), 1)
+    assert tally(gate, half) == Tally("open", 0, (("A",), ()), ("D",), 1)
     second = [*half, ballot("B", 0), ballot("A", 1), ballot("D", 1)]
-    assert tally(gate, second) == Standing("open", 1, (("A", "B"), ()), ("D",), 1)
+    assert tally(gate, second) == Tally("open", 1, (("A", "B"), ()), ("D",), 1)
     assert tally(gate, [*second, ballot("F", 0)]) == tally(
         gate, second
     )  # late for the first, not let through to the second
-    assert tally(gate, [*second, ballot("C", 1)]) == Standing(
+    assert tally(gate, [*second, ballot("C", 1)]) == Tally(
         "approved", 1, (("A", "B"), ("C",)), ("D",), 0
     )
-    assert tally(gate, [*second, ballot("E", 0, "reject")]) == Standing(
+    assert tally(gate, [*second, ballot("E", 0, "reject")]) == Tally(
         "rejected", 1, (("A", "B"), ()), ("D", "E"), 0
     )
 

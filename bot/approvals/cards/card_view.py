@@ -118,7 +118,7 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
 
 
 def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
-    """What an approver has to say, and may choose."""
+    """Return what an approver has to say, and may choose."""
     gate = load_gate(call.gate)
     if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
         return {}

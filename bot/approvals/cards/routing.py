@@ -1,6 +1,4 @@
-"""Which cards a plan needs: one message per place and approver list, five calls a message, one copy
-per recipient.
-"""
+"""Which cards a plan needs: one a place and approver list, five calls each, a copy a recipient."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ class Asked:
 
 
 def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
-    """Put the cards of these calls in the outbox, and say in the thread when they went elsewhere
-    than policy wanted.
-    """
+    """Put the cards of these calls in the outbox; the thread is told when they go elsewhere."""
     asked = list(asked)
     withdraw(tx, plan_id, {each.call.id for each in asked})
     routes: dict[str, list[Asked]] = {}
@@ -51,9 +47,7 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
 
 
 def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
-    """Take these calls off the cards they are on: those name people who no longer decide about
-    them.
-    """
+    """Take these calls off their cards, which name people who no longer decide about them."""
     for card in outbox.cards(tx, plan_id):
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
@@ -65,14 +59,12 @@ def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
 def card_row(
     run: Run, plan_id: str, part: Sequence[Asked], target: str, number: int = 1, parts: int = 1
 ) -> Message:
-    """One copy of a card, for a channel or a person."""
+    """Make one copy of a card, for a channel or a person."""
     return _row(run, plan_id, [each.call for each in part], part[0].place, target, (number, parts))
 
 
 def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
-    """The card of a call that nobody was asked about, in the request's thread: who asked says how
-    it ended.
-    """
+    """Make the card of an unasked call, in the request's thread, where its requester sees it."""
     return _row(run, plan_id, [call], Place("thread", (run.channel,)), run.channel, (1, 1))
 
 
@@ -99,6 +91,6 @@ def _row(
 
 
 def route(gate: Gate) -> object:
-    """What decides who sees a card, and where."""
+    """Return what decides who sees a card, and where."""
     fields = {"stages", "escalation", "self_approval", "post_to", "veto"}
     return gate.model_dump(mode="json", include=fields) if isinstance(gate, Ask) else None

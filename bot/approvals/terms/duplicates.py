@@ -25,7 +25,7 @@ SAME = "same as an earlier call, whose result it got"
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What came before."""
+    """An earlier call that was the same."""
 
     note: str  # for the card, should people be asked
     stands: Call | None = None  # its result stands for this call as well
@@ -53,7 +53,7 @@ def find(
 def _stands(
     tx: Transaction, done: Call, tool: Tool[Any], siblings: Sequence[tuple[Call, str]]
 ) -> bool:
-    """Whether the result of `done` is still what running it again would come to."""
+    """Return whether the result of `done` is still what running it again would come to."""
     if not tool.idempotent or tool.does is Effect.READ or done.status is not C.SUCCEEDED:
         return False
     ran = [call for call in calls.after(tx, done) if call.status in RAN]

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.facts import Facts
-from bot.policy.gates import Allow, Ask, Ballot, Deny, Standing, load_gate, tally
+from bot.policy.gates import Allow, Ask, Ballot, Deny, Tally, load_gate, tally
 from bot.tools import Tool
 from storage import calls
 from storage.decisions import Weigh
@@ -50,7 +50,7 @@ def gate_within(
     return sources.policy.policy.gate(with_sums(tx, sources, run, tool, facts, beside=call))
 
 
-def standing(gate: Ask, votes: Sequence[Vote]) -> Standing:
+def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
     """Return how far these votes of one revision have come."""
     return tally(gate, ballots_of(votes))
 

@@ -24,7 +24,7 @@ from storage.transaction import Transaction
 
 
 def offers(gate: Ask) -> list[Offer]:
-    """What an approver may choose to have remembered."""
+    """Return what an approver may choose to have remembered."""
     return list(gate.remember)
 
 
@@ -38,7 +38,7 @@ def find(
 
 
 def still_offered(gate: Ask, grant: Grant) -> bool:
-    """Whether the policy offers today what this grant remembers."""
+    """Return whether the policy offers today what this grant remembers."""
     return Offer.model_validate_json(grant.offer) in (*gate.remember, gate.once)
 
 
@@ -51,9 +51,7 @@ def use(tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
 def remember(
     tx: Transaction, run: Run, call: Call, person: str, chosen: int | None, *, now: datetime
 ) -> Grant | None:
-    """Remember the approval that has just been given, where its gate does so by itself or offers
-    what was chosen.
-    """
+    """Remember an approval, where its gate does so by itself or offers what was chosen."""
     gate, current = load_gate(call.gate), calls.revision(tx, call.id, call.revision)
     if not isinstance(gate, Ask) or current is None:
         return None
