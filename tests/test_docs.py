@@ -22,8 +22,8 @@ import yaml
 
 from bot.durations import seconds
 from bot.policy import file
+from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
-from bot.policy.facts import Facts
 from bot.policy.gates import Ask, Deny
 from bot.settings import Settings
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool

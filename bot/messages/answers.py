@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.messages.actions import Action, Block, Rating, RunTarget, block_id, encode
-from bot.messages.cards.parts import (
+from bot.messages.parts import (
     Json,
     actions,
     button,

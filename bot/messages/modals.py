@@ -18,8 +18,8 @@ from bot.messages.actions import (
     Subject,
     encode_dialog,
 )
-from bot.messages.cards.parts import Json, header, plain_text, section
-from bot.messages.cards.values import fits_header, shown
+from bot.messages.parts import Json, header, plain_text, section
+from bot.messages.pieces import fits_header, shown
 from bot.messages.text import plain
 
 REASONS = {

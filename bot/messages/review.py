@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.messages.actions import Dialog, Entry, Field, Subject, encode_dialog
-from bot.messages.cards.parts import (
+from bot.messages.modals import MAX_WORDS, chosen_value, entered_text, input_block, text_element
+from bot.messages.parts import (
     Json,
     context,
     header,
@@ -23,8 +24,7 @@ from bot.messages.cards.parts import (
     section,
     words,
 )
-from bot.messages.cards.values import effect_of, headline, pieces_of, shown, title_of
-from bot.messages.modals import MAX_WORDS, chosen_value, entered_text, input_block, text_element
+from bot.messages.pieces import effect_of, headline, pieces_of, shown, title_of
 from bot.messages.text import mention, plain, slack_length, visible, when
 from bot.messages.views import CallView
 

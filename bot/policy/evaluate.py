@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy.assembly import Assembly
-from bot.policy.facts import Facts
+from bot.policy.conditions.facts import Facts
 from bot.policy.file import (
     EFFECTS,
     PolicyFile,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.policy.facts import Facts, Spent
+from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.gates import Gate
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from bot.messages.actions import (
     decode_dialog,
     in_thread,
 )
-from bot.messages.cards.parts import Json
 from bot.messages.forms.form import FieldErrors, edit_modal
 from bot.messages.modals import read_rejection, reject_modal, send_back_modal
+from bot.messages.parts import Json
 from bot.messages.review import review_modal
 from bot.policy.authority import Directory, No, Yes
 from bot.policy.gates import Ask, load_gate

@@ -16,8 +16,8 @@ from sqlalchemy import insert
 
 from bot.approvals.terms.facts import facts_of, with_sums
 from bot.core import Core
+from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.evaluate import Ask, parse
-from bot.policy.facts import Facts, Spent
 from storage import spending
 from storage.columns import values
 from storage.models import Call, Plan, Run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy, parse
-from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 
 WHO = '[defaults]\napprovers = ["U0123", "@shop-leads", "channel"]\n'

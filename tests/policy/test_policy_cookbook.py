@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.evaluate import Policy, parse
-from bot.policy.facts import Facts, Spent
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")

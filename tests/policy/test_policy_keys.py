@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
-from bot.policy.facts import Facts
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
 from tests.policy.builders import problems
 

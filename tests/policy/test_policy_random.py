@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
-from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Stage
 from bot.policy.rules import Rule
 

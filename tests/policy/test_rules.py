@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.policy.facts import Facts, Spent
+from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.gates import Allow
 from bot.policy.rules import Needs, Rule
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.databases import check_databases
+from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
-from bot.policy.facts import Facts
 from bot.policy.gates import Allow, Ask, Deny
 from bot.settings import Settings, SettingsError
 from bot.tools import REASON_FIELD

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals.terms.facts import Sources, facts_of, with_sums
-from bot.policy.facts import Facts
+from bot.policy.conditions.facts import Facts
 from bot.policy.gates import Allow, Ask, Ballot, Deny, Tally, load_gate, tally
 from bot.tools import Tool
 from storage import calls

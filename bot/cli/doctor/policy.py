@@ -15,8 +15,8 @@ from typing import Any
 
 from bot.cli.directory import NotLookedUp
 from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
-from bot.policy.facts import Facts
 from bot.policy.gates import Ask
 from bot.policy.rules import Rule, condition
 from bot.settings import Settings

@@ -13,7 +13,8 @@ from datetime import datetime
 
 from bot.messages.actions import Action, Block, CardTarget, RunTarget, block_id
 from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
-from bot.messages.cards.parts import (
+from bot.messages.cards.waiting_call import RICH_LIMIT, waiting_blocks
+from bot.messages.parts import (
     Json,
     actions,
     button,
@@ -24,8 +25,7 @@ from bot.messages.cards.parts import (
     plain_text,
     weight,
 )
-from bot.messages.cards.values import Filled, effect_of, fill, pieces_of
-from bot.messages.cards.waiting_call import RICH_LIMIT, waiting_blocks
+from bot.messages.pieces import Filled, effect_of, fill, pieces_of
 from bot.messages.text import (
     channel_mention,
     escape,

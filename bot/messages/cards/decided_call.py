@@ -6,7 +6,7 @@ Pure; part of `cards`.
 from __future__ import annotations
 
 from bot.messages.actions import Action, Block, block_id
-from bot.messages.cards.parts import (
+from bot.messages.parts import (
     Json,
     actions,
     button,
@@ -21,7 +21,7 @@ from bot.messages.cards.parts import (
     rich,
     words,
 )
-from bot.messages.cards.values import compact, effect_of, shown, title_of
+from bot.messages.pieces import compact, effect_of, shown, title_of
 from bot.messages.text import escape, mention, plain, when
 from bot.messages.views import CallView
 from storage.states import CallStatus

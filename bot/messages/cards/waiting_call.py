@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from bot.messages.actions import Action, Block, Click, block_id
-from bot.messages.cards.parts import (
+from bot.messages.parts import (
     Json,
     actions,
     button,
@@ -23,7 +23,7 @@ from bot.messages.cards.parts import (
     rich,
     section,
 )
-from bot.messages.cards.values import Filled, effect_of, headline, title_of
+from bot.messages.pieces import Filled, effect_of, headline, title_of
 from bot.messages.text import mention, plain, visible, when
 from bot.messages.views import CallView, Progress
 

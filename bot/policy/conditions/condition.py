@@ -18,6 +18,7 @@ from lark import Tree
 
 from bot.durations import DAY, MINUTE, seconds
 from bot.policy.conditions.evaluator import MACROS, Evaluator
+from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.conditions.operators import CLOCK, METHODS
 from bot.policy.conditions.parser import read
 from bot.policy.conditions.values import (
@@ -30,7 +31,6 @@ from bot.policy.conditions.values import (
     value_of,
     zone,
 )
-from bot.policy.facts import Facts, Spent
 
 MOST_BYTES = 1_024
 NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "groups", "now"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.messages.cards.parts import Json, line, preformatted, quote, weight, words
+from bot.messages.parts import Json, line, preformatted, quote, weight, words
 from bot.messages.text import plain, slack_length, visible
 from bot.messages.views import CallView, Value
 
