@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from bot.messages.parts import Json, line, preformatted, quote, weight, words
 from bot.messages.text import plain, slack_length, visible
@@ -21,11 +22,20 @@ COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
 
 
+class PieceKind(StrEnum):
+    """What a piece shows; the values name it where it found no room."""
+
+    SENTENCE = "the full sentence"
+    ARGUMENT = "the argument"
+    PREVIEW = "the preview"
+    REASON = "what the agent says"
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One thing a person has to see before approving."""
 
-    kind: str  # "sentence" | "argument" | "preview" | "reason"
+    kind: PieceKind
     elements: tuple[Json, ...]
     lines: int = 0
 
@@ -72,20 +82,22 @@ def pieces_of(call: CallView) -> list[Piece]:
     pieces: list[Piece] = []
     effect = effect_of(call)
     if not fits_header(effect):
-        pieces.append(Piece("sentence", (line(words(effect, bold=True)),)))
+        pieces.append(Piece(PieceKind.SENTENCE, (line(words(effect, bold=True)),)))
     pieces.extend(_argument(value) for value in call.values)
     if call.preview.strip():
         text = visible(call.preview)
         pieces.append(
             Piece(
-                "preview", (line(words("Preview", bold=True)), preformatted(text)), text.count("\n")
+                PieceKind.PREVIEW,
+                (line(words("Preview", bold=True)), preformatted(text)),
+                text.count("\n"),
             )
         )
     if call.agent_reason.strip():
         text = visible(call.agent_reason)
         pieces.append(
             Piece(
-                "reason",
+                PieceKind.REASON,
                 (line(words("The agent says:", italic=True)), quote(text)),
                 text.count("\n"),
             )
@@ -98,18 +110,20 @@ def _argument(value: Value) -> Piece:
     text = shown(value.text, "(blank)")
     if value.before is None:
         if "\n" not in text:
-            return Piece("argument", (line(label, words(text)),))
-        return Piece("argument", (line(label), preformatted(text)), text.count("\n"))
+            return Piece(PieceKind.ARGUMENT, (line(label, words(text)),))
+        return Piece(PieceKind.ARGUMENT, (line(label), preformatted(text)), text.count("\n"))
     before = shown(value.before, "(blank)")
     if "\n" not in text + before:
         change = (words(before, strike=True), words("  →  "), words(text, bold=True))
-        return Piece("argument", (line(label, *change),))
+        return Piece(PieceKind.ARGUMENT, (line(label, *change),))
     elements = (
         line(label, words("before", italic=True)),
         preformatted(before),
         line(words("now", italic=True)),
     )
-    return Piece("argument", (*elements, preformatted(text)), text.count("\n") + before.count("\n"))
+    return Piece(
+        PieceKind.ARGUMENT, (*elements, preformatted(text)), text.count("\n") + before.count("\n")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,35 +144,29 @@ def fill(pieces: Sequence[Piece], room: int) -> Filled:
     """Show each piece that still fits into `room` characters, in order, whole."""
     body: list[Json] = []
     reason: list[Json] = []
-    hidden: list[str] = []
+    hidden: list[PieceKind] = []
     for piece in pieces:
         if piece.fits_a_card and piece.size <= room:
             room -= piece.size
-            (reason if piece.kind == "reason" else body).extend(piece.elements)
+            (reason if piece.kind is PieceKind.REASON else body).extend(piece.elements)
         else:
             hidden.append(piece.kind)
-    total = sum(piece.kind == "argument" for piece in pieces)
+    total = sum(piece.kind is PieceKind.ARGUMENT for piece in pieces)
     return Filled(tuple(body), tuple(reason), _missing(hidden, total))
 
 
-def _missing(hidden: Sequence[str], total: int) -> str:
+def _missing(hidden: Sequence[PieceKind], total: int) -> str:
     if not hidden:
         return ""
     sentences = []
-    cut = hidden.count("argument")
+    cut = hidden.count(PieceKind.ARGUMENT)
     if cut and total > 1:
         verb = "is" if total - cut == 1 else "are"
         sentences.append(f"{total - cut} of {total} arguments {verb} shown; the rest is in Review")
-    names = {
-        "sentence": "the full sentence",
-        "argument": "the argument",
-        "preview": "the preview",
-        "reason": "what the agent says",
-    }
     if others := [
-        name
-        for kind, name in names.items()
-        if kind in hidden and (kind != "argument" or total == 1)
+        kind
+        for kind in PieceKind
+        if kind in hidden and (kind is not PieceKind.ARGUMENT or total == 1)
     ]:
         text = ", ".join(others[:-1]) + (" and " if others[1:] else "") + others[-1]
         verb = "is" if len(others) == 1 else "are"
