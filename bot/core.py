@@ -41,6 +41,7 @@ from bot.signals import Signals
 from bot.tools import Registry
 from storage.models import Delivery, Run
 from storage.store import Store
+from storage.transcripts import Transcripts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Core:
     identity: Identity
     key: bytes
     signals: Signals = field(default_factory=Signals)
+    transcripts: Transcripts = field(default_factory=Transcripts)
 
     def sources(self) -> Sources:
         """Return what it takes to ask the policy."""
@@ -64,7 +66,7 @@ class Core:
 
     def limits(self) -> Allowance:
         """Return the limits of the settings."""
-        return Allowance(self.settings, self.store, self.clock)
+        return Allowance(self.settings, self.clock)
 
     def permissions(self) -> Permissions:
         """Return what says who may."""
@@ -121,6 +123,7 @@ class Core:
             planner=planner,
             proposals=Proposals(self.sources(), self.authority, self.tools, limits, self.key),
             limits=limits,
+            transcripts=self.transcripts,
             thread=thread,
             answer=answer,
             presence=presence,

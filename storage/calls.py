@@ -52,16 +52,6 @@ _REJECTED_BEFORE = (
     )
     .where(col(Revision.arguments) == bindparam("arguments_"))
 )
-_PROVIDER_IDS = (
-    select(col(Call.provider_id))
-    .join(Run, col(Run.id) == col(Call.run_id))
-    .where(
-        *(
-            col(getattr(Run, name)) == bindparam(f"{name}_")
-            for name in ("team", "channel", "thread_ts")
-        )
-    )
-)
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
 # A filter, not a condition: for that, SQLite would look through every pending call of everybody.
 _PENDING_OF = (
@@ -123,6 +113,14 @@ class Shown:
         return loaded
 
 
+@dataclass(frozen=True, slots=True)
+class Approved(Shown):
+    """A call with what its approval stands on; votes and edits end when the call is approved."""
+
+    votes: tuple[Vote, ...]
+    editors: frozenset[str]
+
+
 def get(tx: Transaction, call_id: str) -> Call | None:
     """The call, or None."""
     return first(tx, Call, _GET, id_=call_id)
@@ -153,6 +151,17 @@ def shown(tx: Transaction, call_id: str) -> Shown | None:
     call = get(tx, call_id)
     current = call and revision(tx, call_id, call.revision)
     return Shown(call, current) if call and current else None
+
+
+def approved(tx: Transaction, call_id: str) -> Approved | None:
+    """The call with all that its approval stands on; None when it is not there."""
+    found = shown(tx, call_id)
+    if found is None:
+        return None
+    call = found.call
+    return Approved(
+        call, found.revision, tuple(votes(tx, call.id, call.revision)), editors(tx, call.id)
+    )
 
 
 def editors(tx: Transaction, call_id: str) -> frozenset[str]:
@@ -243,11 +252,4 @@ def rejected_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> 
     """Whether a person rejected this very call (same tool, same canonical arguments) in this run."""
     return bool(
         tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments})
-    )
-
-
-def provider_ids(tx: Transaction, team: str, channel: str, thread_ts: str) -> frozenset[str]:
-    """The provider's call ids that the thread's transcript holds already."""
-    return frozenset(
-        tx.scalars(_PROVIDER_IDS, {"team_": team, "channel_": channel, "thread_ts_": thread_ts})
     )

@@ -52,6 +52,21 @@ _TRANSCRIPT = (
 )
 
 
+_COUNT_TURN = (
+    update(Run)
+    .where(col(Run.id) == bindparam("id_"), col(Run.fence) == bindparam("fence_"))
+    .where(col(Run.status) == RunStatus.RUNNING)
+    .values(
+        turns=col(Run.turns) + 1,
+        **{
+            name: col(getattr(Run, name)) + bindparam(f"{name}_")
+            for name in ("tokens", "calls", "cards")
+        },
+    )
+    .returning(Run.__table__)  # type: ignore[attr-defined]  # SQLModel does not tell
+)
+
+
 @cache
 def _columns(names: tuple[str, ...]) -> Update:
     """The update that writes these columns of one run; built once."""
@@ -117,6 +132,12 @@ def cut_short(tx: Transaction) -> list[Run]:
 def count(tx: Transaction, run: Run, **columns: int) -> None:
     """Set counters (turns, calls, cards, tokens, rounds)."""
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
+
+
+def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int) -> Run | None:
+    """Count one more turn of a run that is RUNNING under its fence; the row, None otherwise."""
+    given = {"id_": run.id, "fence_": run.fence, "tokens_": tokens, "calls_": calls}
+    return first(tx, Run, _COUNT_TURN, **given, cards_=cards)
 
 
 def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:

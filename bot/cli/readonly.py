@@ -57,7 +57,7 @@ class ReadOnlyCore:
     @property
     def grounds(self) -> Grounds:
         """What an explanation is made from."""
-        limits = Allowance(self.settings, self.store, self.clock)
+        limits = Allowance(self.settings, self.clock)
         return Grounds(self.sources, self.authority, limits)
 
 

@@ -71,11 +71,14 @@ def _instead(
 ) -> Iterator[str]:
     """Say what comes before anybody is asked: a remembered approval, or a limit that is reached."""
     now = grounds.sources.clock.now()
-    if grant := grants.find(grounds.sources.store, run, tool, gate, dump_arguments(args), now):
+    with grounds.sources.store.read() as tx:
+        grant = grants.find(tx, run, tool, gate, dump_arguments(args), now)
+        reached = grounds.limits.on_asking(tx, run, 0)
+    if grant:
         by, until = words.person(grant.given_by), in_utc(grant.until)
         uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."
-    elif reached := grounds.limits.on_asking(run, 0):
+    elif reached:
         yield f"⚠ Just now nobody would be asked: {words.quoted(reached.note)}."
 
 

@@ -39,7 +39,7 @@ class Endings:
         self._post = post
         self._renew = renew
 
-    def finish(self, run: Run, shown: calls.Shown, outcome: Any) -> None:
+    def finish(self, run: Run, shown: calls.Approved, outcome: Any) -> None:
         """Write down how a call of this run ended.
 
         Raises moves.FencedError when the run was taken away: then it is only kept as evidence.
@@ -83,11 +83,11 @@ class Endings:
         )
 
     def _write(
-        self, tx: Transaction, run: Run, shown: calls.Shown, outcome: Any, *, going_on: bool
+        self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any, *, going_on: bool
     ) -> None:
         call, now = shown.call, self._clock.now()
         reads = call.does == Effect.READ
-        ran = _how(tx, shown)
+        ran = _how(shown)
 
         def end(target: CallStatus, output: str, note: str) -> None:
             moves.call(
@@ -137,14 +137,14 @@ class Endings:
         )
 
 
-def _how(tx: Transaction, shown: calls.Shown) -> str:
+def _how(shown: calls.Approved) -> str:
     """Return how the call came to run: who approved it, and with which values if it was edited."""
     call = shown.call
-    votes = [v for v in calls.votes(tx, call.id, call.revision) if v.verb == "approve"]
+    votes = [vote for vote in shown.votes if vote.verb == "approve"]
     text = outputs.approved_by(vote.person for vote in votes)
     text += "".join(outputs.noted(vote.person, vote.reason) for vote in votes if vote.reason)
     if call.grant_id:
         text += outputs.REMEMBERED
-    if edited := calls.editors(tx, call.id):
-        text += outputs.edited_by(edited, shown.revision.arguments)
+    if shown.editors:
+        text += outputs.edited_by(shown.editors, shown.revision.arguments)
     return text

@@ -75,7 +75,7 @@ class CallExecutor:
         Raises moves.FencedError when it no longer does.
         """
         with self._store.read() as tx:
-            shown = calls.shown(tx, call_id)
+            shown = calls.approved(tx, call_id)
         if shown is None or shown.call.status not in (C.APPROVED, C.RUNNING):
             return
         try:
@@ -83,7 +83,7 @@ class CallExecutor:
         except MismatchError as error:
             self._invalidate(run, shown.call, str(error))
             return
-        if shown.call.status is C.APPROVED and not self._start(run, shown.call, tool, args):
+        if shown.call.status is C.APPROVED and not self._start(run, shown, tool, args):
             return
         context = ToolContext(
             shown.call.id,
@@ -123,7 +123,7 @@ class CallExecutor:
         tool, now = self._tools.tools[call.tool], self._clock.now()
         return reapproval.ask(tx, run, call, renewal, tool, self._key, now)
 
-    def _check(self, run: Run, shown: calls.Shown) -> tuple[Tool[Any], BaseModel]:
+    def _check(self, run: Run, shown: calls.Approved) -> tuple[Tool[Any], BaseModel]:
         call = shown.call
         tool = self._tools.get(call.tool)
         if tool is None:
@@ -143,25 +143,12 @@ class CallExecutor:
             revision=call.revision,
             expects=call.expects,
         )
-        votes = self._votes(call)
+        votes = _digests(shown)
         if not (digest == call.digest == shown.revision.digest and all(v == digest for v in votes)):
             raise MismatchError("what would run is not what was shown")
         if dump_arguments(args) != shown.revision.arguments:
             raise MismatchError("its arguments would run differently from how they were shown")
         return tool, args
-
-    def _votes(self, call: Call) -> list[str]:
-        with self._store.read() as tx:
-            found = calls.votes(tx, call.id, call.revision)
-        gate = load_gate(call.gate)
-        # whether it still holds is settled when it starts
-        if call.grant_id and isinstance(gate, Ask):
-            return []
-        if isinstance(gate, Deny) or (
-            isinstance(gate, Ask) and standing(gate, found).outcome != "approved"
-        ):
-            raise MismatchError("it has not been approved")
-        return [vote.digest for vote in found]
 
     def _invalidate(self, run: Run, call: Call, why: str) -> None:
         log.error("run %s call %s: refused to run: %s", run.id, call.id, why)
@@ -183,22 +170,22 @@ class CallExecutor:
                     note=why,
                 )
 
-    def _start(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
+    def _start(self, run: Run, shown: calls.Approved, tool: Tool[Any], args: BaseModel) -> bool:
         """Ask policy once more, then write RUNNING, in one transaction; False when it must not
         start.
 
         People are looked up before it; what the policy adds up is read again inside it.
         """
-        now = self._clock.now()
+        call, now = shown.call, self._clock.now()
         facts = facts_of(self._sources, run, tool, args)
         with self._store.read() as tx:
-            seen = gate_within(tx, self._sources, run, tool, facts, call)
-        enough = isinstance(seen, Ask) and not call.grant_id and self._enough(run, call, seen)
+            seen = gate_within(tx, self._sources, run, tool, facts, call=call)
+        enough = isinstance(seen, Ask) and not call.grant_id and self._enough(run, shown, seen)
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             if held.status is not RunStatus.RUNNING:
                 return False
-            gate = gate_within(tx, self._sources, run, tool, facts, call)
+            gate = gate_within(tx, self._sources, run, tool, facts, call=call)
             match gate:
                 case Deny(reason=reason):
                     moves.call(
@@ -222,16 +209,15 @@ class CallExecutor:
                 tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}
             )
 
-    def _enough(self, run: Run, call: Call, gate: Ask) -> bool:
+    def _enough(self, run: Run, approved: calls.Approved, gate: Ask) -> bool:
         """Return whether the votes there are meet the gate that now applies.
 
         Looks people up when it is another one.
         """
+        call, votes = approved.call, approved.votes
         shown = load_gate(call.gate)
         if not isinstance(shown, Ask):
             return False
-        with self._store.read() as tx:
-            votes, editors = calls.votes(tx, call.id, call.revision), calls.editors(tx, call.id)
         asked = call.asked_at or call.created_at
         ballots = [
             each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)
@@ -243,7 +229,7 @@ class CallExecutor:
             return False
         try:
             return self._authority.met(
-                gate, voters, requester=run.requester, editors=editors, channel=run.channel
+                gate, voters, requester=run.requester, editors=approved.editors, channel=run.channel
             )
         except LookupFailedError:
             return False
@@ -257,3 +243,16 @@ class CallExecutor:
         with self._store.write() as tx:
             runs.held_by(tx, run.id, run.fence)
             self._endings.unknown(tx, call, "Countersign stopped while it was running")
+
+
+def _digests(shown: calls.Approved) -> list[str]:
+    """Return what its votes were given for; raises MismatchError when they do not approve it."""
+    call, gate = shown.call, load_gate(shown.call.gate)
+    # whether it still holds is settled when it starts
+    if call.grant_id and isinstance(gate, Ask):
+        return []
+    if isinstance(gate, Deny) or (
+        isinstance(gate, Ask) and standing(gate, shown.votes).outcome != "approved"
+    ):
+        raise MismatchError("it has not been approved")
+    return [vote.digest for vote in shown.votes]

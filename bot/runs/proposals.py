@@ -17,20 +17,21 @@ from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.terms import duplicates, grants
 from bot.approvals.terms.duplicates import Repeat
-from bot.approvals.terms.facts import Sources
+from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_of, next_moment
+from bot.approvals.terms.gating import gate_within, next_moment
 from bot.approvals.terms.limits import Allowance
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.policy.authority import Authority
-from bot.policy.gates import Allow, Ask, Deny, dump_gate
+from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments
 from bot.tools.preview import preview
 from storage import calls
 from storage.digest import key_id
-from storage.models import Call, Revision, Run
+from storage.models import Call, Grant, Revision, Run
 from storage.states import CallStatus
+from storage.transaction import Transaction
 
 
 @dataclass(slots=True)
@@ -110,63 +111,75 @@ class Proposals:
         args, call.reason = parse(tool, proposed.arguments)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
         arguments = dump_arguments(args)
-        repeat = self._repeat(run, tool, arguments, prepared, earlier)
-        siblings = [(each.call.tool, each.revision.arguments) for each in earlier if each.revision]
-        gate = prepared.gate = gate_of(self._sources, run, tool, args, siblings=siblings)
+        facts = facts_of(self._sources, run, tool, args)
+        beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
+        siblings = [(each.tool, given) for each, given in beside]
+        with self._sources.store.read() as tx:
+            repeat = self._repeat(tx, run, tool, arguments, prepared, beside)
+            gate = gate_within(tx, self._sources, run, tool, facts, siblings=siblings)
+            remembered = self._remembered(tx, run, tool, gate, arguments, earlier)
+        prepared.gate = gate
         match gate:
             case Deny(reason=reason):
                 raise RefusedError(outputs.forbidden(reason), f"policy: {reason}", tell=True)
             case Allow(rule=rule):
                 call.status = CallStatus.APPROVED
                 prepared.birth["approved_by"] = f"policy: {rule}"
+            case Ask() if remembered is not None:
+                call.status, call.grant_id = CallStatus.APPROVED, remembered.id
+                by = f"grant {remembered.id} of {remembered.given_by}"
+                prepared.birth["approved_by"] = by
             case Ask():
-                now = self._sources.clock.now()
-                store = self._sources.store
-                if remembered := grants.find(store, run, tool, gate, arguments, now):
-                    call.status, call.grant_id = CallStatus.APPROVED, remembered.id
-                    by = f"grant {remembered.id} of {remembered.given_by}"
-                    prepared.birth["approved_by"] = by
-                else:
-                    self._ask(run, prepared, tool, args, gate, earlier)
-                    call.note = repeat.note if repeat else ""
+                self._ask(run, prepared, tool, args, gate)
+                call.note = repeat.note if repeat else ""
         self._sign(run, tool, arguments, prepared, gate)
 
     def _repeat(
         self,
+        tx: Transaction,
         run: Run,
         tool: Tool[Any],
         arguments: str,
         prepared: Prepared,
-        earlier: Sequence[Prepared],
+        beside: Sequence[tuple[Call, str]],
     ) -> Repeat | None:
         """Return what the call repeats; raises RefusedError where it is not to be done again."""
-        with self._sources.store.read() as tx:
-            if calls.rejected_before(tx, run.id, tool.name, arguments):
-                raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
-        beside = [(each.call, each.revision.arguments) for each in earlier if each.revision]
-        repeat = duplicates.find(self._sources.store, run, tool, arguments, beside)
+        if calls.rejected_before(tx, run.id, tool.name, arguments):
+            raise RefusedError(outputs.REJECTED_BEFORE, "the same call was rejected before")
+        repeat = duplicates.find(tx, run, tool, arguments, beside)
         if repeat and repeat.stands:
             prepared.birth["same_as"] = repeat.stands.id
             raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
         return repeat
 
-    def _ask(
+    def _remembered(
         self,
+        tx: Transaction,
         run: Run,
-        prepared: Prepared,
         tool: Tool[Any],
-        args: BaseModel,
-        gate: Ask,
+        gate: Gate,
+        arguments: str,
         earlier: Sequence[Prepared],
-    ) -> None:
-        """Have people decide: within the limits, where they see it, until the deadline.
+    ) -> Grant | None:
+        """Return the remembered approval it may run on; None where people are to be asked.
 
-        Raises RefusedError.
+        Raises RefusedError where they may not be asked, for a limit is reached.
         """
-        call = prepared.call
+        if not isinstance(gate, Ask):
+            return None
+        now = self._sources.clock.now()
+        if remembered := grants.find(tx, run, tool, gate, arguments, now):
+            return remembered
         pending = sum(each.call.status is CallStatus.PENDING for each in earlier)
-        if reached := self._limits.on_asking(run, pending):
+        if reached := self._limits.on_asking(tx, run, pending):
             raise RefusedError(reached.output, reached.note, tell=True)
+        return None
+
+    def _ask(
+        self, run: Run, prepared: Prepared, tool: Tool[Any], args: BaseModel, gate: Ask
+    ) -> None:
+        """Have people decide, where they see it, until the deadline. Raises RefusedError."""
+        call = prepared.call
         prepared.place = find_place(self._authority, run, gate)
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
         call.next_at = next_moment(gate, call.created_at)

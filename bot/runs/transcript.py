@@ -14,6 +14,7 @@ from bot.runs.proposals import Prepared
 from storage import outbox
 from storage.models import Run
 from storage.transaction import Transaction
+from storage.transcripts import Transcript
 
 
 def tell(tx: Transaction, run: Run, prepared: Prepared) -> None:
@@ -39,15 +40,18 @@ def function(tool: Any) -> dict[str, Any]:
     }
 
 
-def complete(transcript: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give a call whose tool is still running (its run was cancelled) an output, so that the
-    transcript is valid.
+def complete(transcript: Transcript) -> list[dict[str, Any]]:
+    """Return the items, with an output for each call that has none yet, so that they are valid.
+
+    That is a call whose tool is still running, while its run was cancelled.
     """
-    told = {item["call_id"] for item in transcript if item.get("type") == "function_call_output"}
+    missing = transcript.proposed - transcript.answered
+    if not missing:
+        return list(transcript.items)
     result = []
-    for item in transcript:
+    for item in transcript.items:
         result.append(item)
-        if item.get("type") == "function_call" and item["call_id"] not in told:
+        if item.get("type") == "function_call" and item["call_id"] in missing:
             found = {"type": "function_call_output", "call_id": item["call_id"]}
             result.append({**found, "output": outputs.STILL_RUNNING})
     return result

@@ -25,6 +25,7 @@ from storage.models import Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
+from storage.transcripts import Transcripts
 
 C, R = CallStatus, RunStatus
 
@@ -42,6 +43,7 @@ class Turns:
         planner: ModelTurns,
         proposals: Proposals,
         limits: Allowance,
+        transcripts: Transcripts,
         thread: Thread,
         answer: Callable[[Run], Answer],
         presence: Presence,
@@ -54,6 +56,7 @@ class Turns:
         self._planner = planner
         self._proposals = proposals
         self._limits = limits
+        self._transcripts = transcripts
         self._thread = thread
         self._answer = answer
         self._presence = presence
@@ -65,10 +68,12 @@ class Turns:
         """
         self._presence.working(run)
         self._thread.take_in(run)
-        if over := self._limits.on_going_on(run):
-            return self._end(run, over)
         with self._store.read() as tx:
-            items = transcript.complete(runs.transcript(tx, run))
+            over = self._limits.on_going_on(tx, run)
+            before = self._transcripts.read(tx, run)
+        if over:
+            return self._end(run, over)
+        items = transcript.complete(before)
         tools = [transcript.function(tool) for tool in self._tools]
         answer = self._answer(run)
         try:
@@ -77,7 +82,7 @@ class Turns:
             )
             if isinstance(result, Reply):
                 return self._store_reply(run, result, answer)
-            return self._store_plan(run, result, answer)
+            return self._store_plan(run, result, answer, before.proposed)
         except BaseException:
             answer.abandon()
             raise
@@ -101,10 +106,8 @@ class Turns:
         self._signals.post.give()
         return more
 
-    def _store_plan(self, run: Run, plan: Plan, answer: Answer) -> bool:
+    def _store_plan(self, run: Run, plan: Plan, answer: Answer, taken: frozenset[str]) -> bool:
         now = self._clock.now()
-        with self._store.read() as tx:
-            taken = calls.provider_ids(tx, run.team, run.channel, run.thread_ts)
         row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = self._proposals.prepare(run, row.id, plan.calls, taken)
         transcript.rename(plan, plan.calls, prepared)
@@ -142,21 +145,10 @@ class Turns:
         calls: int = 0,
         cards: bool = False,
     ) -> Run:
-        """Store the turn's items and count it, if this worker still holds the run and it still goes
-        on.
-        """
-        held = runs.held_by(tx, run.id, run.fence)
-        if held.status is not R.RUNNING:
+        """Store the turn's items and count it; moves.FencedError where the run is no longer ours."""
+        held = runs.count_turn(tx, run, tokens=result.tokens, calls=calls, cards=int(cards))
+        if held is None:
             raise moves.FencedError(run.id)
-        held.turns += 1
-        runs.count(
-            tx,
-            held,
-            turns=held.turns,
-            tokens=held.tokens + result.tokens,
-            calls=held.calls + calls,
-            cards=held.cards + cards,
-        )
         for item in result.items:
             runs.append(tx, held, item, at=self._clock.now())
         return held

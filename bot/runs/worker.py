@@ -30,6 +30,7 @@ from storage.models import Call, Run
 from storage.models import Plan as PlanRow
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
+from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
@@ -69,13 +70,15 @@ class Worker:
                 run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
                 # A stream left open by a crash is closed before anything else is said.
                 closed = run is not None and outbox.close_streams(tx, run_id)
+                plan, found = _open_plan(tx, run_id)
             if run is None:
                 return
             if closed:
                 self._signals.post.give()
-            while self._step(run):
+            while self._step(run, plan, found):
                 with self._store.read() as tx:
                     run = runs.held_by(tx, run_id, run.fence)
+                    plan, found = _open_plan(tx, run_id)
         except moves.FencedError:
             log.info("run %s: taken away from this worker", run_id)
         except PlannerError as error:
@@ -86,13 +89,10 @@ class Worker:
         finally:
             self._signals.post.give()
 
-    def _step(self, run: Run) -> bool:
-        """One step; False when there is nothing more to do now."""
+    def _step(self, run: Run, plan: PlanRow | None, found: list[Call]) -> bool:
+        """Take one step from the run's open plan and its calls; False when there is no more now."""
         if run.status is not R.RUNNING:  # cancelled meanwhile
             return False
-        with self._store.read() as tx:
-            plan = calls.open_plan(tx, run.id)
-            found = calls.of_plan(tx, plan.id) if plan else []
         if plan is None:
             return self._turns.take(run)
         for call in found:
@@ -205,3 +205,9 @@ class Worker:
                 {"text": text, "blocks": answers.retry_blocks(text, run.id)},
             )
         self._presence.done(run)
+
+
+def _open_plan(tx: Transaction, run_id: str) -> tuple[PlanRow | None, list[Call]]:
+    """Return the run's plan that is not answered yet, with its calls."""
+    plan = calls.open_plan(tx, run_id)
+    return plan, calls.of_plan(tx, plan.id) if plan else []

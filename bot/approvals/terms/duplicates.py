@@ -15,7 +15,6 @@ from bot.tools import Effect, Tool
 from storage import calls
 from storage.models import Call, Run
 from storage.states import CallStatus
-from storage.store import Store
 from storage.transaction import Transaction
 
 C = CallStatus
@@ -32,19 +31,17 @@ class Repeat:
 
 
 def find(
-    store: Store, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]
+    tx: Transaction, run: Run, tool: Tool[Any], arguments: str, siblings: Sequence[tuple[Call, str]]
 ) -> Repeat | None:
     """Return what this call repeats, if anything.
 
     `siblings`: the earlier calls of its plan with their canonical arguments.
     """
-    with store.read() as tx:
-        earlier = calls.same_before(tx, run.id, tool.name, arguments)
-        done = next(
-            (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN)), None
-        )
-        if done is not None:
-            return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
+    earlier = calls.same_before(tx, run.id, tool.name, arguments)
+    ended = (call for call in reversed(earlier) if call.status in (C.SUCCEEDED, C.UNKNOWN))
+    done = next(ended, None)
+    if done is not None:
+        return Repeat(_told(done), done if _stands(tx, done, tool, siblings) else None)
     if any((call.tool, given) == (tool.name, arguments) for call, given in siblings):
         return Repeat("the same stands in this plan already, so it would be done twice")
     return Repeat(_told(earlier[-1])) if earlier else None

@@ -38,16 +38,25 @@ def gate_of(
     """
     facts = facts_of(sources, run, tool, args)
     with sources.store.read() as tx:
-        return sources.policy.policy.gate(
-            with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
-        )
+        return gate_within(tx, sources, run, tool, facts, call=call, siblings=siblings)
 
 
 def gate_within(
-    tx: Transaction, sources: Sources, run: Run, tool: Tool[Any], facts: Facts, call: Call
+    tx: Transaction,
+    sources: Sources,
+    run: Run,
+    tool: Tool[Any],
+    facts: Facts,
+    *,
+    call: Call | None = None,
+    siblings: Iterable[tuple[str, str]] = (),
 ) -> Allow | Deny | Ask:
-    """Return what policy says of a call about to run, its sums read in this transaction."""
-    return sources.policy.policy.gate(with_sums(tx, sources, run, tool, facts, beside=call))
+    """Return what policy says of these facts, their sums read in this transaction.
+
+    `call`, `siblings`: see bot.approvals.facts.with_sums.
+    """
+    summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
+    return sources.policy.policy.gate(summed)
 
 
 def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:

@@ -29,11 +29,10 @@ def offers(gate: Ask) -> list[Offer]:
 
 
 def find(
-    store: Store, run: Run, tool: Tool[Any], gate: Ask, arguments: str, now: datetime
+    tx: Transaction, run: Run, tool: Tool[Any], gate: Ask, arguments: str, now: datetime
 ) -> Grant | None:
     """Return the remembered approval on which this call may run, while policy still offers it."""
-    with store.read() as tx:
-        found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
+    found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
     return next((grant for grant in found if still_offered(gate, grant)), None)
 
 

@@ -13,7 +13,7 @@ from bot.clock import Clock
 from bot.settings import Settings
 from storage import calls, runs
 from storage.models import Run
-from storage.store import Store
+from storage.transaction import Transaction
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
 
@@ -31,10 +31,9 @@ class Allowance:
     """The limits of the settings, held against the rows."""
 
     settings: Settings
-    store: Store
     clock: Clock
 
-    def on_asking(self, run: Run, beside: int) -> Reached | None:
+    def on_asking(self, tx: Transaction, run: Run, beside: int) -> Reached | None:
         """Return the limit that keeps one more call of this run from people.
 
         `beside`: calls asked in the same plan already.
@@ -44,15 +43,14 @@ class Allowance:
             return Reached(
                 outputs.cards_used_up(settings.max_cards), "the request reached its limit of cards"
             )
-        with self.store.read() as tx:
-            waiting = calls.pending_of(tx, run.team, run.requester) + beside
+        waiting = calls.pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:
             return Reached(
                 outputs.too_many_wait(waiting),
                 f"{waiting} of your requests wait for a decision already; "
                 "this one has to wait until some are decided",
             )
-        if wait := self._until_room(run, settings.max_asked_per_hour - beside):
+        if wait := self._until_room(tx, run, settings.max_asked_per_hour - beside):
             many = f"people were asked about {settings.max_asked_per_hour} calls"
             return Reached(
                 outputs.asked_too_often(many, wait),
@@ -61,7 +59,7 @@ class Allowance:
             )
         return None
 
-    def _until_room(self, run: Run, most: int) -> int:
+    def _until_room(self, tx: Transaction, run: Run, most: int) -> int:
         """Return in how many whole minutes people may be asked again; 0 for now.
 
         `most`: calls that they may be asked about within the hour.
@@ -69,11 +67,10 @@ class Allowance:
         now = self.clock.now()
         if most <= 0:
             return HOUR // MINUTE
-        with self.store.read() as tx:
-            first = calls.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
+        first = calls.last_asked(tx, run.team, run.requester, most - 1, now - HOUR)
         return max(1, -((now - HOUR - first) // MINUTE)) if first else 0
 
-    def on_going_on(self, run: Run) -> str:
+    def on_going_on(self, tx: Transaction, run: Run) -> str:
         """Return why the model is not asked again in this run, for its thread; "" if it may be."""
         settings = self.settings
         if run.turns >= settings.max_turns:
@@ -81,8 +78,7 @@ class Allowance:
         if run.tokens >= settings.max_tokens:
             used = f"this request has used {run.tokens} tokens"
             return f"I stopped: {used}, which is more than its limit."
-        with self.store.read() as tx:
-            tokens = runs.tokens_since(tx, run, self.clock.now() - DAY)
+        tokens = runs.tokens_since(tx, run, self.clock.now() - DAY)
         if tokens >= settings.max_tokens_per_day:
             return (
                 f"I stopped: your requests of the last 24 hours have used {tokens:,} tokens, and "

@@ -1,0 +1,83 @@
+"""Transcripts of threads, read on from where this process last had them: items are append-only."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import bindparam, select
+from sqlmodel import col
+
+from storage.models import Item, Run
+from storage.transaction import Transaction
+
+KEPT = 4_000_000  # characters of JSON that are kept in memory, of the threads read last
+_IN_THREAD = (
+    col(getattr(Item, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")
+)
+_SINCE = (
+    select(col(Item.seq), col(Item.body))
+    .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"))
+    .order_by(col(Item.seq))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Every item of a thread, in order, as the model sends and sees it. Not to be changed."""
+
+    items: tuple[dict[str, Any], ...] = ()
+    proposed: frozenset[str] = frozenset()  # the model's call ids
+    answered: frozenset[str] = frozenset()  # those of them that have an output
+    last: int = 0  # `seq` of the newest item
+    size: int = 0  # characters of JSON
+
+
+class Transcripts:
+    """What one process remembers of the threads it works on; safe on any thread."""
+
+    def __init__(self) -> None:
+        """Nothing has been read yet."""
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, str, str], Transcript] = OrderedDict()
+        self._size = 0
+
+    def read(self, tx: Transaction, run: Run) -> Transcript:
+        """The transcript of the run's thread as of this transaction."""
+        thread = (run.team, run.channel, run.thread_ts)
+        with self._lock:
+            had = self._known.get(thread, Transcript())
+        given = dict(zip(("team_", "channel_", "thread_ts_"), thread, strict=True))
+        rows = tx.execute(_SINCE, {**given, "after_": had.last})
+        now = _longer(had, rows) if rows else had
+        self._keep(thread, now)
+        return now
+
+    def _keep(self, thread: tuple[str, str, str], transcript: Transcript) -> None:
+        with self._lock:
+            before = self._known.pop(thread, Transcript())
+            self._known[thread] = transcript
+            self._size += transcript.size - before.size
+            while self._size > KEPT:
+                self._size -= self._known.popitem(last=False)[1].size
+
+
+def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
+    bodies = [body for _, body in rows]
+    # at once: several times as fast as one by one
+    found: list[dict[str, Any]] = json.loads(f"[{','.join(bodies)}]")
+    kinds = {"function_call": set[str](), "function_call_output": set[str]()}
+    for item in found:
+        ids = kinds.get(str(item.get("type")))
+        if ids is not None:
+            ids.add(item["call_id"])
+    return Transcript(
+        (*had.items, *found),
+        had.proposed | kinds["function_call"],
+        had.answered | kinds["function_call_output"],
+        rows[-1][0],
+        had.size + sum(map(len, bodies)),
+    )
