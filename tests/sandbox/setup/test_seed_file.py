@@ -13,7 +13,7 @@ from bot.sandbox.server import Sandbox
 from bot.sandbox.setup.seed_file import SeedError, read_seed
 from bot.sandbox.standalone import populate
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "sandbox-seed.toml"
+EXAMPLE = Path(__file__).parents[3] / "docs" / "sandbox-seed.toml"
 MANIFEST = (
     "features: {bot_user: {display_name: weather}, "
     "slash_commands: [{command: /rain, description: Rain.}]}"

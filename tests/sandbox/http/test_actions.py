@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sandbox.control_client import control_shop, do, external, field, get, state
+from tests.sandbox.http.control_client import control_shop, do, external, field, get, state
 from tests.sandbox.support import buttons, modal
 from tests.sandbox.workshop import Workshop
 

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from bot.sandbox.http.actions import ACTIONS
-from tests.sandbox.control_client import HELLO, TICKET, control_shop, do, get, post, state
+from tests.sandbox.http.control_client import HELLO, TICKET, control_shop, do, get, post, state
 from tests.sandbox.support import buttons, section
 from tests.sandbox.workshop import Workshop
 

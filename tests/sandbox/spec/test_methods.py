@@ -15,9 +15,9 @@ import pytest
 from bot.sandbox.spec.facts import ANYWHERE, ERRORS, FACTS, SCOPES, TIERS, scope_for
 from bot.sandbox.spec.table import WORDS_FOR_MISSING
 from bot.sandbox.web_api.catalogue import METHODS
-from tests.sandbox.raised import raised_by
+from tests.sandbox.spec.possible_errors import raised_by
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "fixtures" / "slack_methods.json"
+REFERENCE = Path(__file__).parents[4] / "shared" / "fixtures" / "slack_methods.json"
 needs_reference = pytest.mark.skipif(
     not REFERENCE.exists(), reason="Slack's reference is not on this machine"
 )

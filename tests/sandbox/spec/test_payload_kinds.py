@@ -16,8 +16,8 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
+from tests.sandbox.spec.test_shapes import pruned
 from tests.sandbox.support import HandApp, Json, buttons, differences, fixture, modal
-from tests.sandbox.test_shapes import pruned
 
 SUPPORT = "C0SUPPORT"
 # Keys that the recordings lack. The inventories of the Java SDK were made with its own classes and

@@ -1,0 +1,1 @@
+"""What people do: their acts, commands, shortcuts and inputs."""

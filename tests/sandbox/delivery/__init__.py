@@ -1,0 +1,1 @@
+"""How payloads reach an app: Socket Mode and signed HTTP."""

@@ -1,0 +1,1 @@
+"""The HTTP interface of the sandbox: acting, reading and faults."""

@@ -1,0 +1,1 @@
+"""Manifests and seed files."""

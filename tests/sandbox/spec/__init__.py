@@ -1,0 +1,1 @@
+"""The sandbox's tables and payloads against Slack's own."""

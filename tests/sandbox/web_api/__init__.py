@@ -1,0 +1,1 @@
+"""The Web API's methods, called through the real client."""

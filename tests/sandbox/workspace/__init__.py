@@ -1,0 +1,1 @@
+"""The workspace's state and the events that come of its changes."""
