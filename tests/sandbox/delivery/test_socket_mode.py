@@ -38,7 +38,7 @@ def test_events_wait_for_a_socket(sandbox: Sandbox) -> None:
 
 
 def test_unacknowledged_event_comes_again(sandbox: Sandbox, app: HandApp) -> None:
-    """Without an acknowledgement in time the same event id comes again, counted, in a new envelope."""
+    """Without an acknowledgement in time the event comes again, counted, in a new envelope."""
     sandbox.world.ack_seconds = 0.2
     sandbox.person("ana").say("support", "hello")
     first, second = app.frame(), app.frame()

@@ -186,3 +186,26 @@ def test_team_and_bot(client: WebClient, sandbox: Sandbox) -> None:
     assert (me["team_id"], me["user_id"]) == (sandbox.team_id, sandbox.bot_user_id)
     assert client.team_info()["team"]["name"] == me["team"]
     assert client.bots_info(bot=me["bot_id"])["bot"]["user_id"] == me["user_id"]
+
+
+def test_reading_in_pages(sandbox: Sandbox, client: WebClient) -> None:
+    """History and replies come in pages that slack_sdk can follow, the root in each page of
+    replies.
+    """
+    ana = sandbox.person("ana")
+    root = ana.say("support", "0")
+    for number in range(1, 6):
+        ana.say("support", str(number), root)
+    pages = [
+        ([m["text"] for m in page["messages"]], page["has_more"])
+        for page in client.conversations_replies(channel="C0SUPPORT", ts=root, limit=2)
+    ]
+    assert pages == [(["0", "1", "2"], True), (["0", "3", "4"], True), (["0", "5"], False)]
+    for number in range(3):
+        ana.say("support", f"top {number}")
+    tops = [
+        m["text"]
+        for page in client.conversations_history(channel="C0SUPPORT", limit=3)
+        for m in page["messages"]
+    ]
+    assert tops == ["top 2", "top 1", "top 0", "0"]

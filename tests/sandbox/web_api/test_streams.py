@@ -1,4 +1,4 @@
-"""Streams, statuses, prompts and sessions."""
+"""Streams: starting, appending, stopping, and what Slack refuses of each."""
 
 from __future__ import annotations
 
@@ -10,26 +10,7 @@ from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
 from tests.sandbox.support import Json, code, section
-
-FOR_BEN = {"recipient_user_id": "UBEN00001", "recipient_team_id": "T0SANDBOX"}
-
-
-@pytest.fixture
-def thread(sandbox: Sandbox) -> str:
-    """A thread in #support."""
-    return sandbox.person("ben").say("support", "@bot hello")
-
-
-def start(client: WebClient, thread: str, **more: Any) -> str:
-    """Start a stream for ben; its ts."""
-    return str(
-        client.chat_startStream(channel="C0SUPPORT", thread_ts=thread, **{**FOR_BEN, **more})["ts"]
-    )
-
-
-def seen(sandbox: Sandbox, thread: str) -> Json:
-    """The last message of the thread."""
-    return sandbox.person("ben").messages("support", thread)[-1]
+from tests.sandbox.web_api.streaming import FOR_BEN, seen, start, task, words
 
 
 def test_a_stream_grows_and_becomes_a_message(
@@ -183,89 +164,6 @@ def test_an_abandoned_stream_can_be_updated(
     assert seen(sandbox, thread)["streaming_state"] == "abandoned"
     client.chat_update(channel="C0SUPPORT", ts=ts, text="b")
     assert seen(sandbox, thread)["text"] == "b"
-
-
-def task(number: int, status: str = "in_progress", **more: Any) -> Json:
-    """A task_update chunk."""
-    return {
-        "type": "task_update",
-        "id": str(number),
-        "title": f"Task {number}",
-        "status": status,
-        **more,
-    }
-
-
-def words(text: str) -> Json:
-    """A markdown_text chunk."""
-    return {"type": "markdown_text", "text": text}
-
-
-def look(message: Json) -> list[str]:
-    """The message's blocks in short: words, and tasks with their states."""
-    shown: list[str] = []
-    for block in message["blocks"]:
-        tasks = block.get("tasks", [block] if block["type"] == "task_card" else [])
-        if block["type"] == "plan":
-            shown.append(f"plan {block['title']}")
-        shown += [f"{each['title']} {each['status']}" for each in tasks]
-        shown += [block["text"]] if block["type"] == "markdown" else []
-    return shown
-
-
-MIXED = [words("First. "), task(1), words("Then. "), task(2, "pending"), words("Last.")]
-
-
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("timeline", ["First. ", "Task 1 complete", "Then. ", "Task 2 pending", "Last. And more."]),
-        (
-            "plan",
-            [
-                "First. ",
-                "plan My plan",
-                "Task 1 complete",
-                "Task 2 pending",
-                "Then. Last. And more.",
-            ],
-        ),
-    ],
-)
-def test_tasks_stand_by_time_or_in_a_plan(
-    sandbox: Sandbox, client: WebClient, thread: str, mode: str, expected: list[str]
-) -> None:
-    """In a timeline each task stands where it was first named, in a plan all stand together.
-
-    Updates change them.
-    """
-    ts = start(client, thread, chunks=MIXED, task_display_mode=mode)
-    more = [task(1, "complete"), {"type": "plan_update", "title": "My plan"}, words(" And more.")]
-    before = [block["block_id"] for block in seen(sandbox, thread)["blocks"]]
-    client.chat_appendStream(channel="C0SUPPORT", ts=ts, chunks=more)
-    assert look(seen(sandbox, thread)) == expected
-    assert [block["block_id"] for block in seen(sandbox, thread)["blocks"]] == before
-    assert seen(sandbox, thread)["text"] == "First. Then. Last. And more."
-
-
-def test_a_task_grows(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A later update of a task replaces title and status, and adds to its details, output and
-    sources.
-    """
-    source = {"type": "url", "url": "https://shop.example/7", "text": "Order 7"}
-    ts = start(client, thread, chunks=[task(1, details="look", sources=[source])])
-    client.chat_appendStream(
-        channel="C0SUPPORT",
-        ts=ts,
-        chunks=[task(1, "complete", details="ed it up", output="done", sources=[source])],
-    )
-    (card,) = seen(sandbox, thread)["blocks"]
-    texts = [card[key]["elements"][0]["elements"][0]["text"] for key in ("details", "output")]
-    assert (card["status"], texts, len(card["sources"])) == (
-        "complete",
-        ["looked it up", "done"],
-        2,
-    )
 
 
 def refused_append(client: WebClient, ts: str, **more: Any) -> str:
