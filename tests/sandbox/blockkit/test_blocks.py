@@ -1,6 +1,4 @@
-"""The block checker by itself: what concerns a whole payload, surfaces, escaping, messages, views
-and message texts.
-"""
+"""The block checker by itself: whole payloads, surfaces, escaping and message texts."""
 
 from __future__ import annotations
 
@@ -9,16 +7,15 @@ from typing import Any
 import pytest
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
-from slack_sdk.models.views import View
 
 from bot.sandbox.blockkit.blocks import (
     check_blocks,
     check_message_size,
     check_message_text,
-    check_view,
     message_size,
 )
 from bot.sandbox.blockkit.layouts import Surface
+from tests.sandbox.blockkit.builders import DIVIDER, actions, asking, section
 from tests.sandbox.blockkit.samples import (
     BLOCKS,
     BUTTON,
@@ -30,28 +27,6 @@ from tests.sandbox.blockkit.samples import (
     mrkdwn,
     plain,
 )
-
-DIVIDER = {"type": "divider"}
-
-
-def section(text: Json) -> Json:
-    """A section with that text."""
-    return {"type": "section", "text": text}
-
-
-def modal(*blocks: Json, **more: Any) -> Json:
-    """A modal with these blocks."""
-    return {"type": "modal", "title": plain("Edit"), "blocks": list(blocks), **more}
-
-
-def asking(element: Json) -> Json:
-    """An input block with that element."""
-    return {"type": "input", "label": plain("Value"), "element": element}
-
-
-def actions(*elements: Json) -> Json:
-    """An actions block with these elements."""
-    return {"type": "actions", "elements": list(elements)}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +77,7 @@ def test_blocks_must_be_a_list(blocks: object) -> None:
 
 
 def test_plain_text_is_counted_as_slack_stores_it() -> None:
-    """Ampersands and angle brackets count as their entities in plain text, and as sent in mrkdwn."""
+    """Ampersands and angle brackets count as entities in plain text, and as sent in mrkdwn."""
     assert check_blocks([{"type": "header", "text": plain("&" * 30)}], "message") == []
     assert check_blocks([{"type": "header", "text": plain("&" * 31)}], "message") != []
     assert check_blocks([section(plain("<" * 750))], "message") == []
@@ -226,49 +201,9 @@ def test_what_only_a_modal_may_ask() -> None:
     ],
 )
 def test_fields_that_must_agree(sound: Json, changes: Json) -> None:
-    """An input whose own bounds, formats or initial values contradict each other is refused by one
-    message.
-    """
+    """An input whose bounds, formats or initial values contradict each other is refused once."""
     assert check_blocks([asking(sound)], "modal") == []
     assert len(check_blocks([asking({**sound, **changes})], "modal")) == 1
-
-
-def test_a_modal_needs_a_title_and_blocks() -> None:
-    """A modal needs title and blocks, and a submit where it asks; pointers start at /view."""
-    ask = asking({"type": "plain_text_input"})
-    assert check_view(modal(DIVIDER)) == []
-    assert check_view(modal(ask, submit=plain("Save"), close=plain("Back"), callback_id="c")) == []
-    assert check_view(modal(ask)) == ["missing required field: submit [json-pointer:/view]"]
-    assert check_view({"type": "home", "blocks": [DIVIDER]}) == []
-    assert check_view([]) == ["must provide an object [json-pointer:/view]"]
-    assert check_view({"type": "modal"}) == [
-        "missing required field: title [json-pointer:/view]",
-        "missing required field: blocks [json-pointer:/view]",
-    ]
-    assert check_view(modal(section(plain("")))) == [
-        "must be more than 0 characters [json-pointer:/view/blocks/0/text/text]"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("title", plain("x" * 25)),
-        ("submit", plain("x" * 25)),
-        ("close", mrkdwn("Back")),
-        ("private_metadata", "x" * 3001),
-        ("callback_id", "x" * 256),
-        ("external_id", "x" * 256),
-        ("blocks", []),
-        ("blocks", [DIVIDER] * 101),
-        ("notify_on_close", "true"),
-        ("submit_disabled", False),
-        ("hash", "1.a"),
-    ],
-)
-def test_views_are_refused(field: str, value: object) -> None:
-    """Each limit of a view holds, and what only Slack may set is refused as an unknown field."""
-    assert len(check_view(modal(DIVIDER, **{field: value}))) == 1
 
 
 def test_a_message_needs_a_text() -> None:
@@ -320,14 +255,3 @@ def test_the_sdk_models_agree(block: Json, sound: bool) -> None:
     except SlackObjectFormationError:
         theirs = False
     assert ((not check_blocks([block], "message")), theirs) == (sound, sound)
-
-
-@pytest.mark.parametrize(
-    "change", [{"title": plain("x" * 25)}, {"blocks": []}, {"callback_id": "x" * 256}]
-)
-def test_the_sdk_view_agrees(change: Json) -> None:
-    """slack_sdk's View refuses what the checker refuses."""
-    View(**modal(DIVIDER)).validate_json()
-    with pytest.raises(SlackObjectFormationError):
-        View(**{**modal(DIVIDER), **change}).validate_json()
-    assert check_view({**modal(DIVIDER), **change}) != []

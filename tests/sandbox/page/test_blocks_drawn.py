@@ -11,8 +11,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.sandbox.blockkit.gallery import ELEMENTS
 from tests.sandbox.blockkit.gallery import gallery as all_samples
+from tests.sandbox.blockkit.gallery.elements import ELEMENTS
 
 from . import samples
 from .axe import findings

@@ -12,7 +12,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.sandbox.blockkit.gallery import CONTEXT_ACTIONS, ELEMENTS, ONLY_ACTIONS, SURE
+from tests.sandbox.blockkit.gallery.elements import CONTEXT_ACTIONS, ELEMENTS, ONLY_ACTIONS, SURE
 
 from . import samples
 from .gallery import Gallery

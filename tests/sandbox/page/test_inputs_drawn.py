@@ -12,8 +12,9 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.sandbox.blockkit.gallery import INPUTS, asking
 from tests.sandbox.blockkit.gallery import gallery as all_samples
+from tests.sandbox.blockkit.gallery.builders import asking
+from tests.sandbox.blockkit.gallery.elements import INPUTS
 
 from . import samples
 from .axe import findings

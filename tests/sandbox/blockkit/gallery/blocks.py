@@ -1,11 +1,9 @@
-"""The gallery's blocks, each with the surface it is shown on; the elements are in block_gallery."""
+"""The gallery's blocks, each with the surface it is shown on."""
 
 from __future__ import annotations
 
-from tests.sandbox.blockkit.gallery import (
+from tests.sandbox.blockkit.gallery.builders import (
     CAT,
-    CONTEXT_ACTIONS,
-    ELEMENTS,
     Json,
     asking,
     button,
@@ -14,85 +12,12 @@ from tests.sandbox.blockkit.gallery import (
     rich,
     words,
 )
+from tests.sandbox.blockkit.gallery.elements import CONTEXT_ACTIONS, ELEMENTS
+from tests.sandbox.blockkit.gallery.rich_text import LEAVES, TALL
+from tests.sandbox.blockkit.gallery.tables import DATA_TABLE, PIE, TABLE, chart
 
 DIVIDER: Json = {"type": "divider"}
 IMAGE: Json = {"type": "image", "image_url": CAT, "alt_text": "a cat"}
-LEAVES: dict[str, list[Json]] = {
-    "text": [
-        words("plain, "),
-        words("bold, ", "bold"),
-        words("italic, ", "italic"),
-        words("struck, ", "strike"),
-        words("underlined, ", "underline"),
-        words("code", "code"),
-        words(" and all", "bold", "italic", "strike"),
-    ],
-    "link": [
-        {"type": "link", "url": "https://shop.example/7"},
-        words(" or "),
-        {
-            "type": "link",
-            "url": "https://shop.example/8",
-            "text": "order 8",
-            "style": {"bold": True},
-        },
-    ],
-    "user": [{"type": "user", "user_id": "UANA00001"}, words(" please look")],
-    "usergroup": [{"type": "usergroup", "usergroup_id": "S0LEADS"}, words(" please look")],
-    "channel": [words("see "), {"type": "channel", "channel_id": "C0SUPPORT"}],
-    "team": [{"type": "team", "team_id": "T0SANDBOX"}],
-    "emoji": [
-        {"type": "emoji", "name": "wave", "skin_tone": 3},
-        {"type": "emoji", "name": "tada", "unicode": "1f389"},
-    ],
-    "broadcast": [{"type": "broadcast", "range": each} for each in ("here", "channel", "everyone")],
-    "color": [{"type": "color", "value": "#1f2937"}],
-    "date": [
-        {
-            "type": "date",
-            "timestamp": 1772280000,
-            "format": "{date_long_pretty} at {time}",
-            "fallback": "28 February",
-        },
-        {
-            "type": "date",
-            "timestamp": 1772280000,
-            "format": "{ago}",
-            "url": "https://shop.example/7",
-        },
-    ],
-}
-
-
-def paragraph(*leaves: Json) -> Json:
-    """A rich_text_section."""
-    return {"type": "rich_text_section", "elements": list(leaves)}
-
-
-def bullets(*lines: str, style: str = "bullet", indent: int = 0, **more: int) -> Json:
-    """A rich_text_list of plain lines."""
-    items = [paragraph(words(line)) for line in lines]
-    return {"type": "rich_text_list", "style": style, "indent": indent, "elements": items, **more}
-
-
-CODE = {
-    "type": "rich_text_preformatted",
-    "elements": [words("print('hello')\n")],
-    "language": "python",
-    "border": 1,
-}
-QUOTE = {"type": "rich_text_quote", "elements": [words("so it was said")]}
-TALL: Json = {
-    "type": "rich_text",
-    "elements": [
-        paragraph(words("Before the lists.\n")),
-        bullets("one", "two"),
-        bullets("deeper", indent=1),
-        bullets("first", "second", style="ordered", offset=2, border=1),
-        QUOTE,
-        CODE,
-    ],
-}
 
 
 def task(number: int, title: str, status: str, **more: object) -> Json:
@@ -121,64 +46,6 @@ CARD: Json = {
     "subtitle": mrkdwn("_willow_"),
     "body": mrkdwn("Woven by hand, *39.90 EUR*."),
     "actions": [button("Buy", "buy", style="primary"), button("Later", "later")],
-}
-
-
-def cell(text: str) -> Json:
-    """A table's cell of text."""
-    return {"type": "raw_text", "text": text}
-
-
-def amount(value: float, text: str = "") -> Json:
-    """A data table's cell with a number."""
-    return {"type": "raw_number", "value": value} | ({"text": text} if text else {})
-
-
-def bold(text: str) -> Json:
-    """A table's cell of rich text."""
-    return {"type": "rich_text", "elements": [paragraph(words(text, "bold"))]}
-
-
-TABLE: Json = {
-    "type": "table",
-    "column_settings": [{"is_wrapped": True}, None, {"align": "right"}],
-    "rows": [
-        [bold("Order"), cell("Item"), cell("EUR")],
-        [cell("7"), cell("A basket"), cell("39.90")],
-    ],
-}
-DATA_TABLE: Json = {
-    "type": "data_table",
-    "caption": "Orders of this week",
-    "page_size": 2,
-    "row_header_column_index": 0,
-    "rows": [
-        [cell("Order"), cell("Item"), cell("EUR")],
-        [amount(7), cell("A basket"), amount(39.9, "39.90")],
-        [amount(8), bold("Two lamps"), amount(120, "120.00")],
-        [amount(9), cell("A chair"), amount(75.5, "75.50")],
-    ],
-}
-MONTHS = ["May", "June", "July"]
-
-
-def chart(kind: str) -> Json:
-    """A data_visualization with two lines, rows of bars or areas."""
-    series = [
-        {
-            "name": name,
-            "data": [{"label": m, "value": v} for m, v in zip(MONTHS, values, strict=True)],
-        }
-        for name, values in (("Refunds", (3, 5.5, 2)), ("Orders", (30, 42, -4)))
-    ]
-    axis = {"categories": MONTHS, "x_label": "month", "y_label": "thousand EUR"}
-    shown = {"type": kind, "series": series, "axis_config": axis}
-    return {"type": "data_visualization", "title": f"A {kind} chart", "chart": shown}
-
-
-PIE = {
-    "type": "pie",
-    "segments": [{"label": "Card", "value": 62.5}, {"label": "Cash", "value": 30}],
 }
 VIDEO: Json = {
     "type": "video",

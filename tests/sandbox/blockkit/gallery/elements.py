@@ -1,62 +1,8 @@
-"""A gallery: every block and element of Block Kit as an app would send it, several of a kind where
-options differ.
-
-For those who draw blocks (the page) and those who check them. `python -m
-tests.sandbox.blockkit.gallery` prints it as JSON: {name: {"surface": message|modal|home, "blocks":
-[…]}}. The samples that tests break on purpose are in block_samples.
-"""
+"""The gallery's elements, several of a kind where options differ."""
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import Any
-
-Json = dict[str, Any]
-CAT = "https://shop.example/cat.png"
-
-
-def plain(words: str) -> Json:
-    """A plain_text object with emoji."""
-    return {"type": "plain_text", "text": words, "emoji": True}
-
-
-def mrkdwn(words: str) -> Json:
-    """A mrkdwn object."""
-    return {"type": "mrkdwn", "text": words}
-
-
-def option(words: str, value: str = "", about: str = "", **more: Any) -> Json:
-    """An option, with a description where there is one."""
-    shown = {"text": plain(words), "value": value or words.lower(), **more}
-    return shown | ({"description": plain(about)} if about else {})
-
-
-def button(words: str, action_id: str, **more: Any) -> Json:
-    """A button."""
-    return {
-        "type": "button",
-        "text": plain(words),
-        "action_id": action_id,
-        "value": "call_7",
-        **more,
-    }
-
-
-def rich(*elements: Json) -> Json:
-    """A rich_text block of one paragraph."""
-    return {
-        "type": "rich_text",
-        "elements": [{"type": "rich_text_section", "elements": list(elements)}],
-    }
-
-
-def words(text: str, *styles: str) -> Json:
-    """A piece of rich text."""
-    return {"type": "text", "text": text} | (
-        {"style": dict.fromkeys(styles, True)} if styles else {}
-    )
-
+from tests.sandbox.blockkit.gallery.builders import Json, button, mrkdwn, option, plain, rich, words
 
 SURE = {
     "title": plain("Pay back 40 EUR?"),
@@ -315,49 +261,3 @@ CONTEXT_ACTIONS: dict[str, Json] = {
         "visible_to_user_ids": ["UANA00001"],
     },
 }
-
-
-def asking(element: Json, **more: Any) -> Json:
-    """An input block around an element."""
-    dispatching = {"dispatch_action": True} if "dispatch_action_config" in element else {}
-    label = plain(str(element["type"]).replace("_", " ").capitalize())
-    return {"type": "input", "label": label, "element": element, **dispatching, **more}
-
-
-def gallery() -> dict[str, Json]:
-    """All samples: name -> {"surface", "blocks"}, blocks first."""
-    from tests.sandbox.blockkit.gallery_blocks import BLOCKS
-
-    found = {
-        name: {"surface": surface, "blocks": blocks} for name, (surface, blocks) in BLOCKS.items()
-    }
-    for name, element in ELEMENTS.items():
-        text = mrkdwn(f"*{name}* beside a text")
-        found[f"section: {name}"] = _in(
-            "message", {"type": "section", "text": text, "accessory": element}
-        )
-    for name, element in (ELEMENTS | ONLY_ACTIONS).items():
-        found[f"actions: {name}"] = _in("message", {"type": "actions", "elements": [element]})
-    no_input = ("button", "workflow", "overflow")
-    asked = {
-        name: each
-        for name, each in (ELEMENTS | ONLY_ACTIONS).items()
-        if not name.startswith(no_input)
-    }
-    for name, element in (asked | INPUTS).items():
-        found[f"input: {name}"] = _in(
-            "modal", asking(element, hint=plain("what it is for"), optional=True)
-        )
-    for name, element in CONTEXT_ACTIONS.items():
-        found[f"context_actions: {name}"] = _in(
-            "message", {"type": "context_actions", "elements": [element]}
-        )
-    return found
-
-
-def _in(surface: str, *blocks: Json) -> Json:
-    return {"surface": surface, "blocks": list(blocks)}
-
-
-if __name__ == "__main__":
-    json.dump(gallery(), sys.stdout, indent=1, ensure_ascii=False)
