@@ -61,8 +61,6 @@ def command(sandbox: Sandbox, text: str = "Berlin") -> Delivery:
         "text": text,
         "user_id": "UANA00001",
         "channel_id": "C0SUPPORT",
-    }
-    fields |= {
         "team_id": sandbox.team_id,
         "is_enterprise_install": "false",
         "trigger_id": "1.2.abc",
@@ -151,10 +149,8 @@ def test_a_tampered_request_is_refused(sandbox: Sandbox, bolt: Bolt, there: Http
     [got] = there.requests
     answer = through(bolt)
     assert answer(got).status == 200
-    assert (
-        answer(Got(got.method, got.path, got.headers, got.body.replace("hello", "hallo"))).status
-        == 401
-    )
+    tampered = Got(got.method, got.path, got.headers, got.body.replace("hello", "hallo"))
+    assert answer(tampered).status == 401
 
 
 def test_the_challenge_is_asked_once(sandbox: Sandbox, there: HttpApp) -> None:
@@ -188,9 +184,7 @@ def test_a_url_that_proves_nothing(
 
 
 def test_a_failed_event_comes_again_three_times(sandbox: Sandbox, there: HttpApp) -> None:
-    """A failed event comes again at once, after a minute and after five, with number and reason,
-    then never.
-    """
+    """A failed event comes again at once, after a minute and after five, then never."""
     there.answer = lambda _: Say(500)
     sandbox.person("ana").say("support", "hello")
     planned(sandbox, 2)
@@ -258,12 +252,8 @@ def test_two_redirects_are_followed(
     [sent] = events(sandbox)
     if outcome == "acked":
         assert sent.wait() == outcome
-        assert (
-            len(
-                {(got.method, got.body, got.headers["x-slack-signature"]) for got in there.requests}
-            )
-            == 1
-        )
+        sent_as = {(g.method, g.body, g.headers["x-slack-signature"]) for g in there.requests}
+        assert len(sent_as) == 1
     else:
         assert planned(sandbox, 2).retry_reason == "too_many_redirects"
 

@@ -1,5 +1,4 @@
-"""A sandbox, an app and a browser for drawing blocks: post them, use what is drawn, read what the
-app is told.
+"""A sandbox, an app and a browser: post blocks, use what is drawn, read what the app is told.
 
 One for a whole module. Every post goes through the real Web API; nothing is asked of the page's
 insides.
@@ -11,6 +10,8 @@ import copy
 from typing import Any
 
 from bot.sandbox.server import Sandbox
+from tests.sandbox.blockkit.gallery.builders import asking
+from tests.sandbox.blockkit.gallery.elements import INPUTS
 
 from . import samples
 from .page import MAIN, MODAL, Page
@@ -19,6 +20,11 @@ from .recording_app import RecordingApp
 Json = dict[str, Any]
 SUPPORT = "C0SUPPORT"
 OFFERED = [{"text": samples.plain(f"Order {n}"), "value": str(n)} for n in (7, 8, 42)]
+
+
+def sample_input(name: str, block_id: str, **more: Any) -> Json:
+    """An input block with that sample of the gallery."""
+    return asking(copy.deepcopy(INPUTS[name]), block_id=block_id, **more)
 
 
 class Gallery:
@@ -79,6 +85,13 @@ class Gallery:
         self.sandbox.wait(lambda: len(self._clicks()) >= self._marked + count)
         assert len(self._clicks()) == self._marked + count, self._clicks()[self._marked :]
         return self._clicks()[-1]
+
+    def submitted(self) -> Json:
+        """Submit the modal and return the states of its inputs, by block."""
+        self.mark()
+        self.page.submit()
+        values = self.sent(1)["view"]["state"]["values"]
+        return {block: next(iter(states.values())) for block, states in values.items()}
 
     def focus(self, css: str) -> None:
         """Give the keyboard to what is displayed for that selector."""

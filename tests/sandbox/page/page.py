@@ -1,98 +1,21 @@
 """The sandbox's page, as a person uses it: what tests call instead of Selenium.
 
-It waits for what should appear and fails with a TimeoutException that names it; it never sleeps,
-and it knows nothing of the server's state.
+It knows nothing of the server's state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
-
-from selenium.common.exceptions import (
-    ElementClickInterceptedException,
-    ElementNotInteractableException,
-    NoSuchElementException,
-    StaleElementReferenceException,
-)
-from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
 
-T = TypeVar("T")
-SECONDS = 10.0  # how long anything may take to appear
-_PASSING = (
-    StaleElementReferenceException,
-    NoSuchElementException,
-    ElementClickInterceptedException,
-    ElementNotInteractableException,
-)
+from .tab import Tab, last
+
 MAIN, THREAD, MODAL = (f"[data-testid={name}]" for name in ("messages", "thread", "modal"))
-_SHOWN = """const [css, text] = arguments;
-const how = {opacityProperty: true, visibilityProperty: true};
-const seen = (node) => node.checkVisibility(how) && node.getClientRects().length;
-const fits = (node) => seen(node) && (node.innerText ?? "").includes(text);
-return [...document.querySelectorAll(css)].filter(fits);"""
-_SET = """const [field, value] = arguments; field.value = value;
-for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, {bubbles: true}));"""
 
 
-def _last(found: list[T]) -> T | None:
-    return found[-1] if found else None
-
-
-class Page:
+class Page(Tab):
     """One browser tab on the sandbox's page."""
-
-    def __init__(self, driver: Chrome) -> None:
-        self.driver = driver
-
-    # waiting and finding
-
-    def wait(self, found: Callable[[], T | None], what: str = "", seconds: float = SECONDS) -> T:
-        """The first truthy answer of `found`; TimeoutException naming `what` after `seconds`."""
-        waiter = WebDriverWait(
-            self.driver, seconds, poll_frequency=0.05, ignored_exceptions=_PASSING
-        )
-        return waiter.until(lambda _: found(), what)  # type: ignore[return-value]  # until gives truthy values only
-
-    def all(self, css: str, text: str = "") -> list[WebElement]:
-        """Every element for that selector that is displayed now and holds `text`, asked for in one
-        go.
-        """
-        found: list[WebElement] = self.driver.execute_script(_SHOWN, css, text)
-        return found
-
-    def one(self, css: str) -> WebElement:
-        """The last displayed element for that selector, waited for."""
-        return self.wait(lambda: _last(self.all(css)), f"nothing displayed for {css}")
-
-    def gone(self, css: str) -> None:
-        """Wait until nothing is displayed for that selector."""
-        self.wait(lambda: not self.all(css), f"still displayed: {css}")
-
-    def press(self, css: str) -> None:
-        """Scroll the last displayed element for that selector into view and click it."""
-
-        def clicked() -> bool:
-            element = _last(self.all(css))
-            if element is not None:
-                self.driver.execute_script(
-                    "arguments[0].scrollIntoView({block: 'center'})", element
-                )
-                element.click()
-            return element is not None
-
-        self.wait(clicked, f"could not click {css}")
-
-    def text(self, css: str) -> str:
-        """The text of the last displayed element for that selector."""
-        return self.wait(lambda: [e.text for e in self.all(css)], f"nothing displayed for {css}")[
-            -1
-        ]
 
     # getting around
 
@@ -104,9 +27,7 @@ class Page:
         theme: str = "light",
         thread: str = "",
     ) -> Page:
-        """Load the page as that person (short name) in that channel (id) and thread, and wait until
-        it is drawn.
-        """
+        """Load the page as that person (short name), in that channel (id) and thread."""
         self.driver.get("about:blank")  # so that a second open of one address loads it again
         self.driver.get(f"{url}/?as={person}&theme={theme}#/{channel}/{thread}")
         self.one(f'[data-testid=person-switch][data-me="{person}"]')
@@ -147,29 +68,18 @@ class Page:
         self.one(f'{THREAD}[data-thread="{root}"]')
 
     def advance(self, seconds: int) -> None:
-        """Move the sandbox's clock forward by one of the page's steps: 60, 900, 3600 or 86400
-        seconds.
-        """
+        """Move the clock forward by a step of the page's: 60, 900, 3600 or 86400 seconds."""
         self.press("[data-testid=clock-menu]")
         self.press(f'[data-advance="{seconds}"]')
 
     # talking and reading
 
     def say(self, text: str, thread: bool = False) -> None:
-        """Type a message, in the channel or the open thread, and send it with Enter; "\\n" is typed
-        as Shift+Enter.
-        """
+        """Type a message, in the channel or the open thread, and send it with Enter."""
         css = "[data-testid=thread-composer]" if thread else "[data-testid=composer]"
         self.type(css, text)
         self.one(css).send_keys(Keys.ENTER)
         self.wait(lambda: self.one(css).get_attribute("value") == "", "the message was not sent")
-
-    def type(self, css: str, text: str) -> None:
-        """Type into a field as it stands; "\\n" is typed as Shift+Enter."""
-        for i, line in enumerate(text.split("\n")):
-            if i:
-                self.one(css).send_keys(Keys.SHIFT, Keys.ENTER)
-            self.one(css).send_keys(line)
 
     def messages(self, thread: bool = False) -> list[str]:
         """The displayed messages' text (author, time and all), oldest first."""
@@ -178,7 +88,7 @@ class Page:
     def message(self, text: str, thread: bool = False) -> WebElement:
         """The newest message that holds `text`, waited for."""
         css = f"{THREAD if thread else MAIN} [data-testid=message]"
-        return self.wait(lambda: _last(self.all(css, text)), f"no message with {text!r}")
+        return self.wait(lambda: last(self.all(css, text)), f"no message with {text!r}")
 
     def ts(self, text: str, thread: bool = False) -> str:
         """The ts of the newest message that holds `text`, waited for."""
@@ -190,9 +100,7 @@ class Page:
         return MODAL if self.all(MODAL) else THREAD if self.all(THREAD) else MAIN
 
     def click(self, action_id: str, block_id: str = "", value: str = "", within: str = "") -> None:
-        """Press the newest control of that action: in the open modal, else in the open thread, else
-        in the channel.
-        """
+        """Press the newest control of that action: in the open modal, thread or else channel."""
         block = f'[data-block-id="{block_id}"] ' if block_id else ""
         chosen = f'[data-value="{value}"]' if value else ""
         self.press(f'{within or self._within()} {block}[data-action-id="{action_id}"]{chosen}')
@@ -210,9 +118,7 @@ class Page:
         return self.one(MODAL)
 
     def fill(self, block_id: str, value: str | bool | list[str], within: str = "") -> None:
-        """Enter a value into the input of that block: text, a date, the value (or text) of an
-        option, or several.
-        """
+        """Enter into the input of that block a text, a date, an option's value, or several."""
         where = f'{within or self._within()} [data-block-id="{block_id}"]'
         control = self.one(f"{where} [data-action-id]")
         if "choices" in (control.get_attribute("class") or ""):
@@ -238,14 +144,8 @@ class Page:
             if box.is_selected() != on and (on or box.get_attribute("type") == "checkbox"):
                 box.click()
 
-    def enter(self, css: str, value: str) -> None:
-        """Set a date or time field at once, as its picker does."""
-        self.driver.execute_script(_SET, self.one(css), value)
-
     def choose(self, where: str, value: str) -> None:
-        """Open the select menu within that selector, unless it is open, and pick the option with
-        that value.
-        """
+        """Open the select menu within that selector, unless it is open, and pick that value."""
         box = self.one(f"{where} [role=combobox]")
         if box.get_attribute("aria-expanded") != "true":
             box.click()
@@ -260,9 +160,7 @@ class Page:
         )
 
     def submit(self) -> None:
-        """Press the modal's submit button and wait until that is answered (it closes, changes, or
-        shows errors).
-        """
+        """Press the modal's submit button and wait until it closes, changes or shows errors."""
         self.press("[data-testid=modal-submit]")
         self.gone("[data-testid=modal-submit][aria-busy]")
 
@@ -285,64 +183,14 @@ class Page:
         """The errors at the modal's fields, once there are some."""
         return self.wait(self.errors, "no errors shown")
 
-    # the keyboard
-
-    def focused(self) -> WebElement:
-        """The element that has the focus."""
-        return self.driver.switch_to.active_element
-
-    def keys(self, *keys: str) -> None:
-        """Press keys where the focus is."""
-        self.focused().send_keys(*keys)
-
-    def has_focus(self, css: str) -> None:
-        """Wait until the element that has the focus fits that selector."""
-        self.wait(
-            lambda: self.driver.execute_script(
-                "return document.activeElement.matches(arguments[0])", css
-            ),
-            css,
-        )
-
-    def tab_to(self, css: str, back: bool = False) -> None:
-        """Press Tab (Shift+Tab for `back`) until the focus fits that selector; AssertionError where
-        it never does.
-        """
-        for _ in range(60):
-            self.keys(*([Keys.SHIFT] if back else []), Keys.TAB)
-            if self.driver.execute_script(
-                "return document.activeElement.matches(arguments[0])", css
-            ):
-                return
-        raise AssertionError(f"Tab does not lead to {css}")
-
     def menu(self, ts: str, item: str, thread: bool = False) -> None:
-        """Choose from the menu of the message: link, inspect, edit, delete, or a shortcut's
-        callback_id.
-        """
+        """Choose link, inspect, edit, delete or a shortcut (callback_id) from a message's menu."""
         message = f'{THREAD if thread else MAIN} [data-ts="{ts}"]'
         self.driver.execute_script("arguments[0].focus()", self.one(message))
         self.press(f"{message} [data-testid=message-menu]")
         self.press(f'[data-do="{item}"], [data-shortcut="{item}"]')
 
-    # looks
-
     def toast(self, text: str = "") -> str:
         """The newest notice that holds `text`, waited for."""
         css = "[data-testid=toast]"
-        return self.wait(lambda: _last(self.all(css, text)), f"no notice {text!r}").text
-
-    def size(self, width: int, height: int) -> None:
-        """Give the page that many CSS pixels; below 500 wide it is a phone."""
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-
-    def shot(self, path: Path) -> Path:
-        """Write a picture of what is displayed (PNG)."""
-        self.driver.save_screenshot(str(path))
-        return path
-
-    def complaints(self) -> list[str]:
-        """What the browser's console reported as severe since it was last asked."""
-        log = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # selenium leaves it untyped
-        return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
+        return self.wait(lambda: last(self.all(css, text)), f"no notice {text!r}").text

@@ -184,7 +184,6 @@ def _hostile() -> list[list[Json]]:
     points = [{"label": EVIL[:20], "value": 1}]
     axes = {"categories": [EVIL[:20]], "x_label": EVIL[:50], "y_label": EVIL[:50]}
     chart = {"type": "line", "series": [{"name": EVIL[:20], "data": points}], "axis_config": axes}
-    options = [{"text": short, "value": "a", "description": short}]
     card = {
         "type": "card",
         "title": words,
@@ -197,38 +196,28 @@ def _hostile() -> list[list[Json]]:
         [{"type": "data_visualization", "title": EVIL[:50], "chart": chart}],
         [{"type": "plan", "title": EVIL, "tasks": [task]}, card],
         [{"type": "carousel", "elements": [card]}],
-        [
-            {
-                "type": "container",
-                "title": words,
-                "child_blocks": [{"type": "section", "text": words}],
-            }
-        ],
-        [
-            samples.actions(
-                {
-                    "type": "static_select",
-                    "action_id": "s",
-                    "placeholder": short,
-                    "options": options,
-                },
-                {
-                    "type": "multi_static_select",
-                    "action_id": "m",
-                    "options": options,
-                    "initial_options": options,
-                },
-                {"type": "checkboxes", "action_id": "c", "options": options},
-                {"type": "overflow", "action_id": "o", "options": options},
-            )
-        ],
+        [{"type": "container", "title": words, "child_blocks": [_section(words)]}],
+        [_hostile_menus(short)],
     ]
 
 
+def _section(text: Json) -> Json:
+    return {"type": "section", "text": text}
+
+
+def _hostile_menus(text: Json) -> Json:
+    options = [{"text": text, "value": "a", "description": text}]
+    several = {"options": options, "initial_options": options}
+    return samples.actions(
+        {"type": "static_select", "action_id": "s", "placeholder": text, "options": options},
+        {"type": "multi_static_select", "action_id": "m", **several},
+        {"type": "checkboxes", "action_id": "c", "options": options},
+        {"type": "overflow", "action_id": "o", "options": options},
+    )
+
+
 def test_hostile_text_stays_text(gallery: Gallery) -> None:
-    """Markup, direction overrides and endless words in every field are shown as text and break
-    nothing.
-    """
+    """Markup, direction overrides and endless words in every field are shown as plain text."""
     for blocks in _hostile():
         css = gallery.shown(*blocks)
         assert "onerror" in gallery.page.one(css).text or "actions" in str(blocks)

@@ -1,6 +1,4 @@
-"""The inputs of modals, messages and App Home: what is typed, what is checked, what is kept, what
-the app gets.
-"""
+"""Inputs of modals, messages and App Home: what is typed, checked, kept and sent."""
 
 from __future__ import annotations
 
@@ -14,11 +12,10 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.sandbox.blockkit.gallery import gallery as all_samples
 from tests.sandbox.blockkit.gallery.builders import asking
-from tests.sandbox.blockkit.gallery.elements import INPUTS
 
 from . import samples
 from .axe import findings
-from .gallery import Gallery
+from .gallery import Gallery, sample_input
 from .page import MODAL
 
 pytestmark = pytest.mark.browser
@@ -73,96 +70,6 @@ def test_every_input_is_drawn(gallery: Gallery, theme: str) -> None:
     gallery.page.size(1280, 900)
     assert gallery.page.driver.find_elements(By.CSS_SELECTOR, "[data-testid=unknown]") == []
     assert gallery.page.complaints() == []
-
-
-def _input(name: str, block_id: str, **more: Any) -> Json:
-    return asking(copy.deepcopy(INPUTS[name]), block_id=block_id, **more)
-
-
-def _submitted(gallery: Gallery) -> Json:
-    """Submit the modal and return the states of its inputs, by block."""
-    gallery.mark()
-    gallery.page.submit()
-    values = gallery.sent(1)["view"]["state"]["values"]
-    return {block: next(iter(states.values())) for block, states in values.items()}
-
-
-def _tool(gallery: Gallery, name: str) -> None:
-    gallery.page.press(f"{MODAL} [data-tool={name}]")
-
-
-def test_the_editor_writes_rich_text(gallery: Gallery) -> None:
-    """Styles, code, nested lists and links become the rich_text JSON that Slack would send."""
-    gallery.modal(_input("rich_text_input empty", "story"))
-    editor = gallery.page.one(f"{MODAL} [data-action-id=story]")
-    editor.send_keys("plain ", Keys.CONTROL, "b")
-    editor.send_keys(Keys.NULL, "bold")
-    _tool(gallery, "bold")
-    editor.send_keys(" ")
-    _tool(gallery, "code")
-    editor.send_keys("x = 1", Keys.ARROW_RIGHT)
-    editor.send_keys(Keys.ENTER)
-    _tool(gallery, "bullet")
-    editor.send_keys("one", Keys.ENTER, "two", Keys.CONTROL, "]")
-    editor.send_keys(Keys.NULL)
-    state = _submitted(gallery)["story"]
-    section = {
-        "type": "rich_text_section",
-        "elements": state["rich_text_value"]["elements"][0]["elements"],
-    }
-    assert state["type"] == "rich_text_input"
-    assert section["elements"] == [
-        {"type": "text", "text": "plain "},
-        {"type": "text", "text": "bold", "style": {"bold": True}},
-        {"type": "text", "text": " "},
-        {"type": "text", "text": "x = 1", "style": {"code": True}},
-    ]
-    lists = state["rich_text_value"]["elements"][1:]
-    assert [(part["style"], part["indent"], _words(part)) for part in lists] == [
-        ("bullet", 0, ["one"]),
-        ("bullet", 1, ["two"]),
-    ]
-
-
-def _words(part: Json) -> list[str]:
-    return ["".join(leaf.get("text", "") for leaf in item["elements"]) for item in part["elements"]]
-
-
-def test_the_editor_keeps_what_it_was_given(gallery: Gallery) -> None:
-    """Rich text that was there comes back as it was when nobody touched it, and pasted markup comes
-    in as text.
-    """
-    gallery.modal(_input("rich_text_input", "story"))
-    given = INPUTS["rich_text_input"]["initial_value"]["elements"]
-    editor = gallery.page.one(f"{MODAL} [data-action-id=story]")
-    assert editor.text == "very good"
-    paste = """const data = new DataTransfer();
-    data.setData("text/plain", "<b>raw</b>");
-    data.setData("text/html", "<img src=x onerror=pwned=1>");
-    getSelection().selectAllChildren(arguments[0]); getSelection().collapseToEnd();
-    const how = {clipboardData: data, bubbles: true, cancelable: true};
-    arguments[0].dispatchEvent(new ClipboardEvent("paste", how));"""
-    editor.click()
-    gallery.page.driver.execute_script(paste, editor)
-    state = _submitted(gallery)["story"]["rich_text_value"]["elements"]
-    assert state[0]["elements"][0] == given[0]["elements"][0]
-    assert "<b>raw</b>" in "".join(leaf["text"] for leaf in state[0]["elements"])
-    assert gallery.page.driver.execute_script("return window.pwned ?? null") is None
-
-
-def test_a_link_in_the_editor(gallery: Gallery) -> None:
-    """The link tool asks for text and address; what is no web address becomes no link."""
-    gallery.modal(_input("rich_text_input empty", "story"))
-    gallery.page.one(f"{MODAL} [data-action-id=story]").click()
-    _tool(gallery, "link")
-    for name, value in (("text", "the order"), ("url", "https://shop.example/7")):
-        gallery.page.one(f"[data-testid=form-dialog] [name={name}]").send_keys(value)
-    gallery.page.press("[data-testid=form-ok]")
-    gallery.page.gone("[data-testid=form-dialog]")
-    (part,) = _submitted(gallery)["story"]["rich_text_value"]["elements"]
-    assert part["elements"] == [
-        {"type": "link", "url": "https://shop.example/7", "text": "the order"}
-    ]
 
 
 def test_lengths_are_counted_and_checked(gallery: Gallery) -> None:
@@ -268,14 +175,14 @@ def test_external_select_waits_for_enough_letters(gallery: Gallery) -> None:
     gallery.page.press(f'{where} [role=option][data-value="42"]')
     assert [p["value"] for p in gallery.asked[asked:]] == ["4x", "42"]
     assert {p["action_id"] for p in gallery.asked[asked:]} == {"order"}
-    assert _submitted(gallery)["which"]["selected_option"]["value"] == "42"
+    assert gallery.submitted()["which"]["selected_option"]["value"] == "42"
 
 
 def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
     """A file input takes files of its types up to its limit, and the submission has them."""
     if not gallery.takes_files():
         pytest.skip("this sandbox takes no files from people")
-    gallery.modal(_input("file_input", "proof"))
+    gallery.modal(sample_input("file_input", "proof"))
     picture, other = tmp_path / "a.png", tmp_path / "b.exe"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n")
     other.write_bytes(b"MZ")
@@ -286,7 +193,7 @@ def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
     )
     control.send_keys(str(picture))
     assert gallery.page.text(f"{MODAL} .file-name") == "a.png"
-    (file,) = _submitted(gallery)["proof"]["files"]
+    (file,) = gallery.submitted()["proof"]["files"]
     assert (file["name"], file["filetype"], file["size"]) == ("a.png", "png", 8)
 
 

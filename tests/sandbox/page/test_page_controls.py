@@ -1,6 +1,4 @@
-"""The page's controls against the sandbox and a tiny app: modals and their inputs, confirmations,
-busy buttons.
-"""
+"""The page's controls, with a tiny app: modals and their inputs, confirmations, busy buttons."""
 
 from __future__ import annotations
 
@@ -16,6 +14,22 @@ from .recording_app import RecordingApp
 
 pytestmark = pytest.mark.browser
 SUPPORT = "C0SUPPORT"
+TEXTS: dict[str, str | list[str]] = {
+    "line": "new",
+    "lines": "many",
+    "number": "39.90",
+    "mail": "a@example.com",
+    "site": "https://example.com/x",
+}
+PICKED: dict[str, str | list[str]] = {
+    "ticks": ["a", "c"],
+    "radio": "y",
+    "menu": "n",
+    "many": ["q"],
+    "day": "2026-11-24",
+    "moment": "2026-11-24T10:30",
+    "hour": "08:15",
+}
 
 
 def test_every_input_reaches_the_app(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
@@ -28,23 +42,7 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, app: RecordingApp, page: 
     page.open(sandbox.url)
     page.click("approve")
     page.modal("Edit")
-    typed: dict[str, str | list[str]] = {
-        "line": "new",
-        "lines": "many",
-        "number": "39.90",
-        "ticks": ["a", "c"],
-        "radio": "y",
-    }
-    typed |= {
-        "menu": "n",
-        "many": ["q"],
-        "day": "2026-11-24",
-        "moment": "2026-11-24T10:30",
-        "hour": "08:15",
-    }
-    for block_id, value in (
-        typed | {"mail": "a@example.com", "site": "https://example.com/x"}
-    ).items():
+    for block_id, value in (TEXTS | PICKED).items():
         page.fill(block_id, value)
     page.submit()
     page.gone(MODAL)
@@ -61,14 +59,7 @@ def test_every_input_reaches_the_app(sandbox: Sandbox, app: RecordingApp, page: 
         "return Date.UTC(2026, 10, 24, 10, 30) / 1000 - new Date(2026, 10, 24, 10, 30) / 1000"
     )
     assert got.pop("moment") + zone == 1795516200
-    texts = {
-        "line": "new",
-        "lines": "many",
-        "number": "39.90",
-        "mail": "a@example.com",
-        "site": "https://example.com/x",
-    }
-    assert got == texts | {"day": "2026-11-24", "hour": "08:15", "left": None}
+    assert got == {**TEXTS, "day": "2026-11-24", "hour": "08:15", "left": None}
 
 
 def test_errors_stand_at_their_fields(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:

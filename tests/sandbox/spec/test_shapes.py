@@ -273,7 +273,7 @@ def test_error_codes_are_slacks(sandbox: Sandbox) -> None:
     }
     folder = Path(str(package.__file__)).parent
     used = {
-        c for f in folder.glob("*.py") for c in re.findall(r'SlackError\("(\w+)"', f.read_text())
+        c for f in folder.rglob("*.py") for c in re.findall(r'SlackError\("(\w+)"', f.read_text())
     }
     assert len(used) > 40
     assert used - documented - general == set()
