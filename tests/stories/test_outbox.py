@@ -8,12 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from sqlmodel import col
 
 from bot.sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, MessageStatus, RunStatus
+from storage.store import Store
+from storage.transaction import rows
+from tests.storage.builders import set_message
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import action_ids, having, value_of, words
@@ -200,6 +204,30 @@ def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
     assert [c.status for c in harness.calls_in(thread)] == [C.SUCCEEDED, C.SUCCEEDED]
     assert fakes.did("note", "kept") == fakes.did("note", "also kept") == 1
     assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+
+
+def test_a_card_whose_posting_was_forgotten_is_adopted(harness: Harness, fakes: FakeTools) -> None:
+    """A power failure takes along that a card was being sent, and was sent: no second card.
+
+    The one in Slack is adopted, and its buttons work.
+    """
+    thread = ask(harness, ("note", {"text": "forgotten"}))
+    card = harness.card(SUPPORT, thread)
+    harness.settle()
+    harness.app.stop()
+    store = Store(harness.settings().database_url).open()
+    with store.write() as tx:
+        [row] = rows(tx, Message, select(Message).where(col(Message.ts) == card["ts"]))
+        set_message(tx, row, status=MessageStatus.PENDING, ts="", shown=0)
+    store.close()
+    harness.start()
+    all_sent(harness)
+    assert len(showing(harness, SUPPORT, thread, "Write a note")) == 1
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    assert fakes.did("note", "forgotten") == 1
+    assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
 
 
 def test_a_message_that_cannot_be_drawn_is_set_aside(harness: Harness) -> None:
