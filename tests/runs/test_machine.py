@@ -1,13 +1,11 @@
-"""The promises of the design as invariants, over any order of clicks, edits, words, deadlines,
-crashes and restarts.
-"""
+"""The promises hold over any order of clicks, edits, words, deadlines, crashes and restarts."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
-from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,27 +14,33 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from storage import audit, calls, runs
-from storage.models import Audit, Call, Run
-from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
+from bot.messages.actions import (
+    Action,
+    CallTarget,
+    CardTarget,
+    Dialog,
+    RunTarget,
+    Subject,
+    Target,
+    encode,
+    encode_dialog,
+)
+from storage import calls
+from storage.models import Call, Message
+from storage.states import CallStatus, MessageKind, MessageStatus
 from storage.store import Store
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.runs.harness import Crash, LoopHarness
+from tests.runs.promises import all_came_to_an_end, look
 from tests.storage.builders import click, submission
 
-C, R = CallStatus, RunStatus
-NEVER_AGAIN = {
-    "call.rejected",
-    "call.expired",
-    "call.cancelled",
-    "call.superseded",
-    "call.invalidated",
-}
+C = CallStatus
 people = st.sampled_from([ANA, CLEO, ANA, CLEO, BEN, DAN])
 which = st.integers(0, 30)
 tools = st.sampled_from(["note", "note", "wipe", "put", "free", "peek", "invented"])
 proposals = st.lists(st.tuples(tools, st.sampled_from(["a", "b", "c"])), min_size=1, max_size=3)
 outcomes = st.sampled_from(["returns", "returns", "refuses", "raises", "loses"])
+seldom = st.sampled_from([False, False, True])
 deaths = st.sampled_from(["", "", "", "before", "after"])  # before or after the effect
 steps = st.one_of(proposals, proposals, st.sampled_from(["answer", "crash", "fail"]))
 TEMPLATE = Path(tempfile.mkdtemp(prefix="machine-")) / "empty.db"
@@ -69,6 +73,31 @@ class Machine(RuleBasedStateMachine):
         except Crash:
             self.restart()
 
+    def click(self, action: Action, target: Target, person: str) -> None:
+        """Store a click on a button, as the card has it."""
+        self.harness.arrive(lambda key: click(key, action, encode(target), person))
+
+    def submit(self, about: Subject, state: dict[str, Any], person: str) -> None:
+        """Store a submitted dialog."""
+        metadata = json.loads(encode_dialog(about))
+        self.harness.arrive(lambda key: submission(key, about.dialog, metadata, state, person))
+
+    def cards(self, *, settled: bool = False) -> list[Message]:
+        """The cards on which something is to be decided; with `settled`, all there ever were."""
+        waiting = {call.plan_id for call in self.calls(C.PENDING)}
+        cards = [row for row in self.harness.all()[3] if row.kind is MessageKind.CARD]
+        return [row for row in cards if settled or row.plan_id in waiting]
+
+    def all_of(self, card: Message) -> CardTarget:
+        """What Approve all on this card is about, as the card is drawn now."""
+        if card.status is not MessageStatus.SENT:
+            self.harness.post(card)
+        with self.harness.store.read() as tx:
+            plan = calls.plan(tx, card.plan_id)
+        assert plan is not None
+        assert card.seq is not None
+        return CardTarget(plan.id, plan.revision, card.seq)
+
     # What people do: each is stored only; a tick deals with it.
 
     @precondition(lambda self: self.calls(C.PENDING))
@@ -79,45 +108,42 @@ class Machine(RuleBasedStateMachine):
         verb=st.sampled_from(["approve", "approve", "reject"]),
     )
     def vote(self, person: str, pick: int, old: bool, verb: str) -> None:
-        """A click on Approve, or a reason for a rejection, sometimes from a card that is out of
-        date.
-        """
+        """A click on Approve, or a reason for a rejection, sometimes from an outdated card."""
         pending = self.calls(C.PENDING)
         call = pending[pick % len(pending)]
-        revision = max(1, call.revision - old)
+        target = CallTarget(call.id, max(1, call.revision - old))
         if verb == "approve":
-            self.harness.arrive(lambda key: click(key, "approve", f"{call.id}:{revision}", person))
+            self.click(Action.APPROVE, target, person)
             return
-        about = {"target": f"call:{call.id}:{revision}"}
         state = {
             "words": {"text": {"value": "no"}},
             "reason": {"preset": {"selected_option": {"value": "other"}}},
         }
-        self.harness.arrive(lambda key: submission(key, "reject", about, state, person))
+        self.submit(Subject(Dialog.REJECT, target), state, person)
 
     @rule(
-        person=people, pick=which, action=st.sampled_from(["approve", "resolve_done", "run_again"])
+        person=people,
+        pick=which,
+        action=st.sampled_from([Action.APPROVE, Action.RESOLVE_DONE, Action.RUN_AGAIN]),
     )
-    def late_click(self, person: str, pick: int, action: str) -> None:
+    def late_click(self, person: str, pick: int, action: Action) -> None:
         """A click on any card there ever was."""
         found = self.harness.all()[1]
         call = found[pick % len(found)]
-        self.harness.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
+        self.click(action, CallTarget(call.id, call.revision), person)
 
-    @rule(person=people, pick=which, stale=st.booleans())
-    def approve_all(self, person: str, pick: int, stale: bool) -> None:
-        """A click on Approve all of a card as it was drawn."""
-        cards = [row for row in self.harness.all()[3] if row.kind == "card"]
-        if not cards:
-            return
-        card = cards[pick % len(cards)]
-        if card.status != "sent":
-            self.harness.post(card)
-        with self.harness.store.read() as tx:
-            plan = calls.plan(tx, card.plan_id)
-        assert plan is not None
-        value, ts = f"{plan.id}:{plan.revision - stale}", f"9{card.seq}.0"
-        self.harness.arrive(lambda key: click(key, "approve_all", value, person, card=ts))
+    @rule(person=people, pick=which, late=seldom, stale=seldom)
+    def approve_all(self, person: str, pick: int, late: bool, stale: bool) -> None:
+        """A click on Approve all of a card, as it is drawn or as it was before a change.
+
+        A late one is of any card there ever was.
+        """
+        cards = self.cards(settled=late)
+        if cards:
+            target = self.all_of(cards[pick % len(cards)])
+            self.click(
+                Action.APPROVE_ALL, replace(target, revision=target.revision - stale), person
+            )
 
     @precondition(lambda self: self.calls(C.PENDING))
     @rule(
@@ -130,10 +156,10 @@ class Machine(RuleBasedStateMachine):
         """A submitted edit, sometimes approved in the same breath, sometimes invalid."""
         pending = self.calls(C.PENDING)
         call = pending[pick % len(pending)]
-        about = {"call": call.id, "revision": call.revision}
+        about = Subject(Dialog.EDIT, CallTarget(call.id, call.revision))
         options = [{"value": "approve"}] if then else []
         state = {"f:text": {"v": {"value": text}}, "then": {"v": {"selected_options": options}}}
-        self.harness.arrive(lambda key: submission(key, "edit_call", about, state, person))
+        self.submit(about, state, person)
 
     @rule(
         text=st.sampled_from(["something else", "again", "cancel"]),
@@ -145,14 +171,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         pick=which,
-        action=st.sampled_from(["cancel_run", "retry"]),
+        action=st.sampled_from([Action.CANCEL_RUN, Action.RETRY]),
         person=st.sampled_from([BEN, BEN, ANA]),
     )
-    def button_of_a_run(self, pick: int, action: str, person: str) -> None:
+    def button_of_a_run(self, pick: int, action: Action, person: str) -> None:
         """Stop or Retry."""
         found = self.harness.all()[0]
         run = found[pick % len(found)]
-        self.harness.arrive(lambda key: click(key, action, run.id, person))
+        self.click(action, RunTarget(run.id), person)
 
     # What the world does.
 
@@ -182,15 +208,17 @@ class Machine(RuleBasedStateMachine):
         self.harness.outcome, self.harness.pool.die = "returns", ""
 
     @precondition(lambda self: self.calls(C.PENDING))
-    @rule(outcome=outcomes, die=deaths, everything=st.booleans())
-    def approve_and_execute(self, outcome: str, die: str, everything: bool) -> None:
-        """A good approval of one call or of all, and work at once.
+    @rule(outcome=outcomes, die=deaths, extent=st.sampled_from(["one call", "each call", "all"]))
+    def approve_and_execute(self, outcome: str, die: str, extent: str) -> None:
+        """A good approval of one call, of each or of whole cards, and work at once.
 
         The process may die around the next effect.
         """
-        for call in self.calls(C.PENDING)[: None if everything else 1]:
-            value = f"{call.id}:{call.revision}"
-            self.harness.arrive(lambda key, value=value: click(key, "approve", value, ANA))  # type: ignore[misc] # mypy cannot tell a lambda with a default
+        for card in self.cards() if extent == "all" else []:
+            self.click(Action.APPROVE_ALL, self.all_of(card), ANA)
+        pending = self.calls(C.PENDING) if extent != "all" else []
+        for call in pending[: 1 if extent == "one call" else None]:
+            self.click(Action.APPROVE, CallTarget(call.id, call.revision), ANA)
         self.harness.outcome, self.harness.pool.die = outcome, die
         self.tick_and_work()
         self.harness.outcome, self.harness.pool.die = "returns", ""
@@ -199,13 +227,15 @@ class Machine(RuleBasedStateMachine):
     @rule(
         person=people,
         pick=which,
-        action=st.sampled_from(["resolve_done", "resolve_not_done", "run_again"]),
+        action=st.sampled_from(
+            [Action.RESOLVE_DONE, Action.RESOLVE_NOT_DONE, Action.RUN_AGAIN],
+        ),
     )
-    def resolve(self, person: str, pick: int, action: str) -> None:
+    def resolve(self, person: str, pick: int, action: Action) -> None:
         """A person says what became of a call that may or may not have happened."""
         found = self.calls(C.UNKNOWN)
         call = found[pick % len(found)]
-        self.harness.arrive(lambda key: click(key, action, f"{call.id}:{call.revision}", person))
+        self.click(action, CallTarget(call.id, call.revision), person)
 
     @rule()
     def restart(self) -> None:
@@ -217,59 +247,11 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_promises_hold(self) -> None:
-        """All of it, after every step, on one look at the rows."""
-        found, proposed, told, _ = self.harness.all()
-        self.nothing_ran_that_was_not_approved(proposed, told)
-        self.what_ended_without_running_stays_so(proposed, told)
-        # 7: at each model turn so far, each call had exactly one output
-        assert self.harness.model.wrong == []
-        # each row's status is where its audit rows lead, one step after the other
-        for call in proposed:
-            assert walked(call, told) == call.status, call
-        for run in found:
-            assert walked(run, told) == run.status, run
-        self.nobody_waits_for_nobody(found, proposed)
-        with self.harness.store.read() as tx:
-            assert audit.verify(tx) is None
-
-    def nothing_ran_that_was_not_approved(self, proposed: list[Call], told: list[Audit]) -> None:
-        """1, 2, 5: what ran was RUNNING, with the arguments shown, on a good vote or by policy,
-        once per approval.
-        """
-        assert self.harness.wrong == []
-        approvals = Counter(
-            a.call_id for a in told if a.event in ("call.approved", "call.born.approved")
-        )
-        for call in proposed:
-            ran = self.harness.effects[call.id]
-            # idempotent: a crash may repeat these, under the same key
-            if call.tool not in ("put", "peek"):
-                assert ran <= approvals[call.id], call
-            assert not ran or approvals[call.id], call
-
-    def what_ended_without_running_stays_so(self, proposed: list[Call], told: list[Audit]) -> None:
-        """2, 4: after a rejection, an expiry and the like nothing starts."""
-        over: set[str] = set()
-        for row in told:
-            assert not (row.event == "call.running" and row.call_id in over), row
-            over |= {row.call_id} if row.event in NEVER_AGAIN else set()
-        for call in proposed:
-            if call.status in (C.REJECTED, C.EXPIRED, C.SUPERSEDED, C.INVALIDATED, C.REFUSED):
-                assert not self.harness.effects[call.id], call
-
-    def nobody_waits_for_nobody(self, found: list[Run], proposed: list[Call]) -> None:
-        """3: a run waits only while a person has something to decide.
-
-        Decided runs are ready to go on.
-        """
-        asked = {call.run_id for call in proposed if calls.waits(call)}
-        for run in found:
-            assert run.status is not R.WAITING or run.id in asked, run
+        """All of them hold after every step, on one look at the rows."""
+        look(self.harness)
 
     def teardown(self) -> None:
-        """3, 4: left alone for long enough, everything comes to an end, and every call with its one
-        output.
-        """
+        """Left alone for long enough, everything comes to an end, and every call has one output."""
         if not hasattr(self, "harness"):
             return
         try:
@@ -277,42 +259,10 @@ class Machine(RuleBasedStateMachine):
             for _ in range(6):
                 self.tick_and_work()
                 self.harness.clock.at += timedelta(days=1)
-            for run in self.harness.all()[0]:
-                assert run.status not in RUN_OPEN, run
-                if run.status is not R.FAILED:
-                    self.told_once(run)
-            assert not self.calls(C.PENDING, C.RUNNING)
+            all_came_to_an_end(self.harness)
         finally:
             self.harness.stop()
             shutil.rmtree(self.folder)
-
-    def told_once(self, run: Run) -> None:
-        """Each call of a run that ended has its output in the transcript, and is settled."""
-        with self.harness.store.read() as tx:
-            items = runs.transcript(tx, run)
-        told = Counter(
-            item["call_id"] for item in items if item.get("type") == "function_call_output"
-        )
-        for call in self.harness.all()[1]:
-            if call.run_id == run.id:
-                assert told[call.provider_id] == 1, call
-                assert call.status in CALL_FINAL or call.status is C.UNKNOWN, call
-
-
-def walked(row: Call | Run, told: list[Audit]) -> str:
-    """Where the audit's rows lead; each has to begin where the one before ended."""
-    at = ""
-    ids = (row.run_id, row.id) if isinstance(row, Call) else (row.id, "")
-    for each in told:
-        if (each.run_id, each.call_id) != ids:
-            continue
-        if each.event.startswith(("call.born.", "run.born")):
-            assert at == ""
-            at = each.event.removeprefix("call.born.") if isinstance(row, Call) else "ready"
-        elif "to" in (data := json.loads(each.data)):
-            assert data["from"] == at, each
-            at = data["to"]
-    return at
 
 
 TestMachine = Machine.TestCase

@@ -1,0 +1,107 @@
+"""What has to be true of the rows after every step, and of everything in the end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from storage import audit, calls, runs
+from storage.models import Audit, Call, Run
+from storage.states import CALL_FINAL, RUN_OPEN, CallStatus, RunStatus
+from tests.runs.harness import LoopHarness
+
+C, R = CallStatus, RunStatus
+NEVER_AGAIN = {
+    "call.rejected",
+    "call.expired",
+    "call.cancelled",
+    "call.superseded",
+    "call.invalidated",
+}
+
+
+def look(harness: LoopHarness) -> None:
+    """Check all that holds at every moment, on one look at the rows."""
+    found, proposed, told, _ = harness.all()
+    nothing_ran_that_was_not_approved(harness, proposed, told)
+    what_ended_without_running_stays_so(harness, proposed, told)
+    assert harness.model.wrong == [], "at each model turn, each call has exactly one output"
+    for call in proposed:
+        assert walked(call, told) == call.status, call
+    for run in found:
+        assert walked(run, told) == run.status, run
+    nobody_waits_for_nobody(found, proposed)
+    with harness.store.read() as tx:
+        assert audit.verify(tx) is None
+
+
+def nothing_ran_that_was_not_approved(
+    harness: LoopHarness, proposed: list[Call], told: list[Audit]
+) -> None:
+    """What ran was RUNNING, with the arguments shown, by a good vote or policy, once a time."""
+    assert harness.wrong == []
+    approvals = Counter(
+        row.call_id for row in told if row.event in ("call.approved", "call.born.approved")
+    )
+    for call in proposed:
+        ran = harness.effects[call.id]
+        # idempotent: a crash may repeat these, under the same key
+        if call.tool not in ("put", "peek"):
+            assert ran <= approvals[call.id], call
+        assert not ran or approvals[call.id], call
+
+
+def what_ended_without_running_stays_so(
+    harness: LoopHarness, proposed: list[Call], told: list[Audit]
+) -> None:
+    """After a rejection, an expiry and the like nothing starts."""
+    over: set[str] = set()
+    for row in told:
+        assert not (row.event == "call.running" and row.call_id in over), row
+        over |= {row.call_id} if row.event in NEVER_AGAIN else set()
+    for call in proposed:
+        if call.status in (C.REJECTED, C.EXPIRED, C.SUPERSEDED, C.INVALIDATED, C.REFUSED):
+            assert not harness.effects[call.id], call
+
+
+def nobody_waits_for_nobody(found: list[Run], proposed: list[Call]) -> None:
+    """A run waits only while a person has something to decide; decided runs go on."""
+    asked = {call.run_id for call in proposed if calls.waits(call)}
+    for run in found:
+        assert run.status is not R.WAITING or run.id in asked, run
+
+
+def all_came_to_an_end(harness: LoopHarness) -> None:
+    """Check that no run is open and no call undecided, and that each call has its one output."""
+    found, proposed, _, _ = harness.all()
+    for run in found:
+        assert run.status not in RUN_OPEN, run
+        if run.status is not R.FAILED:
+            told_once(harness, run, [call for call in proposed if call.run_id == run.id])
+    assert not [call for call in proposed if call.status in (C.PENDING, C.RUNNING)]
+
+
+def told_once(harness: LoopHarness, run: Run, proposed: list[Call]) -> None:
+    """Check that each call of a run that ended is settled, and has its output in the transcript."""
+    with harness.store.read() as tx:
+        items = runs.transcript(tx, run)
+    told = Counter(item["call_id"] for item in items if item.get("type") == "function_call_output")
+    for call in proposed:
+        assert told[call.provider_id] == 1, call
+        assert call.status in CALL_FINAL or call.status is C.UNKNOWN, call
+
+
+def walked(row: Call | Run, told: list[Audit]) -> str:
+    """Return where the audit's rows lead; each has to begin where the one before ended."""
+    at = ""
+    ids = (row.run_id, row.id) if isinstance(row, Call) else (row.id, "")
+    for each in told:
+        if (each.run_id, each.call_id) != ids:
+            continue
+        if each.event.startswith(("call.born.", "run.born")):
+            assert at == ""
+            at = each.event.removeprefix("call.born.") if isinstance(row, Call) else "ready"
+        elif "to" in (data := json.loads(each.data)):
+            assert data["from"] == at, each
+            at = data["to"]
+    return at
