@@ -69,8 +69,9 @@ def test_clicks_through_slack(measured: Measured) -> None:
 
 
 def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
-    """The copies are complete, each with a card that stands, and the bot that starts on them finds
-    nothing to do.
+    """The copies are complete, each with a card that stands.
+
+    The bot that starts on them finds nothing to do.
     """
     pending.fill(tmp_path, 50)
     with sqlite3.connect(tmp_path / "countersign.db") as db:
@@ -115,9 +116,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_floor_is_durable(tmp_path: Path) -> None:
-    """Both floors commit as Countersign does, each commit one row, so that the ratios compare like
-    with like.
-    """
+    """Both floors commit as Countersign does, each commit one row, so that ratios compare."""
     both = floor.Floor(tmp_path)
     assert both.raw() > 0
     assert both.sqlmodel() > 0
@@ -145,8 +144,9 @@ def test_row_bytes_are_what_sqlite_stores(tmp_path: Path) -> None:
 
 
 def test_numbers_as_they_are_written() -> None:
-    """Medians with their spread and verdict, percentiles by nearest rank, and time shared by
-    overlapping commits.
+    """Medians have their spread and verdict, percentiles the nearest rank.
+
+    Overlapping commits share their time.
     """
     figure = of_rounds("a", "some thing", [3.0, 1.0, 2.0], "ms", aim=2.0)
     assert (figure.value, figure.spread, figure.met) == (2.0, (1.0, 3.0), True)

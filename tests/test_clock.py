@@ -57,9 +57,7 @@ def test_an_endless_move_changes_nothing() -> None:
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), max_size=20))
 def test_moves_add_up(moves: list[float]) -> None:
-    """Whatever the moves, the clock is ahead by their sum and every reading is later than the one
-    before.
-    """
+    """Whatever the moves, the clock is ahead by their sum, and no reading is before the last."""
     clock = ShiftedClock()
     readings = [clock.now(), *(clock.advance(each) for each in moves), clock.now()]
     assert readings == sorted(readings)
@@ -68,8 +66,9 @@ def test_moves_add_up(moves: list[float]) -> None:
 
 
 def test_callbacks_run_after_each_move_on_the_callers_thread() -> None:
-    """Who waits for time is woken after the move, sees the new time, and may itself ask the clock
-    or sign off.
+    """Who waits for time is woken after the move, and sees the new time.
+
+    They may themselves ask the clock or sign off.
     """
     clock = ShiftedClock()
     seen: list[tuple[int, datetime]] = []

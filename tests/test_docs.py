@@ -1,6 +1,4 @@
-"""The documentation against the code: nothing of the product is left out, its examples work, its
-links lead on.
-"""
+"""The documentation against the code: nothing left out, examples that work, links that lead."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def written(default: Any, required: bool) -> str:
     return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
 
 
-def test_settings() -> None:
+def test_every_setting_is_explained() -> None:
     """The table has every setting with its default, and none that does not exist."""
     fields = [field for field in Settings.model_fields.values() if field.title]
     expected = {str(field.title): written(field.default, field.is_required()) for field in fields}
@@ -59,7 +57,7 @@ def test_settings() -> None:
     } == expected
 
 
-def test_policy_keys() -> None:
+def test_every_policy_key_is_explained() -> None:
     """The table has every key of the policy file and none besides.
 
     Every default of a gate is the one it names.
@@ -75,9 +73,10 @@ def test_policy_keys() -> None:
     assert seconds(rows["deadline"][-1].strip('`"')) == Ask.model_fields["deadline"].default
 
 
-def test_databases() -> None:
-    """The table has every key of a database with its default, and the example is one that the
-    settings take.
+def test_every_database_key_is_explained() -> None:
+    """The table has every key of a database with its default.
+
+    The example is one that the settings take.
     """
     fields = {field.alias or name: field for name, field in Database.model_fields.items()}
     text = section(OPERATING, "Databases")
@@ -109,7 +108,7 @@ def test_scopes_and_events() -> None:
     )
 
 
-def test_tool_options() -> None:
+def test_every_tool_option_is_explained() -> None:
     """The table has every option of @tool, and its defaults are the code's."""
     rows = table(section(EXTENDING, "What `@tool` takes"))
     parameters: dict[str, Any] = tool.__kwdefaults__ or {}
@@ -158,9 +157,7 @@ def test_the_tool_of_the_readme(example: Tool[Any], tmp_path: Path) -> None:
 
 
 def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
-    """The example that drives a tool through the sandbox runs as it stands, and the tool has its
-    effect.
-    """
+    """The example that drives a tool through the sandbox runs as it stands, with its effect."""
     assert example.name in EXTENDING.read_text("utf-8")
     [code] = [each for each in blocks(EXTENDING, "python") if "duty_tools" in each]
     (tmp_path / "try_duty.py").write_text(code, "utf-8")
@@ -177,8 +174,9 @@ def test_the_trial_of_a_tool(example: Tool[Any], tmp_path: Path) -> None:
 
 
 def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example's preview says what would be left, its change holds only while that is so, its
-    table has the rows.
+    """The example's preview says what would be left, and its table has the rows.
+
+    Its change holds only while that is so.
     """
     monkeypatch.chdir(tmp_path)
     [code] = [each for each in blocks(EXTENDING, "python") if "ChangedError" in each]
@@ -204,7 +202,7 @@ def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_policies() -> None:
+def test_every_policy_shown_works() -> None:
     """Every policy in the documentation is one, and the README's says what its sentences say."""
     examples = [(named(page), code) for page in PAGES for code in blocks(page, "toml")]
     policies = [parse(code, page) for page, code in examples if "[[database]]" not in code]
@@ -239,7 +237,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links(page: Path) -> None:
+def test_every_link_leads_somewhere(page: Path) -> None:
     """Every relative link and picture of a page is there, with its anchor.
 
     The path after #, too.
@@ -254,9 +252,10 @@ def test_links(page: Path) -> None:
         assert not anchor or anchor in anchors(there), f"{target} has no such heading"
 
 
-def test_paths() -> None:
-    """Every path in ticks that the architecture names is there, and the table names every folder of
-    the product.
+def test_every_path_named_is_there() -> None:
+    """Every path in ticks that the architecture names is there.
+
+    The table names every folder of the product.
     """
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     paths = re.findall(r"`((?:bot|storage)/[\w/.*]*)`", text)
@@ -267,7 +266,7 @@ def test_paths() -> None:
     assert folders <= set(paths)
 
 
-def test_pictures() -> None:
+def test_every_picture_is_there() -> None:
     """There are pictures, each is used by a page and has its dark twin, and none is too large."""
     pictures = list((ROOT / "docs" / "pictures").glob("*.png"))
     used = "\n".join(page.read_text("utf-8") for page in PAGES)
@@ -279,7 +278,7 @@ def test_pictures() -> None:
     assert [each.name for each in pictures if each.stat().st_size > LARGEST] == []
 
 
-def test_lengths() -> None:
+def test_pages_keep_their_length() -> None:
     """The README and the records of decisions stay short."""
     assert len(README.read_text("utf-8").splitlines()) <= LONGEST_README
     records = sorted((ROOT / "docs" / "decisions").glob("*.md"))

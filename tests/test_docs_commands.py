@@ -40,7 +40,7 @@ def commands() -> Iterator[tuple[str, str]]:
             yield "countersign", action.option_strings[-1]
 
 
-def test_commands() -> None:
+def test_every_command_shown_exists() -> None:
     """Each command and option of the command line is documented, and none that is not there."""
     text = section(OPERATING, "Commands")
     known = set(commands())
@@ -66,8 +66,9 @@ def shell(page: Path) -> list[str]:
 def test_the_first_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the README says to type is there: make knows each target, doctor writes the policy that
-    it then reads.
+    """What the README says to type is there: make knows each target.
+
+    The doctor writes the policy that it then reads.
     """
     monkeypatch.chdir(tmp_path)
     made = [line.split()[-1] for line in shell(README) if re.match(r"(\w+=\S+ )?make ", line)]
@@ -99,7 +100,7 @@ def test_the_commands_on_the_record(tmp_path: Path) -> None:
         assert db.execute("SELECT count(*) FROM audit").fetchone() == (0,)
 
 
-def test_make_targets() -> None:
+def test_every_make_target_exists() -> None:
     """Each target of the Makefile is documented, and each one that a page names is there."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z./]+):(?!=)", makefile, re.M)) - {".PHONY"}

@@ -33,9 +33,7 @@ APP = 1  # which of the page's Python blocks is its app
 
 
 class Local:
-    """`countersign sandbox` with the page's app, as two processes, and a person's view of it over
-    HTTP.
-    """
+    """`countersign sandbox` with the page's app, as two processes, seen over HTTP."""
 
     def __init__(self, url: str, log: Path) -> None:
         self.url, self._log = url, log
@@ -54,8 +52,9 @@ class Local:
             return json.load(error)
 
     def filled(self, text: str) -> str:
-        """The example with what TS, CARD and VIEW stand for just now; LookupError when it is not
-        there yet.
+        """Return the example with what TS, CARD and VIEW stand for just now.
+
+        It raises LookupError when that is not there yet.
         """
         seen = self.ask("state?as=ana")
         theirs = {"TS": False, "CARD": True}
@@ -167,8 +166,9 @@ def test_the_command_with_curl(local: Local) -> None:
 
 
 def test_each_fault_works(local: Local) -> None:
-    """Every kind of fault is taken as it stands and listed, none is left out, and DELETE forgets
-    them.
+    """Every kind of fault is taken as it stands and listed, and DELETE forgets them.
+
+    None is left out.
     """
     examples = dict(rows("Faults and rates", "`kind`"))
     kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(faults._Any)}
@@ -213,9 +213,7 @@ def test_no_route_is_left_out() -> None:
 
 
 def test_each_method_is_told_of() -> None:
-    """The families of methods that the page says are there are those that are, and what is not
-    there is not.
-    """
+    """The families of methods that the page tells of are those there are, and no others."""
     text = re.sub(r"\n *(?=[^\s-])", " ", section(PAGE, "What is not there"))
     there = set(
         re.findall(r"`([a-zA-Z0-9.]+)`", text.partition("There are:")[2].partition("\n\n")[0])

@@ -80,15 +80,16 @@ def called(methods: dict[str, Any]) -> set[str]:
     return found
 
 
-def test_schema() -> None:
+def test_it_fits_slacks_schema() -> None:
     """Slack's own schema has nothing to say against the manifest."""
     validator = jsonschema.Draft7Validator(fixture("manifest.schema.2.0.0.json"))
     assert [each.message for each in validator.iter_errors(manifest())] == []
 
 
-def test_shape() -> None:
-    """It is an agent in Socket Mode that can be written to in its DM, without a Home tab that does
-    not exist.
+def test_it_is_an_agent() -> None:
+    """It is an agent in Socket Mode that can be written to in its DM.
+
+    It claims no Home tab, as there is none.
     """
     features, settings = manifest()["features"], manifest()["settings"]
     assert features["app_home"] == {
@@ -103,10 +104,8 @@ def test_shape() -> None:
     assert "shortcuts" not in features
 
 
-def test_commands() -> None:
-    """It registers exactly the command that the code answers, and its hint names what can be asked
-    first of all.
-    """
+def test_its_command_is_answered() -> None:
+    """It registers just the command that the code answers, with a hint what to ask first."""
     from bot.slack.commands import COMMAND, QUESTIONS
 
     [command] = manifest()["features"]["slash_commands"]
@@ -115,7 +114,7 @@ def test_commands() -> None:
     assert {each.strip().split()[0] for each in command["usage_hint"].split("|")} <= set(QUESTIONS)
 
 
-def test_events() -> None:
+def test_its_events_are_heard() -> None:
     """It subscribes to exactly the events that the listeners name."""
     from bot.slack.listeners import EVENTS
 
@@ -123,7 +122,7 @@ def test_events() -> None:
     assert sorted(events) == sorted(EVENTS)
 
 
-def test_scopes() -> None:
+def test_its_scopes_are_needed() -> None:
     """It asks for exactly the scopes that the called methods and the heard events need."""
     methods = fixture("slack_methods.json")
     needed = set(BEYOND_METHODS)

@@ -34,7 +34,7 @@ def refused(environ: dict[str, str]) -> SettingsError:
     return caught.value
 
 
-def test_defaults(environ: dict[str, str]) -> None:
+def test_documented_defaults_hold(environ: dict[str, str]) -> None:
     """With only the required variables the documented defaults hold, without a warning."""
     settings = Settings.load(environ)
     assert settings.slack_bot_token.get_secret_value() == f"xoxb-{SECRET}"
@@ -80,7 +80,7 @@ def test_reading_needs_no_tokens(environ: dict[str, str]) -> None:
         Settings.load({**least, "SLACK_BOT_TOKEN": "no token"}, reading=True)
 
 
-def test_given(environ: dict[str, str]) -> None:
+def test_what_is_given_counts(environ: dict[str, str]) -> None:
     """What is set is taken, typed and trimmed; blank means unset."""
     settings = Settings.load(
         environ
@@ -102,7 +102,7 @@ def test_given(environ: dict[str, str]) -> None:
     assert settings.openai_model == Settings.model_fields["openai_model"].default
 
 
-def test_dotenv(environ: dict[str, str], tmp_path: Path) -> None:
+def test_the_dotenv_file_counts(environ: dict[str, str], tmp_path: Path) -> None:
     """A .env file fills in what the environment leaves out or blank, and is taken literally."""
     path = tmp_path / ".env"
     path.write_text(
@@ -117,7 +117,7 @@ def test_dotenv(environ: dict[str, str], tmp_path: Path) -> None:
         Settings.load(environ, path)
 
 
-def test_everything_missing() -> None:
+def test_everything_missing_is_said() -> None:
     """All that is missing is listed at once, each with where to get it."""
     found = refused({}).problems
     assert [each.split(":")[0] for each in found] == [
@@ -164,8 +164,8 @@ def test_everything_missing() -> None:
         ("COUNTERSIGN_SLACK_TOOLS", "perhaps"),
     ],
 )
-def test_wrong(environ: dict[str, str], name: str, value: str) -> None:
-    """S15: a wrong value is refused by its variable's name, with a remedy.
+def test_wrong_values_are_said(environ: dict[str, str], name: str, value: str) -> None:
+    """A wrong value is refused by its variable's name, with a remedy.
 
     The value is not even in the traceback.
     """
@@ -181,7 +181,7 @@ def field(variable: str) -> str:
     return next(key for key, each in Settings.model_fields.items() if each.title == variable)
 
 
-def test_sentences() -> None:
+def test_every_variable_has_its_sentence() -> None:
     """Every variable has one field and one sentence."""
     titles = [each.title for key, each in Settings.model_fields.items() if key != "warnings"]
     assert len(set(titles)) == len(titles)
@@ -192,17 +192,15 @@ def test_sentences() -> None:
 
 
 def test_policy_path_survives(environ: dict[str, str]) -> None:
-    """Where other settings are wrong, the policy's path is still known, so that its problems are
-    told as well.
-    """
+    """Where other settings are wrong, the policy's path is known, so its problems are told too."""
     assert refused(environ | {"COUNTERSIGN_TICK": "31"}).policy_path == Path(
         environ["COUNTERSIGN_POLICY"]
     )
     assert refused(environ | {"COUNTERSIGN_POLICY": "/nowhere"}).policy_path is None
 
 
-def test_secrets_hidden(environ: dict[str, str]) -> None:
-    """S15: neither repr nor dump of the settings shows a secret."""
+def test_secrets_are_never_shown(environ: dict[str, str]) -> None:
+    """Neither repr nor dump of the settings shows a secret."""
     settings = Settings.load(environ | {"COUNTERSIGN_KEY": SECRET * 6})
     assert (
         SECRET
@@ -210,17 +208,15 @@ def test_secrets_hidden(environ: dict[str, str]) -> None:
     )
 
 
-def test_frozen(environ: dict[str, str]) -> None:
+def test_settings_cannot_be_changed(environ: dict[str, str]) -> None:
     """Settings do not change after they are read."""
     settings = Settings.load(environ)
     with pytest.raises(ValidationError):
         settings.tick = 1.0  # type: ignore[misc]  # that is the point
 
 
-def test_warnings(environ: dict[str, str]) -> None:
-    """Harmless oddities are told: OAuth variables, a proxy, an unencrypted address, a misspelt
-    setting.
-    """
+def test_harmless_oddities_are_told(environ: dict[str, str]) -> None:
+    """OAuth variables, a proxy, an unencrypted address and a misspelt setting are told."""
     odd = {
         "SLACK_CLIENT_ID": "1.2",
         "HTTPS_PROXY": f"http://ana:{SECRET}@proxy",
@@ -253,9 +249,12 @@ def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:
         ("http://localhost:8765/api/", "", False),
     ],
 )
-def test_proxies(environ: dict[str, str], url: str, no_proxy: str, kept: bool) -> None:
-    """NO_PROXY counts for Slack too: its proxy goes where it does not apply, and stays there for
-    the model's client.
+def test_no_proxy_counts_for_slack(
+    environ: dict[str, str], url: str, no_proxy: str, kept: bool
+) -> None:
+    """NO_PROXY counts for Slack too: its proxy goes where it does not apply.
+
+    It stays there for the model's client.
     """
     environ |= {"SLACK_API_URL": url, "HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
     prepare_environment(environ, Settings.load(environ).slack_api_url)

@@ -224,9 +224,7 @@ def test_calls_proposed_together_count(ledger: Ledger) -> None:
 def test_of_two_that_are_open_the_later_gives_way(
     ledger: Ledger, status: CallStatus, earlier: int, later: int
 ) -> None:
-    """Beside a call about to run counts what was there before it, and of what came after only what
-    has begun.
-    """
+    """Beside a call about to run counts what was there before, and of what came after the begun."""
     ledger.call("1.00", status, at=AT - timedelta(minutes=1))
     call = ledger.call("10.00", C.APPROVED)
     ledger.call("100.00", status, at=AT + timedelta(minutes=1))

@@ -66,8 +66,9 @@ def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_run_without_settings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run` lists everything missing and everything wrong, the policy's problems included, and
-    starts nothing.
+    """`run` lists everything missing and everything wrong, and starts nothing.
+
+    The policy's problems are among them.
     """
     Path("p.toml").write_text('[defaults]\napprovers = []\ndeadline = "1y"\n')
     Path(".env").write_text("SLACK_BOT_TOKEN=xoxb-from-file\nCOUNTERSIGN_POLICY=p.toml\n")
@@ -88,8 +89,9 @@ def test_doctor_without_settings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """`doctor --init` writes policy.toml once, says what comes next, and leaves a file that is
-    there alone.
+    """`doctor --init` writes policy.toml once, and says what comes next.
+
+    A file that is there is left alone.
     """
     assert main(["doctor", "--init", "--approver", "U0123", "--approver", "@leads"]) == 0
     assert "COUNTERSIGN_POLICY=policy.toml" in capsys.readouterr().out
@@ -147,8 +149,9 @@ def command(*argv: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_demo_serves_its_page() -> None:
-    """The demo prints one address that serves the page and two lines what to do, and ends with 0 on
-    Ctrl-C.
+    """The demo prints an address that serves the page, and two lines what to do.
+
+    Ctrl-C ends it with 0.
     """
     with command("demo", "--port", "0") as process:
         assert process.stdout is not None

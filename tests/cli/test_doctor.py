@@ -1,6 +1,4 @@
-"""`countersign doctor` against the local Slack and the local planner: what it finds, and what it
-says to do.
-"""
+"""`countersign doctor` against the local Slack and planner: what it finds, and says to do."""
 
 from __future__ import annotations
 
@@ -58,8 +56,9 @@ def look(environ: dict[str, str], policy: str | Policy = SOUND) -> dict[str, Che
 
 
 def test_a_sound_set_up_passes_every_check(environ: dict[str, str], sandbox: Sandbox) -> None:
-    """Where all is well every look says so, the exit code is 0, and nothing was written to Slack or
-    to disk.
+    """Where all is well every look says so, and the exit code is 0.
+
+    Nothing was written to Slack or to disk.
     """
     lines: list[str] = []
     assert doctor(examine(environ, None, SystemClock()), lines.append) == 0
@@ -123,8 +122,9 @@ def test_each_token_is_tried_by_itself(environ: dict[str, str]) -> None:
 
 
 def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
-    """Where neither Slack nor the model can be reached, that is what is said, and the rest is still
-    looked at.
+    """Where neither Slack nor the model can be reached, that is said.
+
+    The rest is still looked at.
     """
     found = look(
         environ
@@ -149,8 +149,9 @@ def test_what_cannot_be_reached_is_said(environ: dict[str, str]) -> None:
 def test_scopes_are_held_against_the_manifest(
     environ: dict[str, str], take: str, add: str, level: str, named: str
 ) -> None:
-    """The scopes Slack reports are held against the manifest: a missing one fails, a needless one
-    is told.
+    """The scopes Slack reports are held against the manifest.
+
+    A missing one fails, a needless one is told.
     """
     from bot.sandbox.server import load_manifest
 
@@ -224,8 +225,9 @@ def test_an_archived_channel_takes_no_cards(environ: dict[str, str], sandbox: Sa
 def test_approvers_who_could_never_decide_are_found(
     environ: dict[str, str], approver: str, said: str
 ) -> None:
-    """A04: an approver who could never decide (guest, bot, deactivated, foreign, nobody) is found
-    beforehand.
+    """An approver who could never decide is found beforehand.
+
+    That is a guest, a bot, somebody deactivated, somebody foreign, or nobody.
     """
     found = look(environ, f'[defaults]\napprovers = ["UANA00001", "UDAN00001", "{approver}"]\n')
     check = found[f"approvers {approver}" if approver.startswith("@") else f"approver {approver}"]

@@ -63,7 +63,7 @@ def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -
 def test_a_nearly_full_disk_is_told(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D07: a disk that is nearly full is told before it is."""
+    """A disk that is nearly full is told before it is."""
     levels = []
     for free in (10, 100, 5000):
         monkeypatch.setattr(

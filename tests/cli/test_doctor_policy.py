@@ -1,5 +1,6 @@
-"""What `countersign doctor` finds in a policy: rules for nothing, people who cannot decide, places
-anybody can join.
+"""What `countersign doctor` finds in a policy.
+
+Rules for nothing, people who cannot decide, places anybody can join.
 """
 
 from __future__ import annotations
@@ -88,8 +89,9 @@ def people(settings: Settings, policy: str) -> dict[str, list[Check]]:
     ],
 )
 def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str) -> None:
-    """A rule that fits no tool, and a condition or key about a field that no tool has, is found,
-    with what is meant.
+    """A rule that fits no tool is found, with what is meant.
+
+    So is a condition or key about a field that no tool has.
     """
     [line] = rules(settings, rule)
     assert line.startswith(f"{level:<4}  rule 'r': ")
@@ -112,9 +114,7 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
     ],
 )
 def test_a_rule_for_something(settings: Settings, rule: str) -> None:
-    """A rule that fits a tool, whose fields are there or asked for with has(), is nothing to look
-    at.
-    """
+    """A rule that fits a tool, and whose fields are there or asked for with has(), is fine."""
     [line] = rules(settings, rule)
     assert line.startswith("ok    rules: ")
 
@@ -122,9 +122,7 @@ def test_a_rule_for_something(settings: Settings, rule: str) -> None:
 def test_a_tool_whose_arguments_contain_themselves(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Made-up values for a tree of arguments, with names of their own in JSON, come to an end and
-    fit.
-    """
+    """Made-up values for a tree of arguments, named otherwise in JSON, come to an end and fit."""
     code = """
 from pydantic import BaseModel, Field
 from bot.tools import Effect, tool
@@ -168,9 +166,7 @@ def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
 
 
 def test_just_enough_for_others(settings: Settings) -> None:
-    """Where all approvers are needed, none of them can ask for anything: that is said before it
-    happens.
-    """
+    """Where all approvers are needed, none can ask for anything: that is said before it happens."""
     [check] = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 2\n')[
         "rule 'default'"
     ]
@@ -191,8 +187,9 @@ def test_people_of_escalations(settings: Settings) -> None:
 
 
 def test_groups_and_channels_of_rules(settings: Settings) -> None:
-    """Groups and channels that only say when a rule applies must be there too: else it can never be
-    told.
+    """Groups and channels that only say when a rule applies must be there too.
+
+    Else it could never be told whether it does.
     """
     found = people(
         settings,
@@ -223,8 +220,9 @@ when = "requester in groups.nobody || requester in groups.finance"
     ],
 )
 def test_the_channel_decides(settings: Settings, channel: str, said: str) -> None:
-    """`channel` among the approvers is worth a warning where anybody can join, and none in a
-    private channel.
+    """`channel` among the approvers is worth a warning where anybody can join.
+
+    In a private channel it is not.
     """
     rule = f'[[rule]]\nname = "r"\nverdict = "ask"\napprovers = ["channel"]\n{channel}\n'
     checks = people(settings, DEFAULTS + rule).get("rule 'r'", [])
@@ -267,8 +265,9 @@ def record(settings: Settings, requester: str, times: int, days: int = 1) -> Non
 
 
 def test_the_usual_requester(settings: Settings) -> None:
-    """A single approver who asks for most of it, as the record of the last month has it, is named
-    with the numbers.
+    """A single approver who asks for most of it is named, with the numbers.
+
+    They come from the record of the last month.
     """
     alone = '[defaults]\napprovers = ["UCLEO0001"]\n'
     assert "only UCLEO0001 may decide" in people(settings, alone)["rule 'default'"][0].text

@@ -88,9 +88,7 @@ BIG = "refund_order order_id=1042 reason=late amount=100.11"
 
 
 def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rule and reason, every step with the people it has now, place, times, escalation, edits: all
-    of it is said.
-    """
+    """All of a gate is said: rule and reason, steps and people, place, times, escalation, edits."""
     text = said(capsys, f"{BIG} --as UBEN00001 --in C0SUPPORT")
     assert "Refund 100.11 EUR of order 1042\n" in text
     assert "asked by Ben" in text
@@ -126,8 +124,9 @@ def test_decimals_are_exact(slack: Sandbox, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_groups_of_the_requester(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
-    """The condition is told for the person who is named with --as: Cleo is in the group, so another
-    rule holds.
+    """The condition is told for the person who is named with --as.
+
+    Cleo is in the group, so another rule holds.
     """
     text = said(capsys, f"{BIG} --as UCLEO0001 --in #support")
     assert "• big does not apply" in text
@@ -187,8 +186,9 @@ reason = "Too much."
 def test_a_refused_token_is_said(
     slack: Sandbox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token that Slack does not take is said in Slack's words, and does not keep the rest from
-    being explained.
+    """A token that Slack does not take is said in Slack's words.
+
+    It does not keep the rest from being explained.
     """
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
     text = said(capsys, BIG)

@@ -47,8 +47,9 @@ def take(args: Everything, _context: ToolContext) -> str:
     ],
 )
 def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
-    """Each value becomes what the tool's model makes of those words, exactly; JSON only where words
-    do not do.
+    """Each value becomes what the tool's model makes of those words, exactly.
+
+    JSON is only read where words do not do.
     """
     _, args = typed_call(_tools(), ["take", *([] if field == "amount" else ["amount=1"]), word])
     assert getattr(args, field) == value

@@ -1,6 +1,4 @@
-"""Tools with one field of each kind, and a Slack client that fills in modals, for the tests of the
-Edit modal.
-"""
+"""Tools with one field of each kind, and a Slack client that fills in the Edit dialog."""
 
 from __future__ import annotations
 
@@ -103,8 +101,9 @@ def view_of(tool: Tool[Any], arguments: dict[str, Any], approve: bool = False) -
 
 
 def typed(view: dict[str, Any], **entered: Any) -> dict[str, Any]:
-    """The state Slack sends after a person filled in inputs, named by block id with "." as "__" and
-    without "f:".
+    """Return the state Slack sends after a person filled in inputs.
+
+    They are named by block id, with "." as "__" and without "f:".
 
     A string or None goes into the element as its type wants it; options are chosen by their value.
     """
@@ -137,8 +136,9 @@ def _state(element: dict[str, Any], value: Any) -> dict[str, Any]:
 
 
 def submit(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> Parsed | FieldErrors:
-    """Open the modal, fill it in, submit it as Slack's client would, which complains of some things
-    itself.
+    """Open the dialog, fill it in, and submit it as Slack's client would.
+
+    The client complains of some things itself.
     """
     view = view_of(tool, arguments, approve=True)
     state = typed(view, **entered)
@@ -172,8 +172,9 @@ def _flat(arguments: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def errors(tool: Tool[Any], arguments: dict[str, Any], **entered: Any) -> dict[str, str]:
-    """The errors of an edit, each one short and at an input the modal has; Slack's own checks are
-    not relied upon.
+    """Return the errors of an edit, each one short and at an input the dialog has.
+
+    Slack's own checks are not relied upon.
     """
     refused = read_submission(tool, arguments, typed(view_of(tool, arguments), **entered))
     assert isinstance(refused, FieldErrors), refused

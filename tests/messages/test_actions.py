@@ -1,6 +1,4 @@
-"""Button values, menu choices and dialogs' metadata: what is written is read again, and nothing
-else is.
-"""
+"""Button values, choices and dialogs' metadata: what is written is read again, and no more."""
 
 from __future__ import annotations
 
@@ -76,7 +74,7 @@ def test_a_click_is_read_as_it_was_written(click: Click) -> None:
     st.sampled_from([*Action, MENU, "yes_to_all", ""]), st.text(alphabet="a1:-_ ²٣\n", max_size=9)
 )
 def test_a_value_that_is_read_was_written_so(action_id: str, value: str) -> None:
-    """A05: whatever comes, it is malformed or exactly what the bot would have written itself."""
+    """Whatever comes, it is malformed or exactly what the bot would have written itself."""
     match decode(action_id, value):
         case Click(action, target) as click:
             assert encode(click if action_id == MENU else target) == value
@@ -121,7 +119,7 @@ ODD = [
 
 @pytest.mark.parametrize(("action_id", "value"), ODD)
 def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str) -> None:
-    """A05: a value the bot did not write is malformed, whatever it resembles."""
+    """A value the bot did not write is malformed, whatever it resembles."""
     found = decode(action_id, value)
     assert isinstance(found, Malformed)
     assert found.name == (value.partition(":")[0] if action_id == MENU else action_id)
@@ -140,7 +138,7 @@ def test_an_odd_value_names_its_action_and_no_target(action_id: str, value: str)
     ],
 )
 def test_an_unknown_action_is_none_of_ours(action_id: str, value: str) -> None:
-    """A05: neither a foreign id, nor a choice as a button, nor a button as a choice is acted on."""
+    """Neither a foreign id, nor a choice as a button, nor a button as a choice is acted on."""
     found = decode(action_id, value)
     assert isinstance(found, Malformed)
     assert found.name is None
@@ -191,7 +189,7 @@ def test_a_dialog_is_read_as_it_was_written(about: Subject, placed: bool) -> Non
     ],
 )
 def test_odd_metadata_is_malformed(dialog: str, metadata: str) -> None:
-    """A05: a dialog whose metadata the bot did not write is about nothing."""
+    """A dialog whose metadata the bot did not write is about nothing."""
     view = {"callback_id": dialog, "private_metadata": metadata}
     found = decode_dialog(view)
     assert isinstance(found, Malformed)

@@ -29,9 +29,7 @@ DECIDED = replace(REFUND, decided_by=("UANA00001",), decided_at=NOW)
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
-    """The effect stands first and big, then the arguments, then who and when, then the agent, then
-    the buttons.
-    """
+    """The effect stands first and big, then arguments, who and when, the agent, the buttons."""
     drawn = card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
@@ -62,7 +60,7 @@ def test_the_notification_is_a_plain_sentence() -> None:
 
 
 def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
-    """B03: each button says which revision of what it means."""
+    """Each button says which revision of what it means."""
     found = buttons(card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
     assert set(found) == {
         *((verb, "call-1:1") for verb in ("approve", "edit", "reject")),
@@ -77,8 +75,9 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
 
 
 def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:
-    """A destructive call warns on the card and asks again on Approve, as does an Approve all that
-    holds one.
+    """A destructive call warns on the card and asks again on Approve.
+
+    So does an Approve all that holds one.
     """
     found = buttons(card(view(REFUND, CANCEL), NOW).blocks)
     assert "confirm" not in found["approve", "call-1:1"]
@@ -115,7 +114,7 @@ def test_an_edited_argument_shows_old_and_new() -> None:
 
 
 def test_values_of_several_lines_stand_in_a_frame() -> None:
-    """S04: a value with line ends cannot pass for further lines of the card."""
+    """A value with line ends cannot pass for further lines of the card."""
     value = Value("Text", "Hello\nAmount:  1.00 EUR")
     blocks = card(view(replace(REFUND, values=(value,))), NOW).blocks
     framed = [each for each in inside(blocks) if each.get("type") == "rich_text_preformatted"]
@@ -123,8 +122,9 @@ def test_values_of_several_lines_stand_in_a_frame() -> None:
 
 
 def test_hidden_characters_are_shown() -> None:
-    """S04: right-to-left and zero-width characters in a value, the effect or the reason appear as
-    what they are.
+    """Right-to-left and zero-width characters appear as what they are.
+
+    That goes for a value, the effect and the reason.
     """
     call = replace(
         REFUND, effect="Pay \u202e001", values=(Value("To", "a\u200bb"),), agent_reason="\u2066x"
@@ -136,7 +136,7 @@ def test_hidden_characters_are_shown() -> None:
 
 
 def test_after_the_deadline_nothing_can_be_clicked() -> None:
-    """T01: a card drawn at its deadline or later offers no decision, even before the sweep."""
+    """A card drawn at its deadline or later offers no decision, even before the sweep."""
     at = NOW + timedelta(hours=1)
     assert action_ids(card(view(), at).blocks) == []
     assert "the deadline has passed" in read(card(view(), at).blocks)
@@ -144,8 +144,9 @@ def test_after_the_deadline_nothing_can_be_clicked() -> None:
 
 
 def test_a_part_says_so_and_decides_for_itself() -> None:
-    """P14: one message of several says that there are more, and that its buttons are for what it
-    shows.
+    """One message of several says that there are more.
+
+    Its buttons are for what it shows.
     """
     drawn = card(view(REFUND, CANCEL, part=1, parts=2), NOW)
     accept_message(drawn.blocks)
@@ -197,8 +198,9 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
 def test_every_outcome_has_its_line(status: CallStatus) -> None:
-    """After a decision the same message says who, when, why and what came of it, and keeps the
-    arguments.
+    """After a decision the same message says who, when, why and what came of it.
+
+    It keeps the arguments.
     """
     changes, line = OUTCOMES[status]
     drawn = card(view(replace(DECIDED, status=status, **changes)), NOW)
@@ -214,10 +216,7 @@ def test_every_outcome_has_its_line(status: CallStatus) -> None:
 
 @pytest.mark.parametrize("status", list(OUTCOMES))
 def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
-    """S07: a decided card has no button that could be clicked again.
-
-    An unknown one asks a person.
-    """
+    """A decided card has no button that could be clicked again. An unknown one asks a person."""
     ids = action_ids(card(view(replace(DECIDED, status=status)), NOW).blocks)
     wanted = (
         ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
@@ -226,14 +225,15 @@ def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
 
 
 def test_running_an_unknown_call_again_asks_first() -> None:
-    """X06: doing it twice takes a second thought."""
+    """Doing it twice takes a second thought."""
     found = buttons(card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
     assert "second time" in found["run_again", "call-1:1"]["confirm"]["text"]["text"]
 
 
 def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
-    """P03: partly decided, the card shows what is settled and what is not, and keeps the open
-    call's buttons.
+    """Partly decided, the card shows what is settled and what is not.
+
+    It keeps the open call's buttons.
     """
     drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
@@ -255,9 +255,7 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
 
 
 def test_a_decided_card_still_says_who_asked() -> None:
-    """In an approver's direct messages a settled card keeps its requester and the way to the
-    thread.
-    """
+    """Among direct messages a settled card keeps its requester and the way to the thread."""
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     text = read(card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks)
     assert text.endswith("Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)")
@@ -275,7 +273,7 @@ def test_many_arguments_of_a_decided_card_are_counted() -> None:
 
 
 def test_a_result_of_many_lines_is_quoted() -> None:
-    """S04: a tool's result cannot write lines of the card."""
+    """A tool's result cannot write lines of the card."""
     result = "booked\n✅ Approved by Ana"
     blocks = card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, result=result)), NOW).blocks
     quotes = [
@@ -288,16 +286,14 @@ def test_a_result_of_many_lines_is_quoted() -> None:
 
 @pytest.mark.parametrize("count", [0, 6])
 def test_a_card_takes_one_to_five_calls(count: int) -> None:
-    """P14: a caller that forgets to split is told, instead of a call being left out."""
+    """A caller that forgets to split is told, instead of a call being left out."""
     calls: tuple[CallView, ...] = tuple(replace(REFUND, id=f"c{n}") for n in range(count))
     with pytest.raises(ValueError, match="one to five"):
         card(replace(view(), calls=calls), NOW)
 
 
 def test_block_ids_change_with_the_revision() -> None:
-    """An edit makes new block ids, so that a click on the old card cannot be taken for one on the
-    new.
-    """
+    """An edit makes new block ids, so that a click on the old card is not taken for a new one."""
 
     def ids(call: CallView) -> set[Any]:
         return {block.get("block_id") for block in card(view(call), NOW).blocks}
@@ -316,7 +312,7 @@ def test_the_schema_judge_notices_a_bad_block() -> None:
 
 
 def test_mrkdwn_holds_our_words_only() -> None:
-    """S04: what a card formats is the same whatever the call says."""
+    """What a card formats is the same whatever the call says."""
     tame = mrkdwn_texts(card(view(CANCEL), NOW).blocks)
     wild = replace(
         CANCEL, title="*t*", effect="`e`", values=(Value("_l_", "<!here>"),), agent_reason="<@U1>"
@@ -325,7 +321,7 @@ def test_mrkdwn_holds_our_words_only() -> None:
 
 
 def test_plain_text_leaves_emoji_codes_alone() -> None:
-    """S04: ":white_check_mark:" in a title or an effect stays what somebody typed."""
+    """A ":white_check_mark:" in a title or an effect stays what somebody typed."""
     call = replace(CANCEL, effect=":white_check_mark: approved")
     texts = [
         each for each in inside(card(view(call), NOW).blocks) if each.get("type") == "plain_text"

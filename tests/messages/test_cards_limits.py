@@ -1,6 +1,4 @@
-"""Cards under hostile and huge input: always valid, never cut in silence, nothing formatted that
-others wrote.
-"""
+"""Cards under hostile and huge input are valid, whole, and format nothing of others."""
 
 from __future__ import annotations
 
@@ -116,8 +114,9 @@ SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(Healt
 @SLOW
 @given(views())
 def test_any_card_is_valid(shown: CardView) -> None:
-    """S03: whatever is in the calls, Slack takes the message, and the notification is one short
-    plain line.
+    """Whatever is in the calls, Slack takes the message.
+
+    The notification is one short plain line.
     """
     drawn = card(shown, NOW)
     accept_message(drawn.blocks)
@@ -130,7 +129,7 @@ def test_any_card_is_valid(shown: CardView) -> None:
 @SLOW
 @given(views())
 def test_nothing_is_approved_unseen(shown: CardView) -> None:
-    """S03, P14: an Approve stands only below a call of which every part is on the card.
+    """An Approve stands only below a call of which every part is on the card.
 
     Else there is a Review.
     """
@@ -163,7 +162,7 @@ def _squeeze(text: str) -> str:
 @SLOW
 @given(views())
 def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView) -> None:
-    """S04: with every foreign text replaced by a tame one, no other mrkdwn appears."""
+    """With every foreign text replaced by a tame one, no other mrkdwn appears."""
     tame = tuple(
         replace(
             call,
@@ -182,7 +181,7 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
 
 
 def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
-    """S03: what does not fit is named and goes to Review; Edit and Reject stay.
+    """What does not fit is named and goes to Review; Edit and Reject stay.
 
     The other call is unaffected.
     """
@@ -212,9 +211,7 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     ],
 )
 def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> None:
-    """S03: a preview, a sentence, a reason or a tall value that does not fit leads to Review as
-    well.
-    """
+    """A preview, a sentence, a reason or a tall value that does not fit leads to Review as well."""
     drawn = card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
     assert said in read(drawn.blocks)
@@ -222,7 +219,7 @@ def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> Non
 
 
 def test_lengths_are_counted_after_escaping() -> None:
-    """S03: what grows by escaping counts with what it grows to."""
+    """What grows by escaping counts with what it grows to."""
     assert "approve" in action_ids(
         card(view(replace(REFUND, values=(Value("T", "a" * 2_800),))), NOW).blocks
     )
@@ -260,7 +257,7 @@ def test_small_calls_leave_their_room_to_large_ones() -> None:
 @pytest.mark.parametrize("status", CallStatus)
 @pytest.mark.parametrize("char", ["&", "🏴", "\u202e"])
 def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
-    """S03: five calls, everything as long as it can be, and as many approvers as can be named."""
+    """Five calls, everything as long as it can be, and as many approvers as can be named."""
     long = char * 3_000
     value = Value(char * 200, char * 280, char * 280)
     call = replace(
@@ -284,8 +281,9 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
 
 
 def test_many_approvers_are_counted() -> None:
-    """A policy that names hundreds of people still makes a valid card, and says how many it does
-    not name.
+    """A policy that names hundreds of people still makes a valid card.
+
+    It says how many it does not name.
     """
     drawn = card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
     accept_message(drawn.blocks)

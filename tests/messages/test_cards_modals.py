@@ -43,14 +43,14 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
 
 
 def test_who_may_not_approve_gets_no_submit() -> None:
-    """A01: the dialog can be read by anyone, and submitted only by who may."""
+    """The dialog can be read by anyone, and submitted only by who may."""
     modal = review_modal(REFUND, may_approve=False)
     accept_view(modal)
     assert "submit" not in modal
 
 
 def test_a_long_argument_is_there_to_its_last_character() -> None:
-    """S03: a text of many chunks is complete, its parts numbered, and can be approved."""
+    """A text of many chunks is complete, its parts numbered, and can be approved."""
     text = "".join(f"{n:06}" for n in range(10_000))
     modal = review_modal(replace(REFUND, values=(Value("Text", text, "before"),)))
     accept_view(modal)
@@ -66,7 +66,7 @@ def test_a_long_argument_is_there_to_its_last_character() -> None:
 
 @pytest.mark.parametrize("text", ["x" * 400_000, "é" * 60_000, "x\n" * 150_000])
 def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
-    """S03: beyond Slack's limits of blocks or bytes the dialog says so and has no submit."""
+    """Beyond Slack's limits of blocks or bytes the dialog says so and has no submit."""
     modal = review_modal(replace(REFUND, values=(Value("Text", text),)))
     accept_view(modal)
     assert "submit" not in modal
@@ -81,7 +81,7 @@ def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
     st.booleans(),
 )
 def test_any_review_is_valid_and_complete(values: list[Value], edited: bool) -> None:
-    """S04: whatever the values, Slack takes the dialog, and all of each is in it."""
+    """Whatever the values, Slack takes the dialog, and all of each is in it."""
     changed = tuple(replace(each, before=each.text[::-1] if edited else None) for each in values)
     modal = review_modal(replace(REFUND, values=changed))
     accept_view(modal)
@@ -133,9 +133,7 @@ def state(key: str | None, words: str | None) -> dict[str, Any]:
     ],
 )
 def test_a_rejection_is_read(key: str | None, words: str | None, outcome: object) -> None:
-    """The reason is the preset with the person's words, or an error at the field that lacks
-    something.
-    """
+    """The reason is the preset with the person's words, or an error at the field that lacks one."""
     assert read_rejection(state(key, words)) == outcome
 
 

@@ -1,6 +1,4 @@
-"""Strings as Slack reads them: escaping, mentions, times, cut marks, and Markdown that can do no
-harm.
-"""
+"""Strings as Slack reads them: escaping, mentions, times, cut marks, harmless Markdown."""
 
 from __future__ import annotations
 
@@ -39,13 +37,13 @@ BITS = st.sampled_from(
 
 
 def test_escaping_touches_three_characters() -> None:
-    """S04: and no more than these, in the order that escapes once."""
+    """And no more than these, in the order that escapes once."""
     assert escape("a & b <c> *d* &amp;") == "a &amp; b &lt;c&gt; *d* &amp;amp;"
 
 
 @pytest.mark.parametrize("odd", ["", "UANA|x", "U1> <!here", "C0SUPPORT", "u1", "<@U1>"])
 def test_only_ids_become_mentions(odd: str) -> None:
-    """S04: what is not an id never gets between the angle brackets."""
+    """What is not an id never gets between the angle brackets."""
     assert mention(odd) == "someone"
     assert group_mention(odd) == "a user group"
     assert "<" not in channel_mention(odd) or odd == "C0SUPPORT"
@@ -59,8 +57,9 @@ def test_ids_become_mentions() -> None:
 
 
 def test_a_time_is_shown_in_the_readers_zone() -> None:
-    """Slack gets the moment and, for where it cannot localise, the time in UTC, whatever zone it
-    came in.
+    """Slack gets the moment and, for where it cannot localise, the time in UTC.
+
+    It does so whatever zone the time came in.
     """
     assert when(AT) == "<!date^1795269720^{date_short_pretty} at {time}|21 Nov 2026, 14:02 UTC>"
     assert when(AT.astimezone(timezone(timedelta(hours=9)))) == when(AT)
@@ -68,7 +67,7 @@ def test_a_time_is_shown_in_the_readers_zone() -> None:
 
 @given(st.text(max_size=300), st.integers(40, 200))
 def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: int) -> None:
-    """S03: counted after escaping; the number in the mark is what is missing."""
+    """Counted after escaping; the number in the mark is what is missing."""
     short = plain(text, limit)
     assert slack_length(short) <= limit
     if short != text:
@@ -97,14 +96,14 @@ def test_a_cut_text_keeps_the_limit_and_says_what_is_missing(text: str, limit: i
     ],
 )
 def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
-    """S04: broadcasts and mentions become plain names; other Markdown stays as it is."""
+    """Broadcasts and mentions become plain names; other Markdown stays as it is."""
     assert neutral_markdown(text) == harmless
 
 
 @settings(max_examples=100)
 @given(st.one_of(CONTROL, st.lists(st.one_of(BITS, CONTROL), max_size=6).map("".join)))
 def test_no_nesting_puts_a_mention_together(text: str) -> None:
-    """S04: after one pass no mention is left, and a second pass changes nothing."""
+    """After one pass no mention is left, and a second pass changes nothing."""
     harmless = neutral_markdown(text)
     assert not re.search(
         r"<(@[UWB]|!(channel|here|everyone|group|subteam))", harmless, re.IGNORECASE
@@ -143,8 +142,9 @@ def test_a_fence_is_closed_and_opened_again() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="ab &`~\n🏴", max_size=600), st.integers(100, 160))
 def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> None:
-    """S03: every part fits as Slack counts, and beside fences and white space nothing is added or
-    lost.
+    """Every part fits as Slack counts.
+
+    Beside fences and white space nothing is added or lost.
     """
     parts = split_markdown(text, limit)
     assert all(slack_length(part) <= limit for part in parts)

@@ -1,6 +1,4 @@
-"""Answers, help, and the sentences people are told: valid blocks, and nobody's words can mention or
-format.
-"""
+"""Answers, help and sentences are valid blocks, in which nobody's words mention or format."""
 
 from __future__ import annotations
 
@@ -67,8 +65,9 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
-    """S04: a sentence holds mentions of ours and escaped text, never a broadcast, a foreign mention
-    or a link.
+    """A sentence holds mentions of ours and escaped text.
+
+    It never holds a broadcast, a foreign mention or a link.
     """
     sentence = getattr(sentences, name)(*SAID[name])
     assert sentence.strip()
@@ -89,8 +88,9 @@ def test_every_sentence_is_looked_at() -> None:
 
 
 def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
-    """X01: the second click hears who was first, and what the clock or policy did where it was
-    nobody.
+    """The second click hears who was first.
+
+    Where it was nobody, it hears what the clock or policy did.
     """
     sentence = sentences.already_decided("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
@@ -99,13 +99,13 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
 
 
 def test_a_refusal_says_who_may() -> None:
-    """A01: and an empty list says that nobody may."""
+    """And an empty list says that nobody may."""
     assert "<@UANA00001>" in sentences.not_an_approver("<@UANA00001>")
     assert "nobody" in sentences.not_an_approver("")
 
 
 def test_the_thread_line_is_one_line() -> None:
-    """L03: the thread is told in one line, with the reason quoted."""
+    """The thread is told in one line, with the reason quoted."""
     line = sentences.decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
@@ -126,7 +126,7 @@ def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
 
 @pytest.mark.parametrize("name", SAID)
 def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
-    """S04: as blocks, a sentence formats nothing and reads as meant.
+    """As blocks, a sentence formats nothing and reads as meant.
 
     Its mentions, times and links act.
     """
@@ -160,7 +160,7 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
 
 
 def test_retry_carries_the_run() -> None:
-    """X08: what went wrong is said, and one button continues."""
+    """What went wrong is said, and one button continues."""
     blocks = retry_blocks(sentences.gave_up(EVIL), "run-1")
     accept_message(blocks)
     assert list(buttons(blocks)) == [("retry", "run-1")]

@@ -29,7 +29,7 @@ NOW = dumped(Everything(name="Ana"))
 
 
 def test_metadata_holds_no_value() -> None:
-    """The modal carries the call and its revision only, and no secret appears in it (S15)."""
+    """The modal carries the call and its revision only, and no secret appears in it."""
     arguments = NOW | {"password": "hunter22"}
     view = view_of(TOOL, arguments, approve=True)
     assert json.loads(view["private_metadata"]) == {"call": "call-1", "revision": 3}
@@ -43,11 +43,11 @@ def test_metadata_holds_no_value() -> None:
     "title", ["Refund an order", "A title that is too long for a modal", "<&> <&> <&> <&>", " "]
 )
 def test_any_title_fits(title: str) -> None:
-    """The modal's title is within Slack's 24 characters, as Slack counts them (S03)."""
+    """The modal's title is within Slack's 24 characters, as Slack counts them."""
     assert view_of(tool_for(Address, title=title), {"city": "x"})["title"]["text"].strip()
 
 
-def test_widgets() -> None:
+def test_each_kind_has_its_input() -> None:
     """Each kind has the input that people know for it."""
     view = view_of(TOOL, NOW)
     widgets = {
@@ -86,7 +86,7 @@ def test_widgets() -> None:
 
 
 def test_untouched_changes_nothing() -> None:
-    """An edit that changes nothing is no edit, down to microseconds and zones (B14)."""
+    """An edit that changes nothing is no edit, down to microseconds and zones."""
     assert submit(TOOL, NOW) == Parsed(NOW, changed=False, approve=False)
 
 
@@ -132,7 +132,7 @@ def test_edit_of_one_value(entered: dict[str, Any], changes: dict[str, Any]) -> 
 
 
 def test_line_ends_are_no_edit() -> None:
-    """Clients send other line ends than they were given; that alone changes nothing (B14)."""
+    """Clients send other line ends than they were given; that alone changes nothing."""
     assert edited(TOOL, NOW | {"name": "a\r\nb\rc"}, name="a\nb\nc") == {}
     assert edited(TOOL, NOW | {"name": "a\r\nb"}, name="a\r\nb c") == {"name": "a\nb c"}
 
@@ -197,7 +197,7 @@ def test_lists_of_any_strings_survive(before: list[str] | None) -> None:
     assert edited(TOOL, arguments, labels=None) == ({} if before is None else {"labels": None})
 
 
-def test_optional_nested() -> None:
+def test_a_nested_model_is_set_as_a_whole() -> None:
     """A nested model is set and unset as a whole; what is left empty takes its default."""
     assert edited(TOOL, NOW, other="yes", other__city="Bonn") == {
         "other": None,
@@ -265,7 +265,7 @@ def test_optional_nested_half_filled() -> None:
     ],
 )
 def test_refused_at_its_field(entered: dict[str, Any], block_id: str, said: str) -> None:
-    """What is wrong is said in a sentence at the field where it was entered (B13)."""
+    """What is wrong is said in a sentence at the field where it was entered."""
     found = errors(TOOL, NOW, **entered)
     assert found.keys() == {f"f:{block_id}"}
     assert said in found[f"f:{block_id}"]

@@ -63,8 +63,9 @@ class Range(BaseModel):
 
 
 def test_errors_without_an_input_of_their_own() -> None:
-    """A rule of the whole model speaks at the first input, one of a read-only value at the nearest
-    one (B13).
+    """A rule of the whole model speaks at the first input.
+
+    One of a read-only value speaks at the nearest one.
     """
     tool = tool_for(Range, editable=frozenset({"low", "high"}))
     now = dumped(Range())
@@ -73,7 +74,7 @@ def test_errors_without_an_input_of_their_own() -> None:
 
 
 def test_error_at_a_secret_says_nothing_of_it() -> None:
-    """The words of a validator about a secret are not passed on (S15)."""
+    """The words of a validator about a secret are not passed on."""
     tool = tool_for(Range, secret=frozenset({"hidden"}))
     assert errors(tool, dumped(Range(hidden="pass")), high="99") == {
         "f:high": "Hidden: This is not valid."
@@ -81,7 +82,7 @@ def test_error_at_a_secret_says_nothing_of_it() -> None:
 
 
 def test_read_only_and_secret_values_ignore_the_state() -> None:
-    """A state made up for a value that has no input changes nothing (A05, S15)."""
+    """A state made up for a value that has no input changes nothing."""
     tool = tool_for(Everything, secret=frozenset({"token"}), editable=frozenset({"name", "token"}))
     forged = {"value": "forged"}
     state = {
@@ -96,7 +97,7 @@ def test_read_only_and_secret_values_ignore_the_state() -> None:
 
 
 def test_secrets_survive_an_edit() -> None:
-    """A secret of either sort is the same after an edit of something else (S15)."""
+    """A secret of either sort is the same after an edit of something else."""
     parsed = submit(TOOL, NOW | {"password": "hunter22"}, name="Ben")
     assert isinstance(parsed, Parsed)
     assert (parsed.arguments["token"], parsed.arguments["password"]) == ("s3cret-value", "hunter22")
@@ -115,8 +116,9 @@ def test_save_and_approve_is_a_box_to_tick() -> None:
 
 @pytest.mark.parametrize(("size", "sections"), [(2900, 0), (3001, 2), (12_001, 1)])
 def test_too_long_for_an_input(size: int, sections: int) -> None:
-    """What Slack would refuse as a value to start with is shown, in parts or by its length, and
-    kept (S03).
+    """What Slack would refuse as a value to start with is shown, in parts or by length.
+
+    It is kept.
     """
     arguments = NOW | {"name": "y" * size}
     view = view_of(TOOL, arguments)
@@ -127,8 +129,9 @@ def test_too_long_for_an_input(size: int, sections: int) -> None:
 
 
 def test_length_counts_as_slack_counts() -> None:
-    """An ampersand is five characters to Slack, so 700 of them still go into an input and 601 more
-    do not (S03).
+    """An ampersand is five characters to Slack.
+
+    So 700 of them still go into an input, and 601 more do not.
     """
     assert any(
         b.get("block_id") == "f:name" for b in view_of(TOOL, NOW | {"name": "&" * 600})["blocks"]
@@ -139,7 +142,7 @@ def test_length_counts_as_slack_counts() -> None:
 
 
 def test_enormous_models_stay_within_slack() -> None:
-    """More than fits into a modal is named and kept; the modal stays one that Slack takes (S03)."""
+    """More than fits into a modal is named and kept; the modal stays one that Slack takes."""
     wide = type("Wide", (BaseModel,), {"__annotations__": {f"field_{n}": str for n in range(130)}})
     arguments = {f"field_{n}": "😀" * 1400 for n in range(130)}
     view = view_of(tool_for(wide), arguments, approve=True)
@@ -151,9 +154,7 @@ def test_enormous_models_stay_within_slack() -> None:
 
 
 def test_labels_hints_and_lines() -> None:
-    """Titles, descriptions and lengths of the model are the labels, hints and lengths of the
-    inputs.
-    """
+    """Titles, descriptions and lengths of the model are those of the inputs."""
 
     class Worded(BaseModel):
         order_id: str = Field(min_length=2, max_length=10)
@@ -176,7 +177,7 @@ def test_labels_hints_and_lines() -> None:
 
 
 def test_hidden_characters_are_pointed_out() -> None:
-    """An input cannot show them, so the hint says which there are (S04)."""
+    """An input cannot show them, so the hint says which there are."""
     view = view_of(TOOL, NOW | {"name": "evil\u202etxt.exe\u200b\u200b"})
     hint = block(view, "f:name")["hint"]["text"]
     assert "⟨U+202E⟩ × 1" in hint
@@ -184,8 +185,9 @@ def test_hidden_characters_are_pointed_out() -> None:
 
 
 def test_bounds_that_slack_checks_are_never_too_strict() -> None:
-    """Integer bounds are passed on as they are, a decimal's exclusive bound and a rounded one are
-    not.
+    """Integer bounds are passed on as they are.
+
+    A decimal's exclusive bound and a rounded one are not.
     """
 
     class Bounded(BaseModel):
@@ -221,7 +223,7 @@ class Aliased(BaseModel):
 
 
 @pytest.mark.parametrize("by_alias", [False, True])
-def test_aliases(by_alias: bool) -> None:
+def test_aliases_name_the_fields(by_alias: bool) -> None:
     """Aliased fields are read, validated and blamed by either name.
 
     Computed ones are left alone.
@@ -237,8 +239,9 @@ def test_aliases(by_alias: bool) -> None:
 
 
 def test_many_options_are_typed() -> None:
-    """Over a hundred options do not fit a menu: the value is typed, and only one that exists is
-    taken (S03).
+    """Over a hundred options do not fit a menu: the value is typed.
+
+    Only one that exists is taken.
     """
     many = Enum("many", {f"n{n}": n for n in range(101)})  # type: ignore[misc]  # made on the spot
 
@@ -255,9 +258,7 @@ def test_many_options_are_typed() -> None:
 
 
 def test_options_that_look_alike() -> None:
-    """Options whose values Slack could not tell apart, or would take for ours, are still told
-    apart.
-    """
+    """Options that Slack could not tell apart, or would take for ours, are still told apart."""
 
     class Alike(BaseModel):
         sign: Literal["(unset)", "", "b"] | None = None
@@ -287,8 +288,9 @@ class Node(BaseModel):
 
 
 def test_a_model_within_itself() -> None:
-    """Recursion ends after one level, below it is JSON, and errors from down there arrive where
-    they belong (B13).
+    """Recursion ends after one level, and below it is JSON.
+
+    Errors from down there arrive where they belong.
     """
     tool, now = tool_for(Node), dumped(Node(name="a", parent=Node(name="b")))
     assert edited(tool, now, parent__name="c")["parent"] == {

@@ -83,8 +83,9 @@ SORTS: dict[str, Sort] = {
 
 @st.composite
 def models(draw: st.DrawFn, deep: int = 2) -> BaseModel:
-    """An instance of a model made up on the spot, with fields of any sort, optional ones and nested
-    models.
+    """Return an instance of a model made up on the spot.
+
+    Its fields are of any sort, some optional, some models themselves.
     """
     fields: dict[str, Any] = {}
     given_: dict[str, Any] = {}
@@ -113,9 +114,7 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[Healt
 @SETTINGS
 @given(models(), st.booleans())
 def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> None:
-    """Whatever the values, the modal is one Slack takes, and sent back as it came it is no edit
-    (B14, S03).
-    """
+    """Whatever the values, the modal is one Slack takes, and sent back as it came it is no edit."""
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
     view = view_of(tool, arguments, approve)
@@ -131,7 +130,7 @@ def test_untouched_modal_changes_nothing(instance: BaseModel, approve: bool) -> 
 @SETTINGS
 @given(models(), TEXTS.filter(lambda text: 0 < len(text) <= 3000))
 def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -> None:
-    """With one text changed the others come back to the last digit, really validated (B13)."""
+    """With one text changed the others come back to the last digit, really validated."""
     model = create_model("Marked", __base__=type(instance), marked=(str, ...))
     tool = tool_for(model)
     arguments = {**instance.model_dump(mode="json"), "marked": "before"}
@@ -148,7 +147,7 @@ def test_an_edit_of_one_value_keeps_all_others(instance: BaseModel, text: str) -
 @SETTINGS
 @given(models(), st.data())
 def test_any_state_is_read_or_refused(instance: BaseModel, data: st.DataObject) -> None:
-    """Whatever is sent, the answer fits the model, or is sentences at its inputs (B13, A05)."""
+    """Whatever is sent, the answer fits the model, or is sentences at its inputs."""
     tool = tool_for(type(instance))
     arguments = instance.model_dump(mode="json")
     state = states(

@@ -1,6 +1,4 @@
-"""Arguments as plain text on cards: what a value reads like, what an edit changed, what nobody may
-read.
-"""
+"""Arguments as plain text on cards: how they read, what an edit changed, what stays hidden."""
 
 from __future__ import annotations
 
@@ -84,9 +82,10 @@ def test_every_argument_is_there() -> None:
         ("maybe", True, "yes"),
     ],
 )
-def test_one_value(field: str, value: Any, text: str) -> None:
-    """Values read plainly, strings exactly as they are, quoted where they look like a sign of ours
-    (S04).
+def test_a_value_reads_plainly(field: str, value: Any, text: str) -> None:
+    """Values read plainly, strings exactly as they are.
+
+    They are quoted where they look like a sign of ours.
     """
     assert shown(**{field: value})[field.capitalize()] == text
 
@@ -136,7 +135,7 @@ class Deep(BaseModel):
 
 
 def test_secrets_are_masked_wherever_they_are() -> None:
-    """Nested, in lists, before and after a change: no secret is in any text (S15)."""
+    """Nested, in lists, before and after a change: no secret is in any text."""
     tool = tool_for(Deep)
     login = {"user": "ana", "password": "hunter22"}
     other = {"user": "ana", "password": "hunter33"}
@@ -161,7 +160,7 @@ def test_a_key_the_model_lacks_is_shown() -> None:
 
 @given(st.text())
 def test_visible_leaves_nothing_hidden(text: str) -> None:
-    """No control or format character is left but newline and tab; the rest is unchanged (S04)."""
+    """No control or format character is left but newline and tab; the rest is unchanged."""
     seen = visible(text)
     assert not [
         char for char in seen if unicodedata.category(char) in ("Cc", "Cf") and char not in "\n\t"
@@ -178,5 +177,5 @@ def test_visible_leaves_nothing_hidden(text: str) -> None:
     [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0x200B, 0x2010), 0x2060, 0xFEFF],
 )
 def test_visible_names_the_well_known(point: int) -> None:
-    """Direction marks and zero-width characters are written out (S04)."""
+    """Direction marks and zero-width characters are written out."""
     assert visible(f"a{chr(point)}b") == f"a⟨U+{point:04X}⟩b"

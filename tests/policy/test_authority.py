@@ -53,16 +53,15 @@ NAMED = {
 
 @pytest.mark.parametrize("case", NAMED)
 def test_whom_a_list_names(authority: Authority, case: str) -> None:
-    """A08, A01: whom a list names: distinct people, the group's of now, nobody where there is
-    nobody.
-    """
+    """Whom a list names: distinct people, the group's of now, nobody where there is nobody."""
     gate, channel, expected = NAMED[case]
     assert authority.named(gate.approvers, requester=BEN, channel=channel) == expected
 
 
 def test_who_could_approve(authority: Authority) -> None:
-    """A02, A04: who could approve: full active members who are named, the requester only where the
-    rule says so.
+    """Full active members who are named could approve.
+
+    The requester could only where the rule says so.
     """
     everyone = ask(ANA, BEN, GUS, EVE, ZOE, BOT, "UNOBODY01")
     assert authority.eligible(everyone, requester=BEN, channel=HERE) == [ANA]
@@ -79,8 +78,9 @@ EVERYBODY = ask(ANA, BEN, CLEO, DAN, GUS, EVE, ZOE, BOT, "UNOBODY01")
 
 @pytest.mark.parametrize("person", [GUS, EVE, ZOE, BOT, "UNOBODY01", ""])
 def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
-    """A04: guests, people of another workspace, deactivated ones, bots and unknown ids may nothing,
-    though named.
+    """Guests, people of another workspace, deactivated ones, bots and unknown ids may nothing.
+
+    They may not even where a rule names them.
     """
     for gate in (
         EVERYBODY,
@@ -98,7 +98,7 @@ def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
 
 
 def test_the_same_id_in_another_workspace(authority: Authority, directory: FakeDirectory) -> None:
-    """A04: an approver's id is nobody's here once Slack says that it belongs to another workspace."""
+    """An approver's id is nobody's here once Slack says that it belongs to another workspace."""
     assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes()
     other = Authority(directory, "T0OTHERCO")
     assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
@@ -129,9 +129,7 @@ APPROVE = [
 def test_approvers_may_approve(
     authority: Authority, own: bool, counts: bool, person: str, editors: set[str], expected: str
 ) -> None:
-    """A01, A02, A10: an approver, not of their own request nor of their own edit, unless the rule
-    says so.
-    """
+    """An approver, not of their own request nor of their own edit, unless the rule says so."""
     gate = ask(ANA, BEN, self_approval=own, editor_counts=counts)
     verdict = authority.may_approve(
         gate, person, requester=BEN, editors=frozenset(editors), channel=HERE
@@ -140,7 +138,7 @@ def test_approvers_may_approve(
 
 
 def test_any_approver_may_reject(authority: Authority) -> None:
-    """A01: any approver may say no, also to their own request; nobody else may."""
+    """Any approver may say no, also to their own request; nobody else may."""
     found = {
         person: why(authority.may_reject(ask(ANA, BEN), person, requester=BEN, channel=HERE))
         for person in (ANA, BEN, CLEO, GUS)
@@ -159,7 +157,7 @@ EDIT = {
 
 @pytest.mark.parametrize("editors", EDIT)
 def test_who_may_edit_is_the_rules_word(authority: Authority, editors: str) -> None:
-    """A01: who may change the arguments is the rule's word, and a guest who asked may not."""
+    """Who may change the arguments is the rule's word, and a guest who asked may not."""
     gate = ask(ANA, editors=editors)
     people = [(ANA, BEN), (BEN, BEN), (ANA, ANA), (DAN, BEN)]
     found = [
@@ -174,7 +172,7 @@ def test_who_may_edit_is_the_rules_word(authority: Authority, editors: str) -> N
     "gate", [ask(), ask(groups=("nobody",)), ask(groups=("gone",))], ids=["list", "group", "gone"]
 )
 def test_an_empty_list_is_nobody(authority: Authority, gate: Ask) -> None:
-    """A01: no approvers means nobody, whoever asks, with or without self-approval."""
+    """No approvers means nobody, whoever asks, with or without self-approval."""
     for person in (ANA, BEN, CLEO):
         for own in (False, True):
             open_gate = gate.model_copy(update={"self_approval": own, "editor_counts": True})
@@ -185,7 +183,7 @@ def test_an_empty_list_is_nobody(authority: Authority, gate: Ask) -> None:
 
 
 def test_membership_is_that_of_now(authority: Authority, directory: FakeDirectory) -> None:
-    """A03: who left the group, or was deactivated, may no longer; who joined may."""
+    """Who left the group, or was deactivated, may no longer; who joined may."""
     gate = ask(groups=("shop-leads",))
     assert why(authority.may_reject(gate, CLEO, requester=BEN, channel=HERE)) == "yes"
     directory.groups["shop-leads"] = frozenset({ANA, DAN})
@@ -200,8 +198,9 @@ def test_membership_is_that_of_now(authority: Authority, directory: FakeDirector
 
 
 def test_a_failed_look_up_refuses(authority: Authority, directory: FakeDirectory) -> None:
-    """A03: when Slack cannot be asked, nobody is let through, that is said as such, and who asks
-    for lists is told.
+    """When Slack cannot be asked, nobody is let through, and that is said as such.
+
+    Who asks for lists is told too.
     """
     directory.down = True
     for gate in (ask(ANA), ask(groups=("shop-leads",)), ask(channel=True), ask()):
@@ -221,7 +220,7 @@ def test_a_failed_look_up_refuses(authority: Authority, directory: FakeDirectory
 def test_a_group_that_cannot_be_asked_refuses_its_members(
     authority: Authority, directory: FakeDirectory
 ) -> None:
-    """A03: a person who is found is still refused while their group is not."""
+    """A person who is found is still refused while their group is not."""
 
     def group(handle: str) -> None:
         raise LookupFailedError("ratelimited")

@@ -1,6 +1,4 @@
-"""Conditions under attack: what is refused when it is read, and that no telling takes long, leaks
-or meets another.
-"""
+"""Conditions under attack: what is refused when read, and that none takes long or leaks."""
 
 from __future__ import annotations
 
@@ -31,8 +29,9 @@ def test_a_thousand_and_twenty_four_bytes() -> None:
 
 
 def test_depth_that_is_allowed() -> None:
-    """Brackets cost nothing, and chains as long as a condition may be are told, also far down the
-    stack.
+    """Brackets cost nothing, and chains as long as a condition may be are told.
+
+    That holds far down the stack, too.
     """
     chains = [
         "(" * 510 + "true" + ")" * 510,
@@ -50,8 +49,9 @@ def test_depth_that_is_allowed() -> None:
 
 
 def test_numbers_are_exact() -> None:
-    """Decimals, floats as written, integers of any length and thirds: nothing is rounded, nothing
-    overflows.
+    """Decimals, floats as written, integers of any length and thirds are exact.
+
+    Nothing is rounded, and nothing overflows.
     """
     args = {
         "tenth": 0.1,
@@ -121,8 +121,9 @@ ENDLESS = [
 
 @pytest.mark.parametrize("source", ENDLESS)
 def test_time_is_bounded(source: str) -> None:
-    """Whatever would run for minutes over 10,000 items or a megabyte of text stops in a moment, and
-    is not told.
+    """What would run for minutes over 10,000 items or a megabyte of text stops in a moment.
+
+    It is then not told.
     """
     condition = Condition(source)
     known = facts(args={"many": MANY, "text": "a" * 90_000})
@@ -149,8 +150,9 @@ def test_ten_thousand_items() -> None:
 
 
 def test_a_regular_expression_that_explodes_elsewhere() -> None:
-    """RE2 takes time in proportion to the text, so a pattern that backtracks for ever elsewhere
-    does not here.
+    """A pattern that backtracks for ever elsewhere does not here.
+
+    RE2 takes time in proportion to the text.
     """
     begun = time.process_time()
     assert not holds("args.text.matches('^(a+)+$')", args={"text": "a" * 200_000 + "b"})
@@ -193,8 +195,9 @@ def test_threads_do_not_meet() -> None:
 def test_nothing_is_written(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """S15: neither what is read nor what is told is logged or printed, not even by the libraries,
-    not even at DEBUG.
+    """Neither what is read nor what is told is logged or printed.
+
+    The libraries do not either, not even at DEBUG.
     """
     with caplog.at_level(logging.DEBUG):
         holds(

@@ -1,6 +1,4 @@
-"""Conditions made up at random: never more than the library itself would tell, and exact like
-Python's fractions.
-"""
+"""Conditions made up at random say no more than the library would, and count exactly."""
 
 from __future__ import annotations
 
@@ -106,8 +104,9 @@ def _library_says(source: str) -> Any:
 @settings(max_examples=80, deadline=None)
 @given(_truths)
 def test_what_is_told_is_what_cel_tells(source: str) -> None:
-    """Where a condition is told at all, CEL's own evaluation says the same: strictness only ever
-    adds errors.
+    """Where a condition is told at all, CEL's own evaluation says the same.
+
+    Strictness only ever adds errors.
     """
     if len(source) > 1000:
         return
@@ -124,8 +123,9 @@ _amounts = st.decimals(-(10**6), 10**6, places=4) | st.integers(-(10**20), 10**2
 @settings(max_examples=60, deadline=None)
 @given(_amounts, _amounts, _amounts, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_sums_are_compared_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
-    """Sums, products and quotients compare as fractions do, to the last digit, also right at the
-    limit.
+    """Sums, products and quotients compare as fractions do, to the last digit.
+
+    That holds right at the limit, too.
     """
     args, (x, y, z) = {"a": a, "b": b, "c": c}, (Fraction(each) for each in (a, b, c))
     python = {
@@ -168,8 +168,9 @@ _values = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(_values, _values, st.sampled_from(["==", "<", "in", "+", "||", "&&", "%"]))
 def test_whatever_the_arguments_are(left: Any, right: Any, sign: str) -> None:
-    """Any two values and any operator: true, false or ConditionError, and never both a condition
-    and its opposite.
+    """Any two values and any operator: true, false or ConditionError.
+
+    It is never both a condition and its opposite.
     """
     args, says = {"l": left, "r": right}, []
     for source in (f"args.l {sign} args.r", f"!(args.l {sign} args.r)"):
@@ -225,9 +226,7 @@ def test_whatever_is_written(source: str) -> None:
 
 
 def test_the_library_would_let_these_through() -> None:
-    """What the strictness is for: CEL's own evaluation says true to each of these, a condition says
-    nothing.
-    """
+    """To each of these CEL's own evaluation says true, and a condition says nothing."""
     for source in (
         "args.gone || true",
         "true || args.gone == 1 || args.gone",

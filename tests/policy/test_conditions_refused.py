@@ -112,9 +112,7 @@ def test_what_is_refused_when_it_is_read(source: str, why: str) -> None:
     "name", ["args", "requester", "channel", "tool", "effect", "risk", "groups", "now"]
 )
 def test_a_fact_is_not_hidden_by_a_name(name: str) -> None:
-    """The variable of a list operation cannot be called like a fact, so `requester` is always who
-    asked.
-    """
+    """No variable of a list operation is called like a fact, so `requester` is always who asked."""
     assert "new name" in refused(f"args.codes.all({name}, true)")
 
 

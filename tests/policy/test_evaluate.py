@@ -18,8 +18,9 @@ def gate(policy: Policy, tool: str, effect: str) -> Allow | Ask | Deny:
 
 
 def test_defaults_without_a_rule() -> None:
-    """Without a rule reads are allowed, and all else asks the default approvers with the documented
-    options.
+    """Without a rule reads are allowed, and all else asks the default approvers.
+
+    It does so with the documented options.
     """
     policy = parse(WHO)
     assert gate(policy, "look_up_order", "read") == Allow(rule="default")
@@ -36,8 +37,9 @@ def test_defaults_without_a_rule() -> None:
 
 
 def test_the_first_match_applies() -> None:
-    """The first rule that fits by name and effect applies, also to reads, and B05: no later one
-    overrides a deny.
+    """The first rule that fits by name and effect applies, also to reads.
+
+    No later one overrides a deny.
     """
     policy = parse(
         WHO
@@ -106,9 +108,7 @@ def test_options_win_over_defaults() -> None:
 
 @given(st.text().filter(lambda each: each not in ("read", "write", "destructive")))
 def test_unknown_effects_are_never_allowed(effect: str) -> None:
-    """An effect class that nobody knows is never allowed unasked, whatever rules say about known
-    ones.
-    """
+    """An effect class that nobody knows is never allowed unasked, whatever other rules say."""
     everything = '[[rule]]\nverdict = "allow"\n'
     assert gate(parse(everything), "x", effect).verdict == "deny"
     assert gate(parse(WHO + everything), "x", effect).verdict == "ask"

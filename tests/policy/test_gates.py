@@ -49,7 +49,7 @@ def _sequence(gate: Ask) -> list[Ballot]:
 @quick
 @given(asks, ballots)
 def test_a_person_counts_once(gate: Ask, cast: list[Ballot]) -> None:
-    """A08: over all stages and both verbs nobody counts twice, and nobody counts who did not vote."""
+    """Over all stages and both verbs nobody counts twice, and nobody counts who did not vote."""
     for some in _prefixes(cast):
         counted = _counted(tally(gate, some))
         assert len(counted) == len(set(counted))
@@ -100,7 +100,7 @@ def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
 @quick
 @given(asks, ballots)
 def test_after_the_end_nothing_changes(gate: Ask, cast: list[Ballot]) -> None:
-    """X01, X02: whatever arrives after it was approved or rejected, everything stays as it was."""
+    """Whatever arrives after it was approved or rejected, everything stays as it was."""
     ended = None
     for some in _prefixes(cast):
         found = tally(gate, some)
@@ -131,7 +131,7 @@ def test_the_end_comes_in_one_way(
 @quick
 @given(asks, votes, st.randoms(use_true_random=False))
 def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) -> None:
-    """P04: approvals of one stage may come in any order.
+    """Approvals of one stage may come in any order.
 
     With one row per person the outcome is the same.
     """
@@ -146,7 +146,7 @@ def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) ->
 @quick
 @given(asks, votes, st.integers(0, 10**6))
 def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: int) -> None:
-    """Votes stored at one moment, or by a clock that went back, count in the order of their rows."""
+    """Votes stored at one moment, or by a clock that went back, count in their rows' order."""
     same = [replace(each, at=ASKED + timedelta(microseconds=after)) for each in cast]
     back = [replace(each, at=ASKED - timedelta(seconds=n)) for n, each in enumerate(cast)]
     assert tally(gate, cast) == tally(gate, same) == tally(gate, back)
@@ -177,8 +177,9 @@ def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
 @quick
 @given(asks, ballots)
 def test_a_veto_needs_different_people(gate: Ask, cast: list[Ballot]) -> None:
-    """A veto of N is N people, however often one of them rejects, and also when they had a part in
-    no stage.
+    """A veto of N is N people, however often one of them rejects.
+
+    It counts also when they had a part in no stage.
     """
     once = [ballot("A", each.stage, "reject") for each in cast]
     assert tally(gate, once).outcome == ("rejected" if once and gate.veto == 1 else "open")
@@ -208,8 +209,9 @@ def test_two_stages_step_by_step() -> None:
 
 
 def test_nobody_is_not_enough() -> None:
-    """A01: a gate without stages, a quorum or a veto of nobody cannot be made, so no gate is met by
-    no votes.
+    """A gate without stages, or with a quorum or a veto of nobody, cannot be made.
+
+    So no gate is met by no votes.
     """
     for wrong in (
         {"stages": ()},

@@ -22,8 +22,9 @@ FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
 @quick
 @given(asks, st.lists(st.integers(0, 8000), max_size=3))
 def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> None:
-    """Who comes in by escalation counts from that moment, not a microsecond before, and in
-    every stage.
+    """Who comes in by escalation counts from that moment, and in every stage.
+
+    They do not a microsecond before.
     """
     for stage, own in enumerate(gate.stages):
         for moment in [*moments, *(step.after for step in gate.escalation)]:
@@ -49,9 +50,7 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
 @quick
 @given(asks)
 def test_moments_come_in_order(gate: Ask) -> None:
-    """Reminders and escalations are due in order, each moment once, and only while the
-    deadline is ahead.
-    """
+    """Reminders and escalations are due in order, each moment once, only before the deadline."""
     due = {*gate.reminders, *(step.after for step in gate.escalation)}
     assert gate.moments() == sorted(each for each in due if each < gate.deadline)
 

@@ -41,8 +41,9 @@ def _who(stage: Stage) -> tuple[Any, ...]:
 
 
 def _meets(gate: Ask, people: dict[Any, list[tuple[str, ...]]]) -> list[Ballot]:
-    """Ballots for `gate` from people who were let through elsewhere: for each stage, of the same
-    approvers.
+    """Yield ballots for `gate` from people who were let through elsewhere.
+
+    For each stage, they are of the same approvers.
     """
     left = {who: list(each) for who, each in people.items()}
     return [
@@ -76,8 +77,9 @@ def _approve(gate: Ask) -> list[Ballot]:
 @quick
 @given(asks, asks)
 def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
-    """B06: the people who meet it meet each gate by themselves, stage for stage of the same
-    approvers.
+    """The people who meet it meet each gate by themselves.
+
+    They do so stage for stage of the same approvers.
     """
     both = stricter(shown, now)
     standing = tally(both, _approve(both))
@@ -94,9 +96,7 @@ def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
 @quick
 @given(asks, asks)
 def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
-    """Of the same approvers it never asks for more stages than one gate has, nor for more people
-    than both have.
-    """
+    """Of the same approvers it asks for no more stages than one gate, nor people than both."""
     both = stricter(shown, now)
 
     def per(gate: Ask) -> Counter[Any]:
@@ -114,8 +114,9 @@ def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
 @quick
 @given(asks, asks, ballots)
 def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> None:
-    """The stages that were shown stay first, so ballots mean what they meant, and never come
-    further than before.
+    """The stages that were shown stay first, so ballots mean what they meant.
+
+    They never come further than before.
     """
     both = stricter(shown, now)
     for old, new in zip(shown.stages, both.stages, strict=False):
@@ -129,8 +130,9 @@ def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> Non
 @quick
 @given(asks, asks)
 def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
-    """The earlier deadline, the smaller veto, fewer who may decide, edit and be offered, more who
-    give reasons.
+    """The earlier deadline and the smaller veto hold, and fewer may decide, edit and be offered.
+
+    More have to give reasons.
     """
     both = stricter(shown, now)
     for each in (shown, now):
@@ -154,8 +156,9 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
 @quick
 @given(asks, asks, asks)
 def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> None:
-    """The same twice is the same, either order and any grouping are as strict, and asking again
-    settles at once.
+    """The same twice is the same, and either order and any grouping are as strict.
+
+    Asking again settles at once.
     """
     both = stricter(one, two)
     assert stricter(one, one) == one
@@ -186,14 +189,14 @@ def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
     ],
 )
 def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
-    """Some pairs written out: a stage that both have is one stage, twice the same stage stays two."""
+    """A stage that both gates have is one stage, and twice the same stage stays two."""
     assert stricter(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
 
 
 @quick
 @given(asks)
 def test_the_same_terms(gate: Ask) -> None:
-    """B06: whatever changes who may vote, how many or with what words are other terms.
+    """Whatever changes who may vote, how many or with what words are other terms.
 
     An escalation does too.
     """

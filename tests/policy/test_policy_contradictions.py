@@ -115,9 +115,7 @@ def test_values_that_mean_nothing(line: str, said: str) -> None:
     ],
 )
 def test_stages_that_cannot_be(stages: str, said: str) -> None:
-    """Steps without people, or with more votes than people, are refused when the policy is
-    read.
-    """
+    """Steps without people, or with more votes than people, are refused when they are read."""
     (found,) = problems(f'{WHO}\n[[rule]]\ntool = "x"\nverdict = "ask"\nstages = {stages}\n')
     assert found.startswith("  p.toml:7: rule 1 stages: ")
     assert said in found

@@ -51,8 +51,9 @@ def policy(title: str) -> Policy:
 
 
 def judge(title: str) -> Judge:
-    """Asks that recipe about a call by Ben in #support at noon, of a day on which nothing was
-    refunded.
+    """Return what that recipe says about a call by Ben in #support at noon.
+
+    On that day nothing was refunded yet.
     """
     read = policy(title)
 
@@ -88,7 +89,10 @@ def test_there_are_ten() -> None:
 
 
 def test_refunds_with_a_daily_limit() -> None:
-    """Small ones run, larger ones ask the leads, and finance decides above 500 a day, to the cent."""
+    """Small ones run, larger ones ask the leads, and finance decides above 500 a day.
+
+    That is to the cent.
+    """
     gate = judge("Refunds with a daily limit")
     assert gate("refund_order", amount=Decimal("50.00")).verdict == "allow"
     assert who(gate("refund_order", amount=Decimal("50.01"))).groups == ("shop-leads",)
@@ -146,8 +150,9 @@ def test_access_to_a_channel() -> None:
 
 
 def test_announcements_by_channel() -> None:
-    """Members for their own channel, the communications team for the others, and nobody calls
-    everyone.
+    """Members announce in their own channel, the communications team in the others.
+
+    Nobody calls everyone.
     """
     gate = judge("Announcements")
     ours = gate("post_message", args={"channel": "#support", "text": "We open at nine."})

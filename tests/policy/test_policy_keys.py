@@ -1,6 +1,4 @@
-"""Every key of a policy's gates and rules: what it comes to, and what its author is told where it
-cannot be.
-"""
+"""Every key of a policy's gates and rules: what it comes to, and what is said if it cannot."""
 
 from __future__ import annotations
 
@@ -31,7 +29,10 @@ def test_every_option_of_a_gate() -> None:
         name = "everything"
         tool = "x"
         verdict = "ask"
-        stages = [{approvers = ["U01", "@ops"], quorum = 2}, {approvers = ["channel", "requester", "W02"]}]
+        stages = [
+          {approvers = ["U01", "@ops"], quorum = 2},
+          {approvers = ["channel", "requester", "W02"]},
+        ]
         veto = 3
         post_to = "#ops"
         deadline = "2h"
@@ -85,8 +86,9 @@ def test_what_may_be_remembered() -> None:
 
 @pytest.mark.parametrize("effect", ["destructive", "made-up"])
 def test_what_cannot_be_undone_is_never_remembered(effect: str) -> None:
-    """A rule for several effects offers nothing for a destructive call, nor for one of an effect
-    nobody knows.
+    """A rule for several effects offers to remember no destructive call.
+
+    Nor does it for one of an effect nobody knows.
     """
     text = '[[rule]]\nverdict = "{}"\napprovers = ["@a"]\n'
     offering = asked(text.format("ask") + "remember = [{}]\n", effect=effect)

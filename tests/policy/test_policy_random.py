@@ -1,6 +1,4 @@
-"""Policies made up at random: whatever their rules say, in whatever order, a deny wins and doubt
-allows nothing.
-"""
+"""Policies made up at random: in whatever order, a deny wins and doubt allows nothing."""
 
 from __future__ import annotations
 
@@ -94,8 +92,9 @@ def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
 @settings(max_examples=60)
 @given(policies, calls)
 def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
-    """Allowed is only what a rule surely allows before any other takes it, or a read that nothing
-    speaks of.
+    """Allowed is only what a rule surely allows before any other takes it.
+
+    The exception is a read that nothing speaks of.
     """
     gate = policy.gate(facts)
     if not isinstance(gate, Allow):

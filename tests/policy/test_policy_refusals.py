@@ -90,8 +90,9 @@ def test_deadlines_have_bounds(duration: str, good: bool) -> None:
     ],
 )
 def test_odd_values_are_refused(line: str, said: str) -> None:
-    """A value or key that means nothing is refused, with the line it stands in and what to write
-    instead.
+    """A value or key that means nothing is refused.
+
+    The line it stands in is named, and what to write instead.
     """
     key = line.split(" ")[0]
     lines = ["[[rule]]", 'tool = "x"', 'verdict = "ask"', 'approvers = ["U0123"]']
@@ -168,8 +169,9 @@ verdict = "deny"
     ],
 )
 def test_policies_that_cannot_work(text: str, line: int, said: str) -> None:
-    """A policy that leaves calls to nobody, contradicts itself or is no TOML is refused, with line
-    and reason.
+    """A policy that leaves calls to nobody, contradicts itself or is no TOML is refused.
+
+    Line and reason are named.
     """
     (found,) = problems(text)
     assert found.startswith(f"  p.toml:{line}: ")
@@ -177,7 +179,7 @@ def test_policies_that_cannot_work(text: str, line: int, said: str) -> None:
 
 
 def test_rule_without_approvers() -> None:
-    """A rule that asks but names nobody, with no default to fall back on, is refused at the rule."""
+    """A rule that asks but names nobody, without a default, is refused at the rule."""
     text = '[[rule]]\ntool = "x"\nverdict = "ask"\n\n[[rule]]\nverdict = "deny"\nreason = "No."\n'
     (found,) = problems(text)
     assert found.startswith("  p.toml:1: rule 1 approvers: nobody could decide")
@@ -192,9 +194,7 @@ def test_rule_without_approvers() -> None:
     ],
 )
 def test_covered_without_default(rules: str) -> None:
-    """Without default approvers a policy works where its rules take every call that changes
-    something.
-    """
+    """Without default approvers a policy works where its rules take every call that changes."""
     policy = parse(rules)
     assert policy.default is None
     assert {gate(policy, "anything", does).rule for does in ("write", "destructive")} <= {
@@ -205,8 +205,6 @@ def test_covered_without_default(rules: str) -> None:
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_read_or_refused(before: str, after: str) -> None:
-    """Whatever is written around a working policy, reading it gives a policy or a PolicyError,
-    nothing else.
-    """
+    """Whatever is written around a working policy, reading it gives a policy or a PolicyError."""
     with suppress(PolicyError):
         assert parse(f"{before}\n{WHO}{after}").default is not None

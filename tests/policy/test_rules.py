@@ -1,4 +1,4 @@
-"""One rule at a time: which calls it is about, what it needs to know, and when it cannot be told."""
+"""One rule at a time: which calls it is about, what it must know, when it cannot be told."""
 
 from __future__ import annotations
 
@@ -108,8 +108,9 @@ def test_a_person_outside_of_a_known_group() -> None:
 
 
 def test_needs_are_collected() -> None:
-    """Groups and channels are collected from requester, channel and conditions, sums from
-    conditions; each once.
+    """Groups and channels come from requester, channel and conditions; each is collected once.
+
+    Sums come from conditions.
     """
     needs = Needs.of(
         [

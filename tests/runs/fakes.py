@@ -104,8 +104,9 @@ class StillClock:
 
 
 def make_tools(do: Any) -> list[Tool[Any]]:
-    """Tools whose every effect is `do(name, args, context)`: two that ask, one idempotent one, two
-    that do not ask.
+    """Return tools whose every effect is `do(name, args, context)`.
+
+    Two ask, one is idempotent, and two do not ask.
     """
 
     def make(name: str, does: Effect, *, idempotent: bool | None = None) -> Tool[Any]:

@@ -1,5 +1,4 @@
-"""What the state machine drives: the real loop, worker and executor, a scripted model, tools that
-can kill the process.
+"""The real loop, worker and executor with a scripted model, and tools that kill the process.
 
 `Crash` stands for the process dying at that point: nothing in the product catches it, and all that
 is not committed is lost. People come from a fake directory; there is no Slack.

@@ -1,6 +1,4 @@
-"""A database that cannot be written: nothing is acknowledged, nothing runs, and nothing is lost
-once it can be.
-"""
+"""A database that cannot be written: nothing is acknowledged or run, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -121,9 +119,7 @@ def test_a_full_disk_at_the_decision(core: Core, full: Full) -> None:
 
 
 def test_a_read_only_database_at_the_decision(core: Core) -> None:
-    """A click on a database that cannot be written decides nothing while it cannot, and counts
-    afterwards.
-    """
+    """A click decides nothing while the database cannot be written, and counts afterwards."""
     many = clicked(core, 1)
     with read_only(core.store), pytest.raises(OperationalError, match="readonly"):
         ticking(core).tick()

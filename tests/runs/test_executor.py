@@ -1,6 +1,4 @@
-"""Between the approval and the effect: whatever is no longer what was shown does not run, and says
-so.
-"""
+"""Between approval and effect: what is no longer what was shown does not run, and says so."""
 
 from __future__ import annotations
 
@@ -63,8 +61,9 @@ def worked(harness: LoopHarness) -> Call:
 
 
 def test_what_was_shown_runs(harness: LoopHarness) -> None:
-    """The approved call runs once, with what was shown, and the model hears by whom it was
-    approved.
+    """The approved call runs once, with what was shown.
+
+    The model hears by whom it was approved.
     """
     call = worked(harness)
     assert (call.status, harness.effects[call.id]) == (C.SUCCEEDED, 1)
@@ -92,9 +91,7 @@ TAMPERED = {
 
 @pytest.mark.parametrize("what", TAMPERED)
 def test_what_was_changed_by_hand_does_not_run(harness: LoopHarness, what: str) -> None:
-    """Anything altered in storage after the card was shown is refused, audited, and told to the
-    model.
-    """
+    """Anything altered in storage after the card was shown is refused, audited and told."""
     tamper(harness, *TAMPERED[what])
     call = worked(harness)
     assert (call.status, sum(harness.effects.values())) == (C.INVALIDATED, 0)
@@ -172,8 +169,9 @@ def test_policy_now_allows(harness: LoopHarness) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("name", "again"), [("note", 0), ("wipe", 0), ("put", 1)])
 def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: str) -> None:
-    """After a crash between RUNNING and the result nothing runs again, but what is idempotent,
-    under its key.
+    """After a crash between RUNNING and the result nothing runs again.
+
+    Only what is idempotent does, under its key.
     """
     harness = approved(tmp_path / "db", name)
     harness.pool.die = when

@@ -1,6 +1,4 @@
-"""The loop's tick over real rows: clicks before deadlines, deadlines without clicks, and rows that
-are broken.
-"""
+"""The loop's tick over real rows: clicks before deadlines, deadlines alone, broken rows."""
 
 from __future__ import annotations
 
@@ -72,9 +70,7 @@ def approve(seeded: Seeded, person: str = ANA, at: Any = AT, revision: int = 1) 
 
 
 def test_a_stored_click_beats_the_deadline(setup: LoopSetup) -> None:
-    """Clicks stored before the deadline are decided first, also when everything is looked at much
-    later.
-    """
+    """Clicks stored before the deadline are decided first, however late all is looked at."""
     intime, late, silent = (seed(setup.store, deadline=AT + TICK) for _ in range(3))
     setup.arrive(approve(late, at=AT + TICK), approve(intime))
     setup.loop.stop(5)
@@ -104,8 +100,9 @@ def test_a_click_that_cannot_be_looked_up(setup: LoopSetup) -> None:
 
 
 def test_a_click_that_never_works_does_not_hold_up_for_ever(setup: LoopSetup) -> None:
-    """A delivery that fails every time is set aside after five tries, its person is told, deadlines
-    fall.
+    """A delivery that fails every time is set aside after five tries, and deadlines fall.
+
+    Its person is told.
     """
     seeded = seed(setup.store, deadline=AT + TICK)
     broken = approve(seeded)
@@ -129,9 +126,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("what", BREAKS)
 def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
-    """When one row is broken, what fell due before and after it expires all the same, and work goes
-    on.
-    """
+    """When one row is broken, what fell due before and after it expires, and work goes on."""
     before, broken, after = (seed(setup.store, deadline=AT + number * TICK) for number in range(3))
     other, ready = seed(setup.store), seed(setup.store, run=R.READY)
     with setup.store.write() as tx:
@@ -155,9 +150,7 @@ def test_a_broken_row_stops_nobody_else(setup: LoopSetup, what: str) -> None:
 
 
 def test_the_loop_does_not_spin_over_what_cannot_fall(setup: LoopSetup) -> None:
-    """A deadline that has passed and cannot fall is looked at again once a second, not as fast as
-    possible.
-    """
+    """A deadline that has passed and cannot fall is looked at once a second, no faster."""
     seed(setup.store, deadline=AT)
     with setup.store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET status = 'asleep'")
@@ -244,8 +237,9 @@ def test_two_loops_over_one_deadline(setup: LoopSetup) -> None:
 
 
 def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
-    """A call that ran when its run was cancelled and the process died ends unknown, in the
-    transcript too.
+    """A call that ran when its run was cancelled and the process died ends unknown.
+
+    The transcript says so too.
     """
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
@@ -264,8 +258,9 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
 
 
 def test_a_restart_takes_up_what_ran(setup: LoopSetup) -> None:
-    """What was RUNNING when the process died is READY at once at the next start, whatever its lease
-    says.
+    """What was RUNNING when the process died is READY at once at the next start.
+
+    It is, whatever its lease says.
     """
     running, waiting = seed(setup.store, C.APPROVED, run=R.RUNNING), seed(setup.store)
     setup.loop.adopt()

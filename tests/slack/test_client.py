@@ -135,7 +135,7 @@ def test_answers_are_those_of_slack_sdk(client: SlackClient, slack: Sandbox) -> 
     """Data, status and header names of an answer are the plain WebClient's."""
     plain = WebClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     ours, theirs = client.auth_test(), plain.auth_test()
-    assert (ours.data | {"url": ""}) == (theirs.data | {"url": ""})  # type: ignore[operator]
+    assert (ours.data | {"url": ""}) == (theirs.data | {"url": ""})  # type: ignore[operator] # may be bytes elsewhere
     assert ours.status_code == theirs.status_code
     assert set(theirs.headers) - set(ours.headers) <= {"Connection"}
 
@@ -185,8 +185,9 @@ def test_an_old_connection_is_not_trusted(
 def test_a_cut_post_is_not_repeated(
     client: SlackClient, slack: Sandbox, when: Any, kept: bool
 ) -> None:
-    """A connection that breaks once the request was sent raises what urllib raises, and the post is
-    there at most once.
+    """A connection that breaks once the request was sent raises what urllib raises.
+
+    The post is there at most once.
     """
     if kept:
         client.auth_test()
@@ -212,7 +213,7 @@ def test_no_answer_in_time(slack: Sandbox, relay: Relay) -> None:
     client.close()
 
 
-def test_nobody_listens() -> None:
+def test_nobody_listens_at_the_address() -> None:
     """An address where nobody listens is a URLError, as slack_sdk's retry handlers know it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -56,8 +56,8 @@ def row(body: Json) -> Delivery:
     return found
 
 
-def test_a_message() -> None:
-    """X03: a message is one thing by its place and Slack time, whatever number its delivery bears."""
+def test_a_message_is_one_thing() -> None:
+    """A message is one thing by its place and Slack time, whatever number its delivery bears."""
     first, again = row(event()), row(event(event_id="Ev2"))
     assert (first.kind, first.team, first.user, first.channel) == (
         "message",
@@ -72,8 +72,9 @@ def test_a_message() -> None:
 
 
 def test_half_a_surrogate_pair() -> None:
-    """S04: text that is no valid Unicode is stored as it came, and goes on to the model without the
-    broken half.
+    """Text that is no valid Unicode is stored as it came.
+
+    It goes on to the model without the broken half.
     """
     found = row(event(text="broken \ud83d heart"))
     assert json.loads(found.body.encode())["event"]["text"] == "broken \ud83d heart"
@@ -82,8 +83,9 @@ def test_half_a_surrogate_pair() -> None:
 
 @pytest.mark.parametrize("subtype", [None, "file_share", "thread_broadcast"])
 def test_a_mention_comes_twice(subtype: str | None) -> None:
-    """X03: the mention and the message of one text are one request, also with a file or when sent
-    to the channel.
+    """The mention and the message of one text are one request.
+
+    They are also with a file, or when sent to the channel.
     """
     extra = {"subtype": subtype} if subtype else {}
     assert row(event("app_mention", "Ev1")).key == row(event("message", "Ev2", **extra)).key
@@ -93,7 +95,7 @@ def test_a_mention_comes_twice(subtype: str | None) -> None:
     "subtype", ["message_changed", "message_deleted", "channel_join", "bot_message"]
 )
 def test_what_happens_to_a_message_is_another_delivery(subtype: str) -> None:
-    """X03: an edit or a deletion has the key of its event, so that it hides no message.
+    """An edit or a deletion has the key of its event, so that it hides no message.
 
     Its redelivery is the same.
     """
@@ -110,8 +112,9 @@ def test_a_reply_belongs_to_its_thread() -> None:
 
 
 def test_events_that_are_no_messages() -> None:
-    """X03: other events are kept by the id of their event, and odd shapes of user and channel are
-    understood.
+    """Other events are kept by the id of their event.
+
+    Odd shapes of user and channel are understood.
     """
     changed = row(event("user_change", user={"id": "UANA00001", "deleted": True}))
     assert (changed.kind, changed.user, changed.key) == ("event", "UANA00001", "event:Ev1")
@@ -128,8 +131,8 @@ def test_events_that_are_no_messages() -> None:
     assert (bare.key, bare.user, bare.channel, bare.thread_ts) == ("event:Ev9", "", "", "")
 
 
-def test_a_click() -> None:
-    """X03: the same click delivered again, with another trigger, is the same.
+def test_a_click_delivered_again() -> None:
+    """The same click delivered again, with another trigger, is the same.
 
     A second click is another.
     """
@@ -157,8 +160,9 @@ CHANGES: dict[str, Callable[[Json], object]] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_other_clicks_are_other_deliveries(what: str) -> None:
-    """X01, X02: a click by somebody else, on another button, value or card, in the same moment, is
-    another one.
+    """A click by somebody else, or on another button, value or card, is another delivery.
+
+    It is even in the same moment.
     """
     changed = action()
     CHANGES[what](changed)
@@ -167,8 +171,9 @@ def test_other_clicks_are_other_deliveries(what: str) -> None:
 
 @pytest.mark.parametrize("name", DIALOGS)
 def test_what_opens_a_dialog_is_not_stored(name: str) -> None:
-    """S02: a click that only opens a dialog leaves no row, and neither does a submission before it
-    was checked.
+    """A click that only opens a dialog leaves no row.
+
+    Neither does a submission before it was checked.
     """
     assert read(action(action_id=name), TEAM) is None
     assert read({"type": "view_submission", "view": {}}, TEAM) is None
@@ -178,7 +183,7 @@ def test_what_opens_a_dialog_is_not_stored(name: str) -> None:
 
 
 def test_another_workspace_is_told_apart() -> None:
-    """A04: a delivery names the workspace it came from, never the one that it came to."""
+    """A delivery names the workspace it came from, never the one that it came to."""
     assert row(event(team="T0OTHERCO")).team == "T0OTHERCO"
     assert row(action() | {"team": {"id": "T0OTHERCO"}}).team == "T0OTHERCO"
     without = action() | {"team": None}
@@ -188,18 +193,17 @@ def test_another_workspace_is_told_apart() -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_no_value_looks_like_another_key(left: str, right: str) -> None:
-    """A05: whatever a button's value holds, two clicks have one key exactly when their values are
-    one.
-    """
+    """Whatever a button's value holds, two clicks have one key just when their values are one."""
     assert (row(action(value=left)).key == row(action(value=right)).key) == (left == right)
 
 
 @pytest.mark.skipif(
     not FIXTURES.is_file(), reason="the recorded payloads are not beside the project"
 )
-def test_recorded_payloads() -> None:
-    """X03: every payload that Slack is known to send is read without error, to the same key twice,
-    with its words.
+def test_recorded_payloads_are_read() -> None:
+    """Every payload that Slack is known to send is read without error, with its words.
+
+    Read twice, it has the same key.
     """
     kinds = set()
     for name, body in json.loads(FIXTURES.read_text()).items():

@@ -88,8 +88,9 @@ def test_what_is_shown_already_is_not_set_again(stage: Stage) -> None:
 
 
 def test_a_whole_story_sets_each_change_once(stage: Stage) -> None:
-    """Work, a wait for people, work in two steps, an answer: each change once, a clear where no
-    post brings it.
+    """Work, a wait for people, work in two steps, an answer: each change is set once.
+
+    A clear comes where no post brings it.
     """
     stage.presence.working(stage.run)
     assert stage.sent() == BEGUN

@@ -109,8 +109,9 @@ def test_one_that_takes_long_holds_up_nothing(arriving: Arriving) -> None:
 
 @pytest.mark.parametrize("held", [0.0, 0.12, 0.25, 0.4])
 def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
-    """However long the socket takes to close, the reader, which begins anew meanwhile, is not
-    waited for for ever.
+    """However long the socket takes to close, the reader is not waited for for ever.
+
+    It begins anew meanwhile.
     """
     with Sandbox() as sandbox:
         app = App(
@@ -134,9 +135,7 @@ def test_closing_ends_while_the_reader_begins_anew(held: float) -> None:
 
 
 def test_nothing_connects_again_once_it_is_closed() -> None:
-    """A reconnection that was asked for while the connection was being closed does not bring it
-    back.
-    """
+    """A reconnection asked for while the connection was being closed does not bring it back."""
     with Sandbox() as sandbox:
         app = App(
             client=WebClient(base_url=sandbox.api_url, retry_handlers=[]),

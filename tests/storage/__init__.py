@@ -1,3 +1,1 @@
-"""Tests of the record itself: a real SQLite file, real threads and processes, no Slack and no
-model.
-"""
+"""The record itself: a real SQLite file, real threads and processes, no Slack, no model."""

@@ -15,7 +15,7 @@ from bot.policy.gates import Allow, Approvers, Ask, Stage, dump_gate
 from storage import calls, runs
 from storage.columns import values
 from storage.models import Audit, Call, Delivery, Message, Plan, Revision, Run, Vote
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, MessageKind, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction, rows
 
@@ -98,8 +98,9 @@ def seed(
     gate: str = ASKED,
     fence: int = 1,
 ) -> Seeded:
-    """A run in status `run`, and a plan with a call in each of `statuses` (one PENDING when none is
-    given).
+    """Store a run in status `run`, and a plan with a call in each of `statuses`.
+
+    It is one PENDING call when none is given.
     """
     row = Run(
         team=TEAM,
@@ -134,20 +135,22 @@ def seed(
                 created_at=AT,
             )
             tx.execute(insert(Call).values(values(call)))
-            text = json.dumps({"text": f"note {position}"})
-            add_revision(tx, call, text)
+            add_revision(tx, call, json.dumps({"text": f"note {position}"}))
             made.append(call.id)
-        body = json.dumps({"calls": made})
-        card = Message(
-            key=f"card:{plan.id}",
-            kind="card",
-            run_id=row.id,
-            plan_id=plan.id,
-            channel="C0SUPPORT",
-            body=body,
-        )
-        tx.execute(insert(Message).values(values(card)))
+        tx.execute(insert(Message).values(values(card_of(plan, made))))
     return Seeded(store, row.id, plan.id, made)
+
+
+def card_of(plan: Plan, shown: list[str]) -> Message:
+    """Return a card, not yet posted, that shows these calls of the plan."""
+    return Message(
+        key=f"card:{plan.id}",
+        kind=MessageKind.CARD,
+        run_id=plan.run_id,
+        plan_id=plan.id,
+        channel="C0SUPPORT",
+        body=json.dumps({"calls": shown}),
+    )
 
 
 def set_message(tx: Transaction, row: Message, **columns: Any) -> None:

@@ -1,6 +1,4 @@
-"""The audit's chain, and the tables that refuse to be rewritten, also by somebody with a plain
-SQLite shell.
-"""
+"""The audit's chain, and tables that refuse rewriting, also from a plain SQLite shell."""
 
 from __future__ import annotations
 
@@ -47,8 +45,9 @@ def broken_at(store: Store) -> int | None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: str) -> None:
-    """Audit, revisions, votes and transcript refuse update, delete and overwriting, row by row and
-    all at once.
+    """Audit, revisions, votes and transcript refuse update, delete and overwriting.
+
+    They do row by row and all at once.
     """
     before = raw.execute(f"SELECT * FROM {table}").fetchall()
     assert before
@@ -66,18 +65,14 @@ def test_nothing_is_rewritten(decided: Seeded, raw: sqlite3.Connection, table: s
 
 
 def test_our_own_connections_cannot_replace_either(decided: Seeded) -> None:
-    """`recursive_triggers` is on for every connection of the store, so REPLACE is refused there
-    too.
-    """
+    """Every connection of the store has `recursive_triggers` on, so REPLACE is refused there."""
     for table in TABLES:
         with pytest.raises(Exception, match="append-only"), decided.store.write() as tx:
             tx.exec_driver_sql(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
 
 
 def test_the_chain_holds(decided: Seeded) -> None:
-    """Each row carries the hash of the one before it, from 64 zeros on, and the whole of it
-    verifies.
-    """
+    """Each row carries the hash of the one before it, from 64 zeros on, and all of it verifies."""
     assert broken_at(decided.store) is None
     with closing(sqlite3.connect(decided.store.path)) as connection:
         links = connection.execute("SELECT previous, hash FROM audit ORDER BY seq").fetchall()

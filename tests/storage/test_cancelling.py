@@ -59,9 +59,7 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
 
 
 def test_cancel_after_a_crash(store: Store) -> None:
-    """A call whose worker died, and whose run is cancelled before another one took it, ends
-    unknown.
-    """
+    """A call whose worker died, and whose run was cancelled before a take-over, ends unknown."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
         assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)

@@ -34,8 +34,9 @@ def test_an_approval_is_recorded_and_frees_the_run(store: Store) -> None:
 
 
 def test_a_rejection_quotes_its_reason(store: Store) -> None:
-    """A rejection ends the call, and its reason reaches the model quoted and at most 500 characters
-    long.
+    """A rejection ends the call, and its reason reaches the model quoted.
+
+    It is at most 500 characters long there.
     """
     seeded = seed(store)
     assert status_of(vote(seeded, "reject")) is C.REJECTED
@@ -151,9 +152,7 @@ def test_no_deadline_never_falls(store: Store) -> None:
 
 
 def test_due_is_ordered(store: Store) -> None:
-    """After a long stop everything due is found, oldest deadline first, and nothing that is
-    decided.
-    """
+    """After a long stop everything due is found, oldest first, and nothing that is decided."""
     deadlines = [AT + 3 * TICK, AT, AT + TICK]
     pending = [seed(store, deadline=each) for each in deadlines]
     seed(store, C.APPROVED, deadline=AT)
@@ -164,8 +163,9 @@ def test_due_is_ordered(store: Store) -> None:
 
 
 def test_asking_again_drops_the_votes(store: Store) -> None:
-    """An approved call that now needs a stricter yes is a new revision of the same arguments,
-    without votes.
+    """An approved call that now needs a stricter yes is a new revision without votes.
+
+    Its arguments are the same.
     """
     seeded = seed(store)
     vote(seeded)

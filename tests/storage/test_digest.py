@@ -1,6 +1,4 @@
-"""Canonical JSON and the digest: equal exactly when what would run is equal, and refused where that
-cannot be said.
-"""
+"""Canonical JSON and the digest: equal just when what would run is equal, or else refused."""
 
 from __future__ import annotations
 
@@ -62,8 +60,9 @@ values = st.recursive(
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal: JSON's one kind of number, no truth that equals one, order
-    of keys aside.
+    """Return whether two JSON values are equal.
+
+    JSON has one kind of number, no truth equals one, and the order of keys counts for nothing.
     """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -84,8 +83,9 @@ def test_equal_text_means_equal_values(left: Any, right: Any) -> None:
 
 @given(values)
 def test_canonical_text_reads_back(value: Any) -> None:
-    """The text is JSON that means the value, is its own canonical text, and does not depend on key
-    order.
+    """The text is JSON that means the value, and is its own canonical text.
+
+    It does not depend on key order.
     """
     written = canonical(value)
     assert same(json.loads(written), value)
@@ -96,8 +96,9 @@ def test_canonical_text_reads_back(value: Any) -> None:
 
 @given(st.integers(), st.integers())
 def test_whole_numbers_of_any_size(left: int, right: int) -> None:
-    """No two whole numbers have one text, however big: beyond 2**53 they are written as strings, in
-    full.
+    """No two whole numbers have one text, however big.
+
+    Beyond 2**53 they are written as strings, in full.
     """
     for add in (0, SAFE_INTEGER, 2**64, -(2**53)):
         a, b = left + add, right + add
@@ -197,8 +198,9 @@ def test_values_of_models() -> None:
     ids=lambda odd: type(odd).__name__,
 )
 def test_odd_values_are_refused(odd: Any) -> None:
-    """What has no canonical form is refused, at the top or deep inside, never written some other
-    way.
+    """What has no canonical form is refused, at the top or deep inside.
+
+    It is never written some other way.
     """
     for value in (odd, {"deep": [{"er": odd}]}):
         with pytest.raises(OddValueError):
@@ -229,9 +231,7 @@ def test_odd_values_are_refused(odd: Any) -> None:
     ids=lambda text: text[:24],
 )
 def test_parsing_refuses_what_is_ambiguous(text: str) -> None:
-    """Malformed, ambiguous, endless and non-object arguments are refused in one way, whatever is
-    wrong.
-    """
+    """Malformed, ambiguous, endless and non-object arguments are refused in one way."""
     with pytest.raises(OddValueError) as caught:
         canonical(parse_object(text))
     assert len(str(caught.value)) < 200

@@ -1,6 +1,4 @@
-"""What must not grow with what is stored: no step of a request looks through a whole table, or
-through everybody's.
-"""
+"""No step of a request looks through a whole table, or through everybody's rows."""
 
 from __future__ import annotations
 
@@ -28,8 +26,9 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
 
 
 def statements(harness: LoopHarness) -> dict[str, Any]:
-    """What a whole request asks of the database, with values, from its message to the answer in the
-    outbox.
+    """Return what a whole request asks of the database, with values.
+
+    That is from its message to the answer in the outbox.
     """
     found: dict[str, Any] = {}
 
@@ -99,8 +98,9 @@ def test_pending_calls_are_counted_by_requester(store: Store) -> None:
 
 
 def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
-    """D06: a status that makes no sense is no pending call, and hinders no other request of its
-    requester.
+    """A status that makes no sense is no pending call.
+
+    It hinders no other request of its requester.
     """
     mine = seed(store, C.PENDING, C.PENDING)
     with store.write() as tx:
@@ -109,7 +109,7 @@ def test_an_unreadable_call_does_not_stop_its_requester(store: Store) -> None:
 
 
 def test_a_transcript_is_read_as_it_was_stored(store: Store) -> None:
-    """L01: every item in order, whatever characters it has; none for a thread without any."""
+    """Every item in order, whatever characters it has; none for a thread without any."""
     mine = seed(store)
     items = [
         {"content": text} for text in ('", "', "]", "line\nline", "\u2028 \U0001f600", "[", "")

@@ -23,8 +23,9 @@ def _load(path: str) -> bytes:
 
 
 def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
-    """Ten processes that start at once have one key, readable by its owner alone, and leave nothing
-    else behind.
+    """Ten processes that start at once have one key, readable by its owner alone.
+
+    They leave nothing else behind.
     """
     with get_context("fork").Pool(10) as pool:
         for number in range(5):
@@ -37,8 +38,9 @@ def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
 
 
 def test_a_key_is_kept_or_made(tmp_path: Path) -> None:
-    """A key that is there is used as it is, each new one is another, and one that is too short is
-    refused.
+    """A key that is there is used as it is, and each new one is another.
+
+    One that is too short is refused.
     """
     assert load_key(tmp_path / "a") != load_key(tmp_path / "b")
     assert load_key(tmp_path / "a") == load_key(tmp_path / "a")

@@ -1,6 +1,4 @@
-"""Secrets known by their look: each kind is masked wherever it stands, ordinary words and ids never
-are.
-"""
+"""Secrets known by their look are masked wherever they stand, ordinary words and ids never."""
 
 from __future__ import annotations
 
@@ -166,9 +164,7 @@ BEGINNINGS = [
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_time_grows_with_the_text(beginning: str) -> None:
-    """A hundred thousand characters of beginnings that lead nowhere take no longer than as many of
-    prose would.
-    """
+    """A hundred thousand characters of beginnings that lead nowhere take no longer than prose."""
     text = beginning * (100_000 // len(beginning)) + " xox sk- eyj :// = akia bearer authorization"
     began = time.process_time()
     masked(text)

@@ -1,6 +1,4 @@
-"""Messages and deliveries move through one door: what the tables do not have is refused, and the
-second of two loses.
-"""
+"""Messages and deliveries move by their tables alone, and the second of two loses."""
 
 from __future__ import annotations
 

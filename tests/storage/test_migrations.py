@@ -1,6 +1,4 @@
-"""Schemas: the first one is the models', the next one keeps every row, and one from the future is
-refused.
-"""
+"""Schemas: the first is the models', the next keeps every row, a future one is refused."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ def counts(path: Path) -> dict[str, int]:
 
 
 def pending(store: Store) -> Seeded:
-    """A database in the middle of its work: some calls wait, some are decided, and there is a
-    transcript.
-    """
+    """A database in the midst of work: calls wait, calls are decided, there is a transcript."""
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
@@ -106,8 +102,9 @@ def test_opening_again_changes_nothing(store: Store) -> None:
 
 
 def test_a_migration_with_rows_pending(store: Store, scripts: Path) -> None:
-    """Rebuilding tables that others refer to keeps every row, the triggers, and foreign keys, and
-    copies first.
+    """Rebuilding tables that others refer to keeps every row, the triggers and foreign keys.
+
+    It copies the file first.
     """
     pending(store)
     before = counts(store.path)
@@ -143,8 +140,9 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
 
 
 def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> None:
-    """When a migration breaks off, schema and rows are the old ones, the copy is there, and the
-    next try works.
+    """When a migration breaks off, schema and rows are the old ones, and the copy is there.
+
+    The next try works.
     """
     pending(store)
     before = counts(store.path)
@@ -159,8 +157,9 @@ def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> 
 
 
 def test_a_newer_schema_is_refused(store: Store) -> None:
-    """A database of a newer version is refused in a sentence that says so, and is not touched or
-    kept locked.
+    """A database of a newer version is refused in a sentence that says so.
+
+    It is not touched or kept locked.
     """
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE alembic_version SET version_num = '8888'")

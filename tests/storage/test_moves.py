@@ -1,6 +1,4 @@
-"""The one door for status, on a real database: every cell of both tables, who loses, and what comes
-with a move.
-"""
+"""The one door for status: every cell of both tables, who loses, what comes with a move."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is on the disk when: a power failure takes nothing along that was acknowledged, done or
-told.
-"""
+"""What is on the disk when: no power failure takes what was acknowledged, done or told."""
 
 from __future__ import annotations
 
@@ -70,7 +68,7 @@ def keep(store: Store, key: str, *, durable: bool = True) -> None:
 
 
 def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:
-    """D02: a connection that has committed without waiting for the disk waits for it the next time."""
+    """A connection that has committed without waiting for the disk waits for it the next time."""
     watch(store, log)
     for number, durable in enumerate([True, False, True, False, False, True]):
         keep(store, str(number), durable=durable)
@@ -78,9 +76,7 @@ def test_only_who_says_so_does_not_wait(store: Store, log: list[str]) -> None:
 
 
 def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) -> None:
-    """D02: what another process tells its readers is not known here, so everything is on the disk
-    first.
-    """
+    """What another process tells its readers is not known, so all is on the disk first."""
     shared = Store(f"sqlite:///{tmp_path}/shared.db").open(exclusive=False)
     watch(shared, log)
     keep(shared, "1", durable=False)
@@ -90,8 +86,9 @@ def test_a_shared_database_is_always_waited_for(tmp_path: Path, log: list[str]) 
 
 
 def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str]) -> None:
-    """D02: a commit that did not wait is on the disk after `harden`, also when a durable one
-    changed nothing since.
+    """A commit that did not wait is on the disk after `harden`.
+
+    It is also when a durable one changed nothing since.
     """
     store.harden()
     keep(store, "1")
@@ -105,7 +102,7 @@ def test_harden_waits_once_for_what_is_not_there_yet(store: Store, log: list[str
 
 
 def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
-    """D02: the log that is waited for is the one that SQLite writes, wherever the file really is."""
+    """The log that is waited for is the one that SQLite writes, wherever the file really is."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link.db").symlink_to(tmp_path / "real" / "file.db")
     linked = Store(f"sqlite:///{tmp_path}/link.db").open()
@@ -118,7 +115,7 @@ def test_a_database_behind_a_link(tmp_path: Path, log: list[str]) -> None:
 def test_a_disk_that_fails_is_asked_again(
     store: Store, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D07: when the disk does not answer, nothing passes for hardened."""
+    """When the disk does not answer, nothing passes for hardened."""
     keep(store, "1", durable=False)
 
     def broken(_: int) -> None:
@@ -133,7 +130,7 @@ def test_a_disk_that_fails_is_asked_again(
 
 
 def test_an_acknowledged_click_is_on_the_disk(store: Store, log: list[str]) -> None:
-    """X03, D02: Slack is told that a click has arrived once it would survive a power failure."""
+    """Slack is told that a click has arrived once it would survive a power failure."""
     app = bolt(make_core(store, StillClock(), FakeDirectory(), []))
     watch(store, log)
     assert press(app, "1") == 200
@@ -161,8 +158,7 @@ def harness(tmp_path: Path) -> Iterator[LoopHarness]:
 
 
 def test_what_a_whole_story_waits_for(harness: LoopHarness, log: list[str]) -> None:
-    """X05, X06, D02: arrival and decision, the intent before the effect and its result are on the
-    disk at once.
+    """Arrival and decision, the intent before the effect and its result are on the disk at once.
 
     A claim and a model's turn are not, until the outbox tells of them: lost, they would be taken
     again.
@@ -224,7 +220,7 @@ ROWS = {
 
 @pytest.mark.parametrize("method", ROWS)
 def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method: str) -> None:
-    """D02: whatever the outbox says, the commits it speaks of have reached the disk before."""
+    """Whatever the outbox says, the commits it speaks of have reached the disk before."""
     core = make_core(store, StillClock(), FakeDirectory(), [])
     slack = Slack(log)
     client: Any = slack

@@ -1,6 +1,4 @@
-"""The inbox's and the outbox's rows: once is once, in order, and what cannot go on does not hold up
-the rest.
-"""
+"""The inbox's and outbox's rows: once is once, in order, and a stuck one holds up no other."""
 
 from __future__ import annotations
 
@@ -41,8 +39,9 @@ def new(store: Store) -> list[Delivery]:
 
 
 def test_a_redelivery_is_ignored(store: Store) -> None:
-    """X03: the same key again is not stored again, whatever it carries, also long after it was
-    dealt with.
+    """The same key again is not stored again, whatever it carries.
+
+    It is not even long after the first was dealt with.
     """
     with store.write() as tx:
         assert inbox.store(tx, delivery("a", body='{"n": 1}'))
@@ -55,9 +54,7 @@ def test_a_redelivery_is_ignored(store: Store) -> None:
 
 
 def test_the_inbox_keeps_its_order(store: Store) -> None:
-    """X03: what arrived is taken in as it was stored, and what was settled, held or broken not
-    again.
-    """
+    """What arrived is taken in as it was stored, and what was settled, held or broken not again."""
     with store.write() as tx:
         for key in "cabd":
             inbox.store(tx, delivery(key))
@@ -72,8 +69,9 @@ def test_the_inbox_keeps_its_order(store: Store) -> None:
 
 
 def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
-    """D06: a delivery that fails is tried as often as allowed, keeps what went wrong, and then
-    holds up nothing.
+    """A delivery that fails is tried as often as allowed, and then holds up nothing.
+
+    It keeps what went wrong.
     """
     with store.write() as tx:
         inbox.store(tx, delivery("bad", "action"))
@@ -86,10 +84,7 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
 
 
 def test_only_clicks_hold_back_deadlines(store: Store) -> None:
-    """T01: no deadline after the oldest undecided click falls.
-
-    Messages and events hold back none.
-    """
+    """No deadline after the oldest undecided click falls. Messages and events hold back none."""
     with store.write() as tx:
         for number, kind in enumerate(("message", "event", "submission", "action")):
             inbox.store(tx, delivery(kind, kind, at=AT + number * SECOND))
@@ -101,7 +96,7 @@ def test_only_clicks_hold_back_deadlines(store: Store) -> None:
 
 
 def test_the_newest_taken_message(store: Store) -> None:
-    """L02: what a thread's transcript has is known by the Slack time of its newest message."""
+    """What a thread's transcript has is known by the Slack time of its newest message."""
     with store.write() as tx:
         assert inbox.newest_taken(tx, TEAM, "C0SUPPORT", "1.0") == ""
         for ts, run in (("1.0", "r"), ("2.0", "r"), ("3.0", None)):
@@ -114,7 +109,7 @@ def test_the_newest_taken_message(store: Store) -> None:
 
 
 def test_said_once_is_said(store: Store) -> None:
-    """X03: a message whose key is there is not added again and not changed."""
+    """A message whose key is there is not added again and not changed."""
     first = put(store, "k", body='{"text": "first"}')
     with store.write() as tx:
         outbox.put(tx, Message(key="k", kind="notice", channel="C2", body='{"text": "second"}'))
@@ -145,7 +140,7 @@ def test_due_in_order(store: Store) -> None:
 
 
 def test_a_postponed_message_holds_up_its_channel(store: Store) -> None:
-    """S07: nothing overtakes a message that waits for another try in its channel.
+    """Nothing overtakes a message that waits for another try in its channel.
 
     Other channels go on.
     """
@@ -169,8 +164,9 @@ def test_nothing_is_next_without_work(store: Store) -> None:
 
 
 def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
-    """S07, S12: a change makes every copy of a card due, one made while it is being drawn makes it
-    due again.
+    """A change makes every copy of a card due.
+
+    One made while it is being drawn makes it due again.
     """
     seeded = seed(store)
     with store.write() as tx:
@@ -196,7 +192,7 @@ def test_a_card_is_drawn_until_it_tells_the_truth(store: Store) -> None:
 
 @pytest.mark.parametrize("status", ["pending", "sending", "failed"])
 def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> None:
-    """S05: a change of a card that does not stand in Slack leaves its state alone.
+    """A change of a card that does not stand in Slack leaves its state alone.
 
     It is posted as of then.
     """
@@ -208,7 +204,7 @@ def test_a_card_not_posted_yet_is_not_drawn_over(store: Store, status: str) -> N
 
 
 def test_streams_are_closed(store: Store) -> None:
-    """L11: streams that a crash left open are closed with their words withdrawn.
+    """Streams that a crash left open are closed with their words withdrawn.
 
     Other messages are left alone.
     """

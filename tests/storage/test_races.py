@@ -1,6 +1,4 @@
-"""Threads and processes that want the same row: exactly one wins, and the rows agree with what each
-was told.
-"""
+"""Threads and processes that want the same row: one wins, and the rows agree with it."""
 
 from __future__ import annotations
 
@@ -99,8 +97,9 @@ def test_approve_and_reject_at_once(store: Store) -> None:
 
 
 def test_click_against_edit(store: Store) -> None:
-    """An approval never counts for arguments that an edit has just replaced, nor an edit for what
-    is decided.
+    """An approval never counts for arguments that an edit has just replaced.
+
+    Nor does an edit for what is decided.
     """
     for _ in range(ROUNDS):
         seeded = seed(store)
@@ -113,9 +112,7 @@ def test_click_against_edit(store: Store) -> None:
 
 @pytest.mark.parametrize("deadline", [AT, AT + TICK], ids=["at the deadline", "just before it"])
 def test_click_against_the_clock(store: Store, deadline: object) -> None:
-    """Click and sweep at once, at the deadline and before it: exactly one of the two, as the times
-    say.
-    """
+    """Click and sweep at once, at the deadline and before it: one of the two, as the times say."""
     for _ in range(ROUNDS):
         seeded = seed(store, deadline=AT if deadline == AT else AT + TICK)
         approved, expired = together(voter(seeded, "UANA00001"), sweeper(seeded))

@@ -1,6 +1,4 @@
-"""Every cell of the two transition tables against a second table, written out from the design by
-hand.
-"""
+"""Every cell of the two transition tables against a second table, written out by hand."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ def keep(store: Store, key: str) -> None:
     "url", ["sqlite://", "sqlite:///:memory:", "postgresql://u@h/d", "mysql://u@h/d"]
 )
 def test_only_a_file_will_do(url: str) -> None:
-    """Nothing lost: a database that would not outlive the process, or that is not SQLite, is
-    refused.
-    """
+    """A database that would not outlive the process, or that is not SQLite, is refused."""
     with pytest.raises(ValueError, match="SQLite file"):
         Store(url)
 
@@ -70,8 +68,9 @@ def test_every_connection_has_the_pragmas(store: Store, pragma: str, value: obje
 
 
 def test_children_need_their_parents(store: Store) -> None:
-    """Foreign keys are enforced: a call of no run is refused, and a run with calls cannot be
-    deleted.
+    """Foreign keys are enforced.
+
+    A call of no run is refused, and a run with calls cannot be deleted.
     """
     seeded = seed(store)
     row = seeded.call()
@@ -83,9 +82,7 @@ def test_children_need_their_parents(store: Store) -> None:
 
 
 def test_a_leaked_reader_blocks_nobody(store: Store) -> None:
-    """Readers begin deferred: one that is never closed sees its snapshot, and writers go on at
-    once.
-    """
+    """A reader that is never closed sees its snapshot, and writers go on at once."""
     keep(store, "before")
     with store.read() as leaked:
         assert len(inbox.new(leaked)) == 1
@@ -192,9 +189,7 @@ def _open(path: str, pipe: Pipe) -> None:
 
 
 def test_a_second_process_is_refused(store: Store) -> None:
-    """One process at a time: a second one is told what is going on, and may come once the first has
-    ended.
-    """
+    """A second process is told what is going on, and may come once the first has ended."""
     for expected in ("another Countersign is running on", "opened"):
         ours, theirs = SPAWN.Pipe()
         process = SPAWN.Process(target=_open, args=(str(store.path), theirs))
@@ -239,9 +234,7 @@ def test_times_keep_their_microseconds(store: Store, moment: datetime) -> None:
 
 
 def test_odd_values_are_not_stored(store: Store) -> None:
-    """Fail closed: a time without a zone and a status nobody knows are refused on the way in, and
-    on the way out.
-    """
+    """A time without a zone and a status nobody knows are refused on the way in and out."""
     with pytest.raises(StatementError, match="without a zone"):
         keep_at(store, AT.replace(tzinfo=None))
     seeded = seed(store)

@@ -16,8 +16,9 @@ TICK = timedelta(microseconds=1)
 
 
 def test_an_unknown_call_is_given_up_once(store: Store) -> None:
-    """At its deadline an unknown call stays unknown, nobody is asked any more, and the model is
-    told, once.
+    """At its deadline an unknown call stays unknown, and nobody is asked any more.
+
+    The model is told, once.
     """
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
@@ -34,9 +35,7 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
 
 
 def test_a_resolved_call_is_not_given_up(store: Store) -> None:
-    """The sweep read an unknown call before a person said what became of it: the person's word
-    stands.
-    """
+    """When a person said what became of it after the sweep read it, the person's word stands."""
     seeded = seed(store, C.UNKNOWN, deadline=AT + TICK)
     before = seeded.call()
     resolve(seeded, "done")

@@ -1,5 +1,6 @@
-"""Tools for a bot in a process of its own: an effect is a line in a file, and a tool can be made to
-hang after it.
+"""Tools for a bot in a process of its own: an effect is a line in a file.
+
+A tool can be made to hang after it.
 
 The folder comes from the environment; while it holds a pipe named `hang`, a tool waits on it after
 its effect.

@@ -21,8 +21,9 @@ class Secret(BaseModel):
 
 
 class FakeTools:
-    """The tools, and what they did: `ran[(tool name, text)]` counts effects, `keys` holds their
-    call ids.
+    """The tools, and what they did.
+
+    `ran[(tool name, text)]` counts effects, `keys` holds their call ids.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,4 @@
-"""The bot as a process of its own, that can be killed without a word and started again on the same
-database.
-"""
+"""The bot as a process of its own, to be killed and started again on the same database."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ C = CallStatus
 
 
 def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
-    """It did nothing, its card gives way to one that shows what is there now, and that runs once
-    approved.
+    """The call did nothing; its card gives way to one that shows what is there now.
+
+    That one runs once approved.
     """
     thread = ask(harness, ("empty", {"text": "history"}))
     old = harness.card(SUPPORT, thread)
@@ -46,8 +47,9 @@ def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None
 
 
 def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTools) -> None:
-    """The same arguments under another expectation are another call: altered in storage, it does
-    not run.
+    """The same arguments under another expectation are another call.
+
+    Altered in storage, it does not run.
     """
     thread = ask(harness, ("empty", {"text": "poetry"}))
     card = harness.card(SUPPORT, thread)

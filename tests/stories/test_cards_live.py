@@ -40,9 +40,7 @@ def status(harness: Harness, thread: str) -> list[str]:
 def test_a_long_argument_is_reviewed_whole_and_approved_there(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """What does not fit the card is never cut: Review shows every character and approves (promise
-    1).
-    """
+    """What does not fit the card is never cut: Review shows every character and approves."""
     text = "".join(f"{n:05d}" for n in range(3000))
     thread = ask(harness, ("note", {"text": text}))
     card = harness.card(SUPPORT, thread, having="review")
@@ -133,8 +131,9 @@ def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: Fake
 
 
 def test_a_destructive_call_asks_twice(harness: Harness) -> None:
-    """The Approve button of a destructive call carries a confirmation that says what, a write does
-    not.
+    """The Approve button of a destructive call carries a confirmation that says what.
+
+    A write's does not.
     """
     thread = ask(harness, ("wipe", {"text": "the disk"}), ("note", {"text": "mild"}))
     card = harness.card(SUPPORT, thread)
@@ -146,8 +145,9 @@ def test_a_destructive_call_asks_twice(harness: Harness) -> None:
 
 
 def test_a_card_in_another_channel(harness: Harness) -> None:
-    """post_to: the thread says where, the card links back, is decided there, and the answer comes
-    in the thread.
+    """With `post_to` the card links back to its thread, and the thread says where it is.
+
+    It is decided there, and the answer comes in the thread.
     """
     thread = ask(harness, CANCEL)
     card = harness.card(FINANCE, None, "cleo")

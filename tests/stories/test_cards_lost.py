@@ -31,8 +31,9 @@ def status(harness: Harness, thread: str) -> list[str]:
 
 
 def test_the_update_after_a_decision_is_retried(harness: Harness, fakes: FakeTools) -> None:
-    """Slack refuses the redrawing for a while: the click counted, a stale button says so, the card
-    follows.
+    """Slack refuses the redrawing for a while: the click counted, and the card follows.
+
+    A stale button says so.
     """
     thread = ask(harness, ("note", {"text": "redraw"}))
     card = harness.card(SUPPORT, thread)
@@ -85,9 +86,7 @@ def test_a_click_on_a_card_deleted_under_the_finger_counts(
 def test_a_dialog_that_slack_will_not_open(
     harness: Harness, fakes: FakeTools, way: str, action: str
 ) -> None:
-    """The trigger expired or the line was cut: the person is told, nothing is stuck, the next click
-    works.
-    """
+    """The trigger expired or the line was cut: the person is told, and the next click works."""
     thread = ask(harness, ("note", {"text": f"{way} {action}"}))
     card = harness.card(SUPPORT, thread)
     if way == "expired":
@@ -105,8 +104,9 @@ def test_a_dialog_that_slack_will_not_open(
 
 
 def test_a_card_that_cannot_be_posted_fails_closed(harness: Harness, fakes: FakeTools) -> None:
-    """Slack will never take it: the call is cancelled, requester and model hear why, the run goes
-    on.
+    """Slack will never take the card: the call is cancelled, and the run goes on.
+
+    Requester and model hear why.
     """
     harness.slack.faults.fail(
         "chat.postMessage", "restricted_action", match=lambda a: "card:" in json.dumps(a)

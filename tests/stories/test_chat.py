@@ -1,6 +1,4 @@
-"""Talking with the bot: first contact, status, streamed answers that stand there once, and who
-continues a thread.
-"""
+"""Talking with the bot: first contact, status, streamed answers, who continues a thread."""
 
 from __future__ import annotations
 
@@ -18,8 +16,9 @@ from tests.stories.steps import all_sent, arrived, ask, chat, told
 
 
 def called(harness: Harness, thread: str, method: str) -> int:
-    """How often the bot called a method of the thread with success, by its argument thread_ts or by
-    its message.
+    """Return how often the bot called a method of the thread with success.
+
+    It is known by its argument thread_ts, or by its message.
     """
     mine = {m["ts"] for m in harness.thread(SUPPORT, thread)} | {thread}
     found = [
@@ -69,8 +68,9 @@ def test_each_person_is_greeted_once(own_harness: Callable[..., Harness]) -> Non
 
 
 def test_help_asks_no_model(harness: Harness) -> None:
-    """`help` in a DM, in a channel, and a bare mention, list what the bot can do, without the
-    model.
+    """`help` in a DM or a channel, and a bare mention, list what the bot can do.
+
+    The model is not asked.
     """
     ben, asked = harness.person("ben"), len(harness.planner.requests)
     here, there, bare = ben.dm("help"), ben.say(SUPPORT, "@bot Help!"), ben.say(SUPPORT, "@bot")
@@ -95,9 +95,7 @@ def test_feedback_is_recorded(harness: Harness) -> None:
 
 
 def test_status_and_session(harness: Harness) -> None:
-    """Processing with a status while it thinks, suspended while people decide, active when it is
-    done.
-    """
+    """Processing while it thinks, suspended while people decide, active when it is done."""
     hold = harness.planner.hold()
     thread = ask(harness, ("note", {"text": "status"}))
     assert hold.arrived.wait(20)

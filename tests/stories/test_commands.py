@@ -1,6 +1,4 @@
-"""`/approvals` as people use it: answered to whoever asks, in this channel, with the words of the
-command line.
-"""
+"""`/approvals` as people use it: answered to whoever asks, in the command line's words."""
 
 from __future__ import annotations
 
@@ -117,8 +115,9 @@ def test_what_the_rows_say_first(own_harness: Callable[..., Harness]) -> None:
     ],
 )
 def test_help_and_mistakes(shared_harness: tuple[Harness, FakeTools], line: str, told: str) -> None:
-    """Whatever is typed is answered: with the list of questions, or with what is wrong and where
-    the list is.
+    """Whatever is typed is answered.
+
+    The answer is the list of questions, or what is wrong and where the list is.
     """
     assert told in asked(shared_harness[0], line)
 
@@ -172,8 +171,9 @@ def test_another_workspace_is_dropped(
 
 
 def test_acknowledged_before_anything_is_looked_up(harness: Harness) -> None:
-    """Slack has its acknowledgement while the look-ups still wait, the answer follows, and nothing
-    of it is stored.
+    """Slack has its acknowledgement while the look-ups still wait.
+
+    The answer follows, and nothing of it is stored.
     """
     held = harness.slack.faults.hold("users.info", person="ben")
     person = harness.person("ben")

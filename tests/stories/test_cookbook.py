@@ -68,9 +68,7 @@ def click(harness: Harness, who: str, channel: str, card: dict[str, Any]) -> Non
 
 
 def test_refunds_with_a_daily_limit(harness: Harness) -> None:
-    """A small one runs, a larger one asks the leads, and when the day is full finance is asked
-    about a small one.
-    """
+    """A small one runs, a larger one asks the leads, and on a full day finance is asked."""
     cook(harness, "Refunds with a daily limit")
     left = harness.shop.order(1042).left
     assert ended(harness, refund(harness, "10.00")) == [C.SUCCEEDED]
@@ -91,8 +89,9 @@ def test_refunds_with_a_daily_limit(harness: Harness) -> None:
 
 
 def test_an_order_is_cancelled_in_two_stages(harness: Harness) -> None:
-    """Both leads get a card, finance gets one when a lead has approved, and then the order is
-    cancelled.
+    """Both leads get a card, and finance gets one when a lead has approved.
+
+    Then the order is cancelled.
     """
     cook(harness, "Two stages")
     thread = ask(harness, ("cancel_order", {"order_id": 1044, "reason": "changed their mind"}))
@@ -133,8 +132,9 @@ def test_a_team_of_one(harness: Harness) -> None:
 
 
 def test_a_paused_tool(harness: Harness) -> None:
-    """Paused while a refund waits for a lead: neither that one nor a small one runs, and all hear
-    why.
+    """Paused while a refund waits for a lead: neither that one nor a small one runs.
+
+    All hear why.
     """
     cook(harness, "Refunds with a daily limit")
     left = harness.shop.order(1042).left

@@ -1,6 +1,4 @@
-"""Killed at every stage of the path, and started again: nothing twice, nothing lost, and every card
-tells the truth.
-"""
+"""Killed at every stage and started again: nothing twice, nothing lost, every card true."""
 
 from __future__ import annotations
 
@@ -146,9 +144,7 @@ def test_killed_between_the_effect_and_its_result(bot: BotProcess, tool: str) ->
 
 
 def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
-    """Killed in the middle of a streamed answer: the open stream is closed, and the answer stands
-    there once.
-    """
+    """Killed in a streamed answer: the open stream is closed, and the answer stands there once."""
     text = "A long answer that is worth streaming. " * 20 + ANSWER
     bot.planner.chunk_delay = 0.02
     held = bot.planner.hold(after_events=60)

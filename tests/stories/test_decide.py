@@ -19,8 +19,9 @@ LEADS = ("ana", "cleo")
 def test_a_rejection_reaches_the_model_with_its_reason_quoted_and_bounded(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """What the approver wrote is told to the model in quotation marks, in the thread and on the
-    card.
+    """What the approver wrote is told in quotation marks, to the model and in the thread.
+
+    It is on the card too.
     """
     thread = ask(harness, ("note", {"text": "no thanks"}))
     card = harness.card(SUPPORT, thread)
@@ -128,8 +129,9 @@ def test_two_people_in_the_same_second(harness: Harness, fakes: FakeTools) -> No
 
 
 def test_approve_against_reject(harness: Harness, fakes: FakeTools) -> None:
-    """A dialog that was open while somebody else approved says so at its field, and changes
-    nothing.
+    """A dialog that was open while somebody else approved says so at its field.
+
+    It changes nothing.
     """
     thread = ask(harness, ("note", {"text": "cross"}))
     card = harness.card(SUPPORT, thread)
@@ -147,9 +149,7 @@ def test_approve_against_reject(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_a_redelivered_click_and_message_count_once(harness: Harness, fakes: FakeTools) -> None:
-    """The same payloads again, and an acknowledgement that Slack did not get: one run, one vote,
-    one effect.
-    """
+    """The same payloads again, and an acknowledgement that was lost: one run, vote and effect."""
     harness.slack.faults.lose_ack("events_api", person="ben", match=having("redelivered"))
     thread, card = ask_for(harness, "redelivered")
     harness.planner.script(Turn(text="That is all."))
@@ -175,9 +175,7 @@ def test_a_redelivered_click_and_message_count_once(harness: Harness, fakes: Fak
 def test_forged_values_and_unknown_actions_decide_nothing(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """A button value that was tampered with, an unknown verb and an odd revision are refused
-    (promise 8).
-    """
+    """A tampered button value, an unknown verb and an odd revision are refused."""
     thread = ask(harness, ("note", {"text": "forged"}))
     card = harness.card(SUPPORT, thread)
     target = value_of(card, "approve").partition(":")[0]

@@ -1,6 +1,4 @@
-"""Editing a call before it is approved: errors at the fields, a new revision, dead buttons, new
-rules.
-"""
+"""Editing a call before it is approved: errors at the fields, a new revision, dead buttons."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ def test_the_model_never_hears_of_an_invalid_edit(harness: Harness) -> None:
 
 
 def test_an_edit_that_changes_nothing_is_no_edit(harness: Harness, fakes: FakeTools) -> None:
-    """Saving the dialog untouched leaves the revision, the buttons and the editor's right to
-    approve.
-    """
+    """Saving the dialog untouched leaves the revision, the buttons and the editor's right."""
     thread = ask(harness, ("note", {"text": "as it is"}))
     card = harness.card(SUPPORT, thread)
     open_modal(harness, "ana", SUPPORT, card, "edit")
@@ -183,8 +179,9 @@ def test_two_editors_at_once(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_save_and_approve_where_the_editor_counts(own_harness: Callable[..., Harness]) -> None:
-    """With editor_counts the dialog offers to approve what is saved: one revision, one vote on it,
-    one effect.
+    """With editor_counts the dialog offers to approve what is saved.
+
+    There is one revision, one vote on it, one effect.
     """
     fakes = FakeTools()
     harness = own_harness(fakes.tools, COUNTS)

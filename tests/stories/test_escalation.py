@@ -1,6 +1,4 @@
-"""While nobody answers: who is reminded, who may decide besides after a time, and what is never
-said twice.
-"""
+"""While nobody answers: who is reminded, who may decide later, what is never said twice."""
 
 from __future__ import annotations
 
@@ -127,8 +125,9 @@ def test_the_first_people_keep_their_say(harness: Harness, fakes: FakeTools) -> 
 
 
 def test_a_click_just_before_the_escalation(harness: Harness, fakes: FakeTools) -> None:
-    """A click counts at the time it was stored: decided after the escalation, it was still too
-    early.
+    """A click counts at the time it was stored.
+
+    Decided after the escalation, it was still too early.
     """
     thread = ask(harness, ("note", {"text": "too early"}))
     card = harness.card(SUPPORT, thread)
@@ -208,8 +207,9 @@ def test_down_over_the_escalation(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_a_reminder_goes_to_who_has_not_voted(harness: Harness, fakes: FakeTools) -> None:
-    """Each reminder once, to those who are still needed, not repeated by a restart, never after the
-    end.
+    """Each reminder comes once, to those who are still needed, and never after the end.
+
+    A restart does not repeat it.
     """
     thread = ask(harness, ("async_note", {"text": "remind"}))
     card = harness.card(SUPPORT, thread)

@@ -1,6 +1,4 @@
-"""The key behind the fingerprints is another one at the start: what waits under the old one stops
-it.
-"""
+"""The key behind the fingerprints changed: what waits under the old one stops the start."""
 
 from __future__ import annotations
 
@@ -82,8 +80,9 @@ def test_another_key_stops_the_start(
 def test_a_lost_key_stops_the_start(
     stopped: tuple[Harness, FakeTools, str, dict[str, Any]],
 ) -> None:
-    """Where the key is said to be lost, what it made is closed undone: the card says so, and the
-    model is told.
+    """Where the key is said to be lost, what it made is closed undone.
+
+    The card says so, and the model is told.
     """
     harness, fakes, thread, card = stopped
     harness.extra |= {"COUNTERSIGN_KEY": NEW, "COUNTERSIGN_LOST_KEY": key_id(harness.app.core.key)}
@@ -102,8 +101,9 @@ def test_a_lost_key_stops_the_start(
 
 
 def test_a_key_file_cut_short(stopped: tuple[Harness, FakeTools, str, dict[str, Any]]) -> None:
-    """A key file that holds no key stops the start in its own words, and not as if a tool were
-    wrong.
+    """A key file that holds no key stops the start in its own words.
+
+    It does not sound as if a tool were wrong.
     """
     harness = stopped[0]
     path = harness.folder / "countersign.db.key"

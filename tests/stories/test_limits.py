@@ -1,6 +1,4 @@
-"""Where it ends: turns, calls, cards, tokens and pending calls are bounded, and strangers get a
-private sentence.
-"""
+"""Turns, calls, cards and tokens are bounded, and strangers get a private sentence."""
 
 from __future__ import annotations
 
@@ -83,8 +81,9 @@ def test_calls_beyond_the_limit_are_refused(
 
 
 def test_cards_beyond_the_limit_are_refused(harness: Harness, limits: Callable[..., None]) -> None:
-    """After so many cards nobody is asked any more in this request: refused, and the thread is
-    told.
+    """After so many cards nobody is asked any more in this request.
+
+    The call is refused, and the thread is told.
     """
     limits(max_cards=1)
     thread, card = ask_for(harness, "the first card")

@@ -16,9 +16,7 @@ C = CallStatus
 
 
 def test_fifty_clicks_at_once(harness: Harness, fakes: FakeTools) -> None:
-    """Fifty clicks by two people while Slack is slow to say who they are: acknowledged in time, all
-    decided.
-    """
+    """Fifty clicks while Slack is slow to say who they are: acknowledged in time, all decided."""
     cards: list[tuple[dict[str, Any], str, str]] = []  # card, its thread, who clicks on it
     for who, approver, count in (("ben", "ana", 20), ("dan", "cleo", 20), ("ana", "cleo", 10)):
         harness.planner.script(Turn(calls=[("note", {"text": f"{who} {n}"}) for n in range(count)]))

@@ -27,8 +27,9 @@ def seen(harness: Harness, thread: str) -> str:
 
 
 def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools) -> None:
-    """Masked on the card and in its notification, in Reject, after an edit, in the thread and in
-    the audit.
+    """Secrets are masked on the card, in its notification, and in Reject.
+
+    So they are after an edit, in the thread and in the audit.
     """
     reason = "the key is sk-proj-abcdefghij0123456789ABCD"
     thread = ask(harness, ("note", {"text": TEXT, "reason_for_approver": reason}))
@@ -60,8 +61,9 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
 
 
 def test_review_masks_as_the_card_does(harness: Harness, fakes: FakeTools) -> None:
-    """The dialog that shows all of a call masks as its card does, and what is approved there is the
-    real thing.
+    """The dialog that shows all of a call masks as its card does.
+
+    What is approved there is the real thing.
     """
     long = f"{TEXT} {'and more ' * 500}"
     thread = ask(harness, ("note", {"text": long}))
@@ -78,8 +80,9 @@ def test_review_masks_as_the_card_does(harness: Harness, fakes: FakeTools) -> No
 def test_words_of_people_and_logs(
     harness: Harness, fakes: FakeTools, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What somebody writes when rejecting, and what a tool raises, are masked for people and in the
-    log.
+    """What somebody writes when rejecting, and what a tool raises, are masked.
+
+    They are for people and in the log.
     """
     thread = ask(harness, ("note", {"text": "not with a token"}))
     assert (

@@ -1,6 +1,4 @@
-"""What the bot says reaches Slack once, in order and truthfully, whatever becomes of the requests
-that carry it.
-"""
+"""What the bot says reaches Slack once, in order and truthfully, whatever requests fail."""
 
 from __future__ import annotations
 
@@ -46,8 +44,9 @@ def counted(harness: Harness) -> Counted:
 def test_a_post_whose_answer_was_lost(
     harness: Harness, fakes: FakeTools, counted: Counted, when: When
 ) -> None:
-    """The connection is cut before or after the card was posted: there is exactly one card, and it
-    can be clicked.
+    """The connection is cut before or after the card was posted: there is exactly one card.
+
+    It can be clicked.
     """
     text = f"answer lost {when}"
     harness.slack.faults.drop("chat.postMessage", when, match=with_card)
@@ -75,8 +74,9 @@ def test_an_answer_whose_receipt_was_lost(harness: Harness, counted: Counted, wh
 
 
 def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) -> None:
-    """After 500 and 503 on post and update each is tried again: one card, and in the end it tells
-    the truth.
+    """After 500 and 503 on post and update each is tried again.
+
+    There is one card, and in the end it tells the truth.
     """
     for status in (500, 503):
         harness.slack.faults.status("chat.postMessage", status, match=with_card)
@@ -94,8 +94,9 @@ def test_slack_has_faults(harness: Harness, fakes: FakeTools, counted: Counted) 
 
 
 def test_rate_limited_posts_keep_their_order(harness: Harness, counted: Counted) -> None:
-    """429 with Retry-After on a post: nothing overtakes within the channel, and another channel is
-    not held up.
+    """After 429 with Retry-After on a post nothing overtakes within the channel.
+
+    Another channel is not held up.
     """
     harness.slack.faults.rate_limit(
         "chat.postMessage", retry_after=40, match=having("The earlier words.")
@@ -144,8 +145,9 @@ def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:
 
 
 def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
-    """Its channel is archived: what nobody could see is not done, and the thread and the model hear
-    so.
+    """What nobody could see, since its channel is archived, is not done.
+
+    The thread and the model hear so.
     """
     harness.slack.archive(FINANCE)
     try:
@@ -166,8 +168,9 @@ def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:
 
 
 def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools) -> None:
-    """The card can no longer be posted where it was asked for: fails closed, the requester hears in
-    a DM.
+    """The card can no longer be posted where it was asked for: it fails closed.
+
+    The requester hears in a DM.
     """
     hold = harness.slack.faults.hold("chat.postMessage", match=with_card)
     thread = ask(harness, ("note", {"text": "kicked"}), who="ana", channel=FINANCE)
@@ -187,9 +190,7 @@ def test_the_bot_is_taken_out_of_the_channel(harness: Harness, fakes: FakeTools)
 
 
 def test_a_deleted_card_comes_back(harness: Harness, fakes: FakeTools) -> None:
-    """Someone deletes the card: a click still on its way counts, and the rest is asked in a new
-    card.
-    """
+    """Someone deletes the card: a click on its way counts, and a new card asks for the rest."""
     thread = ask(harness, ("note", {"text": "kept"}), ("note", {"text": "also kept"}))
     card = harness.card(SUPPORT, thread)
     harness.slack.delete_message(SUPPORT, card["ts"])

@@ -10,8 +10,9 @@ from tests.stories.messages import words
 
 
 def test_mention_card_approve_effect_answer(harness: Harness) -> None:
-    """A mention becomes a card, the click runs the tool once, the thread gets the answer and the
-    card the truth.
+    """A mention becomes a card, the click runs the tool once, and the thread gets the answer.
+
+    The card gets the truth.
     """
     thread = harness.person("ben").say(
         SUPPORT, "@bot refund 40 EUR of order 1042, it arrived broken"

@@ -279,8 +279,9 @@ def test_more_calls_than_a_message_holds(harness: Harness, fakes: FakeTools) -> 
 
 
 def test_two_routes_two_cards(harness: Harness) -> None:
-    """Calls of one plan that other people decide stand on cards of their own, each where it
-    belongs.
+    """Calls of one plan that other people decide stand on cards of their own.
+
+    Each is where it belongs.
     """
     cancel: tuple[str, dict[str, Any]] = (
         "cancel_order",

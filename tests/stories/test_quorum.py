@@ -1,6 +1,4 @@
-"""Several people decide: each counts once, what is still needed is shown, and silence is no all the
-same.
-"""
+"""Several people decide: each counts once, what is needed is shown, and silence is no."""
 
 from __future__ import annotations
 
@@ -221,8 +219,9 @@ def test_a_restart_between_the_votes(harness: Harness, fakes: FakeTools) -> None
 
 
 def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> None:
-    """The group has one member: nobody is asked, the thread and the model hear why, the run goes
-    on.
+    """The group has one member: nobody is asked, and the run goes on.
+
+    The thread and the model hear why.
     """
     thread = ask(harness, ("wipe", {"text": "unreachable"}))
     harness.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached")

@@ -1,6 +1,4 @@
-"""The policy file changes while the bot is at work: a good one counts from then on, a bad one never
-does.
-"""
+"""The policy file changes meanwhile: a good one counts from then on, a bad one never."""
 
 from __future__ import annotations
 
@@ -81,8 +79,9 @@ def test_a_good_file_counts_without_a_restart(
 
 
 def test_a_bad_file_is_refused_once(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    """A file that cannot be used changes nothing, is named with line and reason once, and the next
-    good one counts.
+    """A file that cannot be used changes nothing, and is named once with line and reason.
+
+    The next good one counts.
     """
     change(harness, ASKS)
     caplog.clear()
@@ -101,8 +100,9 @@ def test_a_bad_file_is_refused_once(harness: Harness, caplog: pytest.LogCaptureF
 
 
 def test_half_a_file_is_never_in_force(harness: Harness) -> None:
-    """A file seen once may be half written: its looser beginning does not count before the rest is
-    there.
+    """A file seen once may be half written.
+
+    Its looser beginning does not count before the rest is there.
     """
     change(harness, ALLOWS, looks=1)
     assert harness.app.core.policy.policy.rules == ()

@@ -1,6 +1,4 @@
-"""Approve with a note, approve and remember: what the policy offers, for one person, this often,
-until then.
-"""
+"""Approve with a note, approve and remember: what is offered, to whom, how often."""
 
 from __future__ import annotations
 
@@ -105,8 +103,9 @@ def test_words_beside_an_approval_are_told(harness: Harness, fakes: FakeTools) -
 
 
 def test_words_that_are_needed(made: tuple[Harness, FakeTools]) -> None:
-    """Where the policy wants words there is no bare Approve, and a click from an old card does not
-    count without.
+    """Where the policy wants words there is no bare Approve.
+
+    A click from an old card does not count without them.
     """
     harness, fakes = made
     thread = ask(harness, ("async_note", {"text": "why"}))
@@ -157,8 +156,9 @@ def _turns(text: str, answer: str) -> list[Any]:
 
 
 def test_an_approval_remembered_everywhere_expires(made: tuple[Harness, FakeTools]) -> None:
-    """The same account, twice, for two hours, also after a restart: then it is asked again, as
-    another account is.
+    """The same account is asked again after two uses or two hours, as another account is.
+
+    The grant lasts over a restart.
     """
     harness, fakes = made
     thread = ask(harness, login("first"))
@@ -184,8 +184,9 @@ def test_an_approval_remembered_everywhere_expires(made: tuple[Harness, FakeTool
 
 
 def test_the_list_in_slack(made: tuple[Harness, FakeTools]) -> None:
-    """/approvals grants lists them to who may end them, with what is pinned; /approvals revoke ends
-    one.
+    """/approvals grants lists them to who may end them, with what is pinned.
+
+    /approvals revoke ends one.
     """
     harness, _ = made
     thread = ask(harness, login("first"))
@@ -219,8 +220,9 @@ def test_never_for_what_cannot_be_undone(made: tuple[Harness, FakeTools]) -> Non
 
 
 def test_a_rule_of_once_asks_once(made: tuple[Harness, FakeTools]) -> None:
-    """verdict = "once": asked the first time, these arguments then run unasked, for this person
-    only.
+    """verdict = "once": asked the first time, these arguments then run unasked.
+
+    They do for this person only.
     """
     harness, fakes = made
     thread = ask(harness, ("put", {"text": "value"}))
@@ -262,8 +264,9 @@ def test_revoked_or_no_longer_offered(made: tuple[Harness, FakeTools]) -> None:
 
 
 def test_used_up_between_proposal_and_start(made: tuple[Harness, FakeTools]) -> None:
-    """Three at once on two uses left: two run, the third is asked, for the use is taken in the
-    starting transaction.
+    """Three at once on two uses left: two run, the third is asked.
+
+    The use is taken in the transaction of the start.
     """
     harness, fakes = made
     thread = ask(harness, login("first"))

@@ -1,5 +1,6 @@
-"""The same call again in one request: its result is given again, or people are asked anew and see
-that it repeats.
+"""The same call again in one request gets its result again, or people are asked anew.
+
+They see that it repeats.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def turns(harness: Harness, *calls: tuple[str, str]) -> str:
 
 
 def test_what_can_be_done_twice_without_harm(harness: Harness, fakes: FakeTools) -> None:
-    """An idempotent call that repeats gets the first result unasked, until something else has
-    changed things.
+    """An idempotent call that repeats gets the first result unasked.
+
+    It does until something else has changed things.
     """
     thread = turns(
         harness,

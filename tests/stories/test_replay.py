@@ -1,6 +1,4 @@
-"""`countersign policy replay` over what really happened in a bot: what a changed policy would
-have done otherwise.
-"""
+"""`countersign policy replay` over real rows: what another policy would have done."""
 
 from __future__ import annotations
 
@@ -35,8 +33,9 @@ reason = "Not today."
 
 @pytest.fixture(scope="module")
 def happened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A bot in which Ben asked for three refunds (one approved by Ana, one open, one expired), a
-    look and a wipe.
+    """A bot in which Ben asked for three refunds, a look and a wipe.
+
+    Of the refunds one was approved by Ana, one is open, one expired.
     """
     harness = Harness(tmp_path_factory.mktemp("replay"), FakeTools().tools, OLD)
 
@@ -111,9 +110,7 @@ def test_the_same_policy_changes_nothing(replay: Replayed, happened: Harness) ->
 
 
 def test_allowed_denied_and_asked(replay: Replayed) -> None:
-    """Each kind of difference has its heading, its number and its calls, with the rule then and
-    now.
-    """
+    """Each kind of difference has its heading, number and calls, with the rule then and now."""
     text = replay(
         """
 [defaults]
@@ -163,8 +160,9 @@ def test_other_people_and_quorums(replay: Replayed) -> None:
 
 
 def test_sums_as_they_were(replay: Replayed) -> None:
-    """A limit counts what counted when each call was proposed: not the expired one, and none that
-    came later.
+    """A limit counts what counted when each call was proposed.
+
+    That is not the expired one, and none that came later.
     """
     limited = f"""{OLD}
 [[rule]]
@@ -182,9 +180,7 @@ reason = "Enough."
 
 
 def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hangs on a group that cannot be looked up, or on a tool that is gone, is counted as such
-    with the reason.
-    """
+    """What hangs on a group or a tool that is gone is counted as such, with the reason."""
     rule = "[[rule]]\ntool = 'refund_*'\nwhen = 'requester in groups.finance'\nverdict = 'allow'\n"
     policy = OLD + rule
     assert "0 would have been decided otherwise, 5 the same" in replay(policy)
@@ -198,8 +194,9 @@ def test_what_cannot_be_told(replay: Replayed, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_what_is_recent(happened: Harness) -> None:
-    """Calls from before the moment that was asked for are left out of the report, but not out of
-    the sums.
+    """Calls from before the moment asked for are left out of the report.
+
+    They are not left out of the sums.
     """
     core = happened.app.core
     limit = 'when = \'spent("refund_order", "amount", "24h") + args.amount >= 30.00\''

@@ -1,6 +1,4 @@
-"""Rows that a tool found: a table in the thread, a file when that does not hold all, and all of it
-to the model.
-"""
+"""Rows that a tool found: a table in the thread or a file, and all of it to the model."""
 
 from __future__ import annotations
 
@@ -39,8 +37,9 @@ def test_few_rows_stand_in_a_table(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_many_rows_go_into_a_file(harness: Harness, fakes: FakeTools) -> None:
-    """Of forty-one rows twenty stand in the table, all in one file, and it is said that there are
-    more.
+    """Of forty-one rows twenty stand in the table, and all are in one file.
+
+    It is said that there are more.
     """
     fakes.shelf = 41
     thread = ask(harness, ("books", {"text": "comedy"}))

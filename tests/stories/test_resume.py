@@ -1,6 +1,4 @@
-"""What happens between a decision and the answer: revise, cancel, errors of tools and of the model,
-the transcript.
-"""
+"""Between a decision and the answer: revise, cancel, errors of tools and of the model."""
 
 from __future__ import annotations
 
@@ -154,9 +152,7 @@ def test_tool_errors_are_told_truthfully(harness: Harness, fakes: FakeTools) -> 
 
 
 def test_model_errors_are_retried(harness: Harness, fakes: FakeTools) -> None:
-    """429, 5xx, a refused connection and a cut stream after an approved tool ran: retried from the
-    result.
-    """
+    """429, 5xx, a refused connection and a cut stream after a tool ran: retried from its result."""
     thread, card = ask_for(harness, "keep going")
     harness.planner.fail(429, retry_after=0.05)
     harness.planner.fail(503)
@@ -174,8 +170,9 @@ def test_model_errors_are_retried(harness: Harness, fakes: FakeTools) -> None:
 def test_a_run_that_cannot_go_on_says_so_and_retry_loses_nothing(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """When the model stays away the thread says so, and Retry goes on from the result without
-    running it again.
+    """When the model stays away the thread says so, and Retry goes on from the result.
+
+    The tool does not run again.
     """
     thread, card = ask_for(harness, "patience")
     harness.planner.fail(500, times=5)
@@ -231,9 +228,7 @@ def test_reads_run_at_once_and_once(harness: Harness, fakes: FakeTools) -> None:
 
 
 def test_the_thread_is_remembered(harness: Harness) -> None:
-    """A later request in the same thread goes on from the transcript, reasoning items included,
-    verbatim.
-    """
+    """A later request in the thread goes on from the transcript, verbatim, reasoning included."""
     harness.planner.script(
         Turn(calls=[("peek", {"text": "x"})]), Turn(text="Saw it."), Turn(text="As I said.")
     )

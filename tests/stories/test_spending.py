@@ -1,6 +1,4 @@
-"""Limits over a time: splitting an amount does not slip under them, whatever is open, at once or
-forgotten.
-"""
+"""Limits over a time: splitting an amount does not slip under them, whatever is open."""
 
 from __future__ import annotations
 
@@ -139,8 +137,9 @@ def test_splitting_does_not_slip_under(harness: Harness, paid: list[Decimal]) ->
 
 
 def test_in_one_plan(harness: Harness, paid: list[Decimal]) -> None:
-    """Three times 200 proposed together: the first two are allowed, the third is asked, and none
-    runs before.
+    """Of three times 200 proposed together two are allowed, and the third is asked.
+
+    None runs before.
     """
     thread = pay(harness, "200.00", "200.00", "200.00")
     assert asked(harness, thread) == [C.APPROVED, C.APPROVED, C.PENDING]
@@ -203,8 +202,9 @@ def test_what_may_have_happened_counts(harness: Harness, paid: list[Decimal]) ->
 
 
 def test_allowed_before_either_ran(harness: Harness, paid: list[Decimal]) -> None:
-    """Two payments allowed under an older policy wait for other steps; when they run the limit
-    holds between them.
+    """Two payments allowed under an older policy wait for other steps.
+
+    When they run the limit holds between them.
 
     The younger one gives way to the older, whichever is taken up first.
     """

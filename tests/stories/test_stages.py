@@ -110,9 +110,7 @@ def test_a_later_stage_may_say_no_early(harness: Harness, fakes: FakeTools) -> N
 def test_an_earlier_stage_cannot_take_it_back_by_voting_again(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Once the second step is open, people of the first are told they are no approvers of this
-    step.
-    """
+    """Once the second step is open, people of the first are no approvers of this step."""
     thread = ask(harness, ("note", {"text": "again"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))
     vote(harness, "cleo", card)
@@ -124,9 +122,7 @@ def test_an_earlier_stage_cannot_take_it_back_by_voting_again(
 
 
 def test_in_direct_messages(harness: Harness, fakes: FakeTools) -> None:
-    """With post_to = "approvers" the second step's people get their card when, and only when, it is
-    their turn.
-    """
+    """With post_to = "approvers" the second step's people get their card at their turn only."""
     thread = ask(harness, ("put", {"text": "privately"}))
     dms = {who: harness.person(who).dm_channel for who in ("ana", "cleo", "dan")}
     card = harness.slack.wait(lambda: cards_of(harness, "ana", "privately"))[0]
@@ -157,9 +153,7 @@ def test_nobody_stands_for_two_steps(harness: Harness, fakes: FakeTools) -> None
 
 
 def test_too_few_for_both_steps(harness: Harness, fakes: FakeTools) -> None:
-    """One of the group's two people asks, so one person is left for two steps: refused, with the
-    number.
-    """
+    """One of the group's two people asks, so one is left for two steps: refused, numbers told."""
     thread = ask(harness, ("async_note", {"text": "alone"}), who="ana")
     harness.said(
         SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached", "ana"
@@ -214,8 +208,9 @@ def test_the_deadline_falls_in_the_second_step(harness: Harness, fakes: FakeTool
 
 
 def test_approve_all_counts_where_it_may(harness: Harness, fakes: FakeTools) -> None:
-    """One click on two calls, one in each step: it counts for the one, and of the other it is told
-    why not.
+    """One click on two calls, one in each step, counts for the one.
+
+    Of the other it is told why not.
     """
     thread = ask(harness, ("note", {"text": "ahead"}), ("note", {"text": "behind"}))
     card = vote(harness, "ana", harness.card(SUPPORT, thread))

@@ -26,8 +26,9 @@ def slowly(harness: Harness) -> Iterator[None]:
 
 
 def called(harness: Harness, thread: str, method: str) -> int:
-    """How often the bot called a method of the thread with success, by its argument thread_ts or by
-    its message.
+    """Return how often the bot called a method of the thread with success.
+
+    It is known by its argument thread_ts, or by its message.
     """
     mine = {m["ts"] for m in harness.thread(SUPPORT, thread)} | {thread}
     found = [
@@ -66,8 +67,9 @@ def stands_once(harness: Harness, thread: str, text: str) -> dict[str, Any]:
 
 
 def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
-    """A long answer begins to show before it is complete, and stands there once, whole, with
-    feedback buttons.
+    """A long answer begins to show before it is complete, and stands there once, whole.
+
+    It has feedback buttons.
     """
     thread = chat(harness, LONG)
     found = harness.said(SUPPORT, thread, "word119")

@@ -14,8 +14,9 @@ HOUR = 3600
 
 
 def test_deadline_while_running(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody answers: the clock denies, it is expired and not rejected, the thread and the model
-    hear so.
+    """Nobody answers: the clock denies, and the call is expired and not rejected.
+
+    The thread and the model hear so.
     """
     thread, card = ask_for(harness, "too slow")
     harness.planner.script(Turn(text="Nobody answered in time."))

@@ -1,6 +1,4 @@
-"""What was shown is what runs, or nothing does: tampering, changed policy and tools, odd proposals,
-odd call ids.
-"""
+"""What was shown is what runs, or nothing does: tampering, changes, odd calls and ids."""
 
 from __future__ import annotations
 
@@ -162,8 +160,9 @@ def test_a_changed_tool_a_missing_tool_and_a_denial(deployed: tuple[Harness, Fak
 def test_an_approval_under_an_older_policy_is_asked_again(
     deployed: tuple[Harness, FakeTools],
 ) -> None:
-    """Other approvers now: the old yes does not count, those people are asked on a card of their
-    own.
+    """When other approvers decide now, the old yes does not count.
+
+    Those people are asked on a card of their own.
     """
     harness, fakes = deployed
     thread = ask(harness, ("note", {"text": "asked again"}))
@@ -237,9 +236,7 @@ def lenient(harness: Harness) -> Iterator[Harness]:
 
 
 def test_call_ids_twice_empty_and_reused(lenient: Harness, fakes: FakeTools) -> None:
-    """One id for two calls, an empty id, an id of an earlier turn: each call keeps its own
-    approval.
-    """
+    """With one id for two calls, an empty id or an earlier id, each call keeps its own approval."""
     harness = lenient
     notes = [("note", {"text": text}) for text in ("dup 1", "dup 2", "dup 3")]
     harness.planner.script(

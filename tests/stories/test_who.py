@@ -1,6 +1,4 @@
-"""Who may decide: looked up for the click, never taken from the payload, refused where it is not
-known.
-"""
+"""Who may decide: looked up for the click, never taken from the payload, refused if unknown."""
 
 from __future__ import annotations
 
@@ -242,8 +240,9 @@ def test_what_is_remembered_is_never_older_than_a_minute(
 def test_a_failed_look_up_refuses_and_says_so(
     harness: Harness, fakes: FakeTools, method: str
 ) -> None:
-    """Slack cannot say who they are: nothing is decided, the sentence is another one, and later it
-    counts.
+    """When Slack cannot say who they are nothing is decided, and later the click counts.
+
+    The sentence says so.
     """
     thread = ask(harness, ("note", {"text": method}))
     card = harness.card(SUPPORT, thread)

@@ -52,9 +52,7 @@ def asked_with(harness: Harness, part: str) -> int:
 
 
 def test_a_mention_comes_as_two_events_and_is_one_request(harness: Harness) -> None:
-    """app_mention and message are two deliveries of one message: one run, one model turn, one
-    answer.
-    """
+    """app_mention and message are two deliveries of one message: one run, one turn, one answer."""
     harness.planner.script(Turn(text="Once is enough."))
     thread = harness.person("ben").say(SUPPORT, "@bot double delivery")
     harness.said(SUPPORT, thread, "Once is enough.")
@@ -69,8 +67,9 @@ def test_a_mention_comes_as_two_events_and_is_one_request(harness: Harness) -> N
 def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(
     harness: Harness, subtype: str
 ) -> None:
-    """A message with a subtype is the same message as its app_mention, and a thread it begins can
-    go on.
+    """A message with a subtype is the same message as its app_mention.
+
+    A thread it begins can go on.
     """
     root = harness.person("ana").say(SUPPORT, "Something to look at")
     harness.planner.script(Turn(text="I have seen it."), Turn(text="Gladly."))
@@ -115,9 +114,7 @@ def test_a_mention_with_a_file_or_sent_to_the_channel_is_one_request(
 def test_a_lost_acknowledgement_brings_the_same_event_again(
     harness: Harness, fakes: FakeTools
 ) -> None:
-    """Slack did not hear the acknowledgement and delivers again, with the same event id: dealt with
-    once.
-    """
+    """When the acknowledgement was lost, the same event again is dealt with once."""
     harness.slack.faults.lose_ack("events_api", person="ben", match=having("acknowledged late"))
     thread, card = ask_for(harness, "acknowledged late")
     harness.planner.script(Turn(text="That is all."))
@@ -151,8 +148,9 @@ def test_redelivered_after_a_restart(harness: Harness, fakes: FakeTools) -> None
 
 @pytest.mark.parametrize("how", ["disconnect", "refresh"])
 def test_the_socket_is_to_be_changed(harness: Harness, how: str) -> None:
-    """Slack warns, or asks for a new connection: the bot makes one, and what is said meanwhile is
-    answered once.
+    """When Slack warns, or asks for a new connection, the bot makes one.
+
+    What is said meanwhile is answered once.
     """
     chat(harness, "Before.")
     arrived(harness)
@@ -167,8 +165,9 @@ def test_the_socket_is_to_be_changed(harness: Harness, how: str) -> None:
 
 
 def test_the_line_goes_dead(harness: Harness) -> None:
-    """Every socket is gone without a word: a new one is made by itself, and what was said meanwhile
-    is answered.
+    """Every socket is gone without a word: a new one is made by itself.
+
+    What was said meanwhile is answered.
     """
     harness.slack.faults.cut()
     harness.slack.wait(lambda: harness.slack.connections == 0)
@@ -178,9 +177,7 @@ def test_the_line_goes_dead(harness: Harness) -> None:
 
 
 def test_another_workspace_is_not_heard(harness: Harness) -> None:
-    """The same message and the same click, said to come from another team: acknowledged, dropped,
-    not stored.
-    """
+    """The same message and click from another team are acknowledged, dropped, not stored."""
     thread = ask(harness, ("note", {"text": "another team"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()
@@ -206,8 +203,9 @@ def test_another_workspace_is_not_heard(harness: Harness) -> None:
 
 
 def test_a_sender_who_could_not_be_looked_up(harness: Harness) -> None:
-    """Slack does not say who wrote: the message is tried again, not lost, and others need not wait
-    for it.
+    """When Slack does not say who wrote, the message is tried again, not lost.
+
+    Others need not wait for it.
     """
     forget_people(harness)
     ben = {"user": "UBEN00001"}
@@ -252,9 +250,7 @@ def test_a_delivery_that_always_breaks_is_set_aside(harness: Harness, fakes: Fak
 
 
 def test_acknowledged_while_another_process_writes(harness: Harness, fakes: FakeTools) -> None:
-    """The database is locked by another process for a second: waited for, stored, acknowledged in
-    time.
-    """
+    """While another process locks the database, what arrives is stored and acknowledged in time."""
     thread = ask(harness, ("note", {"text": "behind a lock"}))
     card = harness.card(SUPPORT, thread)
     harness.settle()

@@ -1,6 +1,4 @@
-"""Who works on what: threads side by side, one run in each, any number of workers, and none that
-stalled comes back.
-"""
+"""Threads side by side, one run in each, any number of workers; who stalled stays out."""
 
 from __future__ import annotations
 
@@ -71,8 +69,9 @@ def test_threads_run_side_by_side(harness: Harness) -> None:
 
 
 def test_one_run_at_a_time_in_a_thread(harness: Harness) -> None:
-    """While a thread is worked on, the requester's words wait, and somebody else is told to begin a
-    thread.
+    """While a thread is worked on, the requester's words wait.
+
+    Somebody else is told to begin a thread.
     """
     hold = harness.planner.hold()
     thread = chat(harness, "One thing at a time.")
@@ -114,8 +113,9 @@ def test_two_sockets_answer_once(harness: Harness) -> None:
 
 
 def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second: App) -> None:
-    """Six threads of two workers go for the same run at once: one advances it, the others do
-    nothing.
+    """When six threads of two workers go for the same run at once, one advances it.
+
+    The others do nothing.
     """
     thread, _ = ask_for(harness, "picked up once")
     harness.planner.script(Turn(text="Picked up."))
@@ -218,9 +218,7 @@ def test_a_long_turn_keeps_its_lease(harness: Harness, second: App) -> None:
 def test_an_unreadable_row_stops_nobody_else(
     harness: Harness, table: Literal["call", "run"]
 ) -> None:
-    """A row whose time cannot be read, due or lapsed, holds up neither intake nor anybody's
-    deadline.
-    """
+    """A row whose time cannot be read, due or lapsed, holds up no intake and no deadline."""
     broken, _ = ask_for(harness, f"unreadable {table}")
     fine, _ = ask_for(harness, f"beside the unreadable {table}")
     harness.planner.script(Turn(text="It ran out."), Turn(text="Here I am."))
@@ -269,8 +267,9 @@ def test_deadlines_fall_though_the_bot_was_removed(harness: Harness, fakes: Fake
 
 
 def test_deadlines_fall_though_the_token_was_revoked(harness: Harness, fakes: FakeTools) -> None:
-    """The app is uninstalled with a card pending: the deadline still falls, and the card follows
-    later.
+    """The app is uninstalled with a card pending: the deadline still falls.
+
+    The card follows later.
     """
     thread, card = ask_for(harness, "revoked")
     harness.settle()

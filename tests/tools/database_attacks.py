@@ -1,5 +1,6 @@
-"""Statements that neither query nor change may run, on either kind of database unless said
-otherwise.
+"""Statements that neither query nor change may run, on either kind of database.
+
+Where it is only one kind, that is said.
 """
 
 from __future__ import annotations

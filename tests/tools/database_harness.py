@@ -1,6 +1,4 @@
-"""The databases that the tests of the database tools work on: the same few tables on SQLite and on
-PostgreSQL.
-"""
+"""The databases that the tools are tested on: the same few tables in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,17 +22,20 @@ from tests.tools.postgres_server import Server
 
 SCHEMA = """
 CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT NOT NULL, email TEXT);
-CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customer (id), status TEXT NOT NULL,
-    total NUMERIC, card_number TEXT, note TEXT);
-CREATE TABLE line (order_id INTEGER REFERENCES orders (id) ON DELETE CASCADE, sku TEXT, PRIMARY KEY (order_id, sku));
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customer (id),
+    status TEXT NOT NULL, total NUMERIC, card_number TEXT, note TEXT);
+CREATE TABLE line (order_id INTEGER REFERENCES orders (id) ON DELETE CASCADE, sku TEXT,
+    PRIMARY KEY (order_id, sku));
 CREATE TABLE heap (word TEXT, number INTEGER);
 CREATE TABLE account (id INTEGER PRIMARY KEY, login TEXT, password TEXT);
 CREATE TABLE watched (id INTEGER PRIMARY KEY, value INTEGER);
 CREATE TABLE log (text TEXT);
 CREATE VIEW cards AS SELECT id, upper(card_number) AS shouted FROM orders;
-CREATE VIEW totals AS SELECT status, sum(total) AS total FROM orders WHERE card_number IS NOT NULL GROUP BY status;
+CREATE VIEW totals AS SELECT status, sum(total) AS total FROM orders
+    WHERE card_number IS NOT NULL GROUP BY status;
 INSERT INTO customer VALUES (1, 'Mara', 'mara@example.com'), (2, 'Jonas', NULL);
-INSERT INTO orders VALUES (1, 1, 'pending', 10.50, '4111-0001', 'first'), (2, 1, 'pending', 20, '4111-0002', NULL),
+INSERT INTO orders VALUES (1, 1, 'pending', 10.50, '4111-0001', 'first'),
+    (2, 1, 'pending', 20, '4111-0002', NULL),
     (3, 2, 'shipped', 30, NULL, 'third');
 INSERT INTO line VALUES (1, 'MUG'), (1, 'TEA'), (2, 'VASE');
 INSERT INTO heap VALUES ('a', 1), ('b', 2);
@@ -110,8 +111,9 @@ class World:
             yield session
 
     def unchecked(self, texts: list[str]) -> list[str]:
-        """Those of these queries that are not refused by what is known of the catalog, before
-        anything runs.
+        """Return those of these queries that are not refused by what the catalog says.
+
+        Nothing has run by then.
         """
         left = []
         with self.session(writes=False) as session:
@@ -122,8 +124,9 @@ class World:
         return left
 
     def disguised(self, text: str, honest: str, *, changes: bool) -> Statement:
-        """The statement `text`, as if the parser had taken it for `honest`: what the database
-        itself must refuse.
+        """Run the statement `text` as if the parser had taken it for `honest`.
+
+        It is what the database itself must refuse.
         """
         passed = parse(honest, self.dialect, changes=changes)
         return Statement(text, self.dialect, passed.verb, passed.tree, passed.tokens)

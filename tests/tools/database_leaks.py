@@ -104,7 +104,8 @@ SELECT id FROM cards WHERE shouted = '4111-0001'
 SELECT shouted FROM cards ORDER BY shouted
 SELECT x.id FROM (SELECT id, card_number AS c FROM orders) AS x WHERE x.c = 'y'
 WITH x AS (SELECT card_number AS c FROM orders) SELECT 1 FROM x WHERE c = 'y'
-WITH RECURSIVE x(c) AS (SELECT card_number FROM orders UNION ALL SELECT c FROM x WHERE 1 = 0) SELECT c FROM x
+WITH RECURSIVE x(c) AS (SELECT card_number FROM orders UNION ALL SELECT c FROM x WHERE 1 = 0) \
+SELECT c FROM x
 SELECT id FROM account WHERE password = 'hunter2'
 SELECT id FROM orders WHERE card_number ILIKE '4%'
 SELECT id FROM orders WHERE card_number BETWEEN '4' AND '5'
@@ -127,7 +128,8 @@ SELECT id FROM orders GROUP BY GROUPING SETS ((card_number))
 SELECT id FROM orders GROUP BY ROLLUP (card_number)
 SELECT id FROM orders OFFSET (SELECT length(max(card_number)) FROM orders)
 SELECT id, (SELECT count(*) FROM orders AS b WHERE b.card_number <= a.card_number) FROM orders AS a
-SELECT id FROM orders AS a WHERE EXISTS (SELECT 1 FROM orders AS b WHERE b.card_number = a.card_number AND b.id <> a.id)
+SELECT id FROM orders AS a WHERE EXISTS (SELECT 1 FROM orders AS b \
+WHERE b.card_number = a.card_number AND b.id <> a.id)
 SELECT a FROM (SELECT (SELECT max(password) FROM account) AS a) AS t WHERE a = 'hunter2'
 SELECT card_number ->> 'a' FROM orders
 SELECT json_extract(card_number, 'x') FROM orders

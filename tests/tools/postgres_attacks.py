@@ -104,7 +104,6 @@ SELECT (TABLE log)
 SELECT * FROM (TABLE account) AS x
 SELECT id FROM orders WHERE note IN (TABLE log)
 WITH x AS (TABLE account) SELECT * FROM x
-WITH x AS MATERIALIZED (SELECT card_number AS c FROM orders) SELECT id FROM orders WHERE note IN (SELECT c FROM x)
 WITH RECURSIVE x AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM x) CYCLE i SET c USING p SELECT 1
 WITH gone AS (TRUNCATE log) SELECT 1
 WITH x AS (MERGE INTO orders USING customer ON 1 = 1 WHEN MATCHED THEN DELETE) SELECT 1
@@ -168,3 +167,7 @@ DELETE FROM ONLY log
 DELETE FROM log WHERE EXISTS (SELECT pg_terminate_backend(1))
 DELETE FROM "pg_catalog"."pg_class"
 """.strip("\n").split("\n")
+POSTGRES.append(
+    "WITH x AS MATERIALIZED (SELECT card_number AS c FROM orders) "
+    "SELECT id FROM orders WHERE note IN (SELECT c FROM x)"
+)

@@ -1,6 +1,4 @@
-"""A PostgreSQL server of the tests' own: on a Unix socket in a temporary folder, gone with the
-session.
-"""
+"""A PostgreSQL server of the tests' own, on a Unix socket in a folder gone with the session."""
 
 from __future__ import annotations
 
@@ -57,11 +55,11 @@ class Server:
 
 @contextmanager
 def serve(programs: Path) -> Iterator[Server]:
-    """Start a server without fsync, as an unprivileged user when we are root, which PostgreSQL
-    refuses to be.
+    """Start a server without fsync, as an unprivileged user when we are root.
+
+    PostgreSQL refuses to be root.
     """
-    # The path of a Unix socket is limited to about 100 bytes, so it does not lie in pytest's own
-    # folder.
+    # not in pytest's own folder: the path of a Unix socket is limited to about 100 bytes
     with tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name:
         folder = Path(name)
         as_nobody: dict[str, int] = {}
@@ -84,19 +82,8 @@ def serve(programs: Path) -> Iterator[Server]:
             )
 
         control = [str(programs / "pg_ctl"), "-D", data, "-w", "-s"]
-        run(
-            str(programs / "initdb"),
-            "-D",
-            data,
-            "-U",
-            "owner",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-sync",
-            "--locale=C",
-        )
+        how = ["-D", data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
+        run(str(programs / "initdb"), *how)
         options = (
             f"-c listen_addresses='' -k {folder} -c fsync=off -c full_page_writes=off -c "
             "max_connections=30"

@@ -1,6 +1,4 @@
-"""A relay before a PostgreSQL server that cuts the line at the COMMIT of a DELETE: before it, or
-before its answer.
-"""
+"""A relay that cuts PostgreSQL's line at the COMMIT of a DELETE, before it or its answer."""
 
 from __future__ import annotations
 

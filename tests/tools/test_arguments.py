@@ -1,6 +1,4 @@
-"""Arguments on their way to the record and back: what is loaded is what was validated, and dumps
-the same again.
-"""
+"""Arguments on their way to the record and back: what is loaded is what was validated."""
 
 from __future__ import annotations
 
@@ -116,8 +114,9 @@ everything = st.builds(
 
 @given(everything)
 def test_arguments_survive_the_round_trip(args: Everything) -> None:
-    """What was validated is what the tool gets, secrets included, and it dumps to the very same
-    text again.
+    """What was validated is what the tool gets, secrets included.
+
+    It dumps to the very same text again.
     """
     text = dump_arguments(args)
     loaded = load_arguments(TOOL, text)

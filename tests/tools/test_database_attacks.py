@@ -1,6 +1,4 @@
-"""Attempts to break out of the rules of the database tools: each is refused, and leaves both
-databases as they were.
-"""
+"""Attempts to break out of the database tools' rules are refused, and change nothing."""
 
 from __future__ import annotations
 
@@ -93,8 +91,9 @@ def test_what_tells_no_secret(world: World) -> None:
 
 
 def test_secrets_decide_nothing(world: World) -> None:
-    """A condition, an order, a join or a computation on a secret column is refused, and the refusal
-    tells no value.
+    """A condition, an order, a join or a computation on a secret column is refused.
+
+    The refusal tells no value.
     """
     passed = []
     # a connection to a server takes a while
@@ -135,9 +134,7 @@ def test_the_database_refuses_too_in_a_query(world: World) -> None:
 
 
 def test_the_database_refuses_too_in_a_change(world: World) -> None:
-    """A deceived parser would not get another kind of statement, or two, past the database in a
-    change either.
-    """
+    """A deceived parser would not get another statement, or two, past the database in a change."""
     before = world.dump()
     passed = []
     for text in DISGUISED[world.dialect]:

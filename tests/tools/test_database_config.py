@@ -1,6 +1,4 @@
-"""The file that names databases: what it means, what its author is told, and that a URL is never
-shown.
-"""
+"""The file that names databases: what it means, what its author is told, no URL shown."""
 
 from __future__ import annotations
 
@@ -156,8 +154,9 @@ def test_among_the_settings(environ: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_the_doctor_opens_each_database(environ: dict[str, str], tmp_path: Path) -> None:
-    """The doctor opens each database as a tool would, says what it sees, and what is wrong with a
-    remedy.
+    """The doctor opens each database as a tool would, and says what it sees.
+
+    What is wrong has a remedy.
     """
     path = tmp_path / "databases.toml"
     path.write_text(path.read_text().replace('"*.password"', '"*.password", "orders.cvv"'))
@@ -180,9 +179,7 @@ def test_the_doctor_and_a_role(pg: World) -> None:
 
 
 def test_the_doctor_on_what_is_easily_missed(world: World) -> None:
-    """Columns whose names sound secret and are not, and a role that may change nothing, are pointed
-    at.
-    """
+    """Columns that only sound secret, and a role that may change nothing, are pointed at."""
     if world.dialect == "postgres":
         world.raw("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM agent")
         world.raw("GRANT SELECT ON ALL TABLES IN SCHEMA public TO agent")

@@ -18,8 +18,9 @@ def owned(pg: World, *texts: str) -> World:
 
 
 def test_columns_made_of_secret_ones(world: World) -> None:
-    """A column that the database computes from a secret one is as secret, and so is one that is
-    made of that.
+    """A column that the database computes from a secret one is as secret.
+
+    So is one that is made of that.
     """
     kind = "TEXT GENERATED ALWAYS AS (substr(card_number, 6)) STORED"
     world.raw(f"CREATE TABLE paid (id INTEGER PRIMARY KEY, card_number TEXT, last4 {kind})")
@@ -36,8 +37,9 @@ def test_columns_made_of_secret_ones(world: World) -> None:
 
 
 def test_errors_tell_no_secret(pg: World) -> None:
-    """A value that a view cannot convert, or that a trigger complains of, stands in the server's
-    words, not in ours.
+    """A value that a view cannot convert stands in the server's words, not in ours.
+
+    So does one that a trigger complains of.
     """
     owned(
         pg,
@@ -61,8 +63,9 @@ def test_errors_tell_no_secret(pg: World) -> None:
 
 
 def test_errors_of_triggers_in_sqlite(lite: World) -> None:
-    """Newer versions of SQLite let a trigger's complaint hold values: where there are secrets, it
-    is not told.
+    """Newer versions of SQLite let a trigger's complaint hold values.
+
+    Where there are secrets, it is not told.
     """
     lite.raw("CREATE TRIGGER no BEFORE DELETE ON heap BEGIN SELECT RAISE(ABORT, 'not today'); END")
     with pytest.raises(ToolError, match="a trigger of the database refused it"):
@@ -72,7 +75,7 @@ def test_errors_of_triggers_in_sqlite(lite: World) -> None:
 
 
 def test_logs_tell_no_secret(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever is logged on the way, of statements that run, are refused or fail, holds no value."""
+    """Whatever is logged of statements that run, are refused or fail, holds no value."""
     caplog.set_level(0)
     world.query("SELECT card_number FROM orders")
     world.preview("UPDATE orders SET card_number = NULL, note = 'x'")

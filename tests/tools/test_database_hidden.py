@@ -1,6 +1,4 @@
-"""What the text of a statement does not show: functions in views, checks, operators and defaults,
-and told secrets.
-"""
+"""What a statement's text does not show: functions in views, checks, operators, defaults."""
 
 from __future__ import annotations
 
@@ -101,8 +99,9 @@ def counted(pg: World) -> bool:
 )
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'pair'")
 def test_what_hides_behind_a_change(pg: World, texts: list[str], sql: str, words: str) -> None:
-    """What else would run is named on the card, and a preview, which could not undo all of it, does
-    not run it.
+    """What else would run is named on the card.
+
+    A preview, which could not undo all of it, does not run it.
     """
     shown = owned(pg, *texts).preview(sql)
     assert shown.text.startswith(f"How many rows it touches is not known.\n{NOT_TRIED}{words}")
@@ -120,8 +119,9 @@ def test_what_hides_in_a_view_of_sqlite(lite: World) -> None:
 
 
 def test_what_hides_in_a_query(pg: World) -> None:
-    """A query that takes numbers through a view is stopped by the server, for its transaction only
-    reads.
+    """A query that takes numbers through a view is stopped by the server.
+
+    Its transaction only reads.
     """
     owned(
         pg,
@@ -134,8 +134,9 @@ def test_what_hides_in_a_query(pg: World) -> None:
 
 
 def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
-    """A schema of the owner's cannot put its function or table before the system's: pg_catalog is
-    searched first.
+    """The owner's schema cannot put its function or table before the system's.
+
+    pg_catalog is searched first.
     """
     owned(
         pg,
@@ -211,8 +212,9 @@ def test_the_number_of_a_new_row(lite: World) -> None:
 
 
 def test_a_foreign_table(pg: World) -> None:
-    """A table of another server is never written to for a preview: that server would not know of
-    the trial.
+    """A table of another server is never written to for a preview.
+
+    That server would not know of the trial.
     """
     owned(
         pg,
@@ -251,8 +253,9 @@ def test_what_even_a_trigger_may_not(lite: World) -> None:
 
 
 def test_countersigns_tables_in_postgres(pg: World) -> None:
-    """By whatever URL: where Countersign's tables are, in any schema, readable or not, no tool
-    goes.
+    """Where Countersign's tables are, in any schema, readable or not, no tool goes.
+
+    It does not by whatever URL.
     """
     pg.raw("CREATE SCHEMA elsewhere")
     for name in sorted(OWN_TABLES):

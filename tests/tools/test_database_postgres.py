@@ -1,4 +1,4 @@
-"""PostgreSQL itself: roles, locks, time, functions of the owner, and a COMMIT whose answer is lost."""
+"""PostgreSQL itself: roles, locks, time, the owner's functions, a COMMIT without an answer."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def as_role(world: World, server: Server, role: str) -> World:
 def test_a_role_that_may_do_too_much(
     pg: World, postgres_server: Server, role: str, named: str
 ) -> None:
-    """Superusers, whoever can become one, who reads server files or goes past row security:
-    refused, and named.
+    """A role that may do too much is refused, and named.
+
+    That is a superuser, whoever can become one, who reads server files or goes past row security.
     """
     world = as_role(pg, postgres_server, role)
     for act in (lambda: world.query("SELECT 1"), lambda: world.change("DELETE FROM heap")):
@@ -47,8 +48,9 @@ def test_a_role_that_may_do_too_much(
 
 
 def test_what_the_role_may_not_see(pg: World) -> None:
-    """Tables the role has no right to are not there, and a column it may not read is refused by the
-    server.
+    """Tables the role has no right to are not there.
+
+    A column it may not read is refused by the server.
     """
     pg.raw("REVOKE ALL ON account FROM agent")
     with pytest.raises(ToolError, match="there is no table account"):
@@ -61,9 +63,7 @@ def test_what_the_role_may_not_see(pg: World) -> None:
 
 
 def test_functions_of_the_owner(pg: World) -> None:
-    """A harmless name that the database's owner gave to a function of their own is refused, before
-    it runs.
-    """
+    """A harmless name that the owner gave to a function of their own is refused before it runs."""
     before = pg.dump()
     with pytest.raises(ToolError, match="has a function initcap of its own"):
         pg.query("SELECT initcap(word) FROM heap")
@@ -73,8 +73,9 @@ def test_functions_of_the_owner(pg: World) -> None:
 
 
 def test_time_runs_out(pg: World) -> None:
-    """A query that takes too long is stopped by the server and told as such, and its backend is
-    free again.
+    """A query that takes too long is stopped by the server and told as such.
+
+    Its backend is free again.
     """
     slow = pg.with_options(timeout=0.2)
     heavy = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -150,9 +151,7 @@ def test_where_columns_come_from(pg: World) -> None:
 
 
 def test_a_table_of_a_system_name(pg: World) -> None:
-    """A table of the owner's that is named like one of the system's is out of reach, as the
-    system's is.
-    """
+    """An owner's table that is named like one of the system's is out of reach, as that one is."""
     pg.raw("CREATE TABLE public.pg_authid (rolpassword TEXT)")
     pg.raw("GRANT ALL ON public.pg_authid TO agent")
     for sql in ("SELECT rolpassword FROM pg_authid", "SELECT rolpassword FROM public.pg_authid"):
@@ -230,8 +229,9 @@ def test_why_it_cannot_be_reached(pg: World, old: str, new: str, words: str) -> 
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arrives: bool) -> None:
-    """X06: when the line is cut at COMMIT nobody knows what became of the change, and that is how
-    it ends.
+    """When the line is cut at COMMIT nobody knows what became of the change.
+
+    That is how it ends.
     """
     with (
         tempfile.TemporaryDirectory(prefix="cspg", dir="/tmp") as name,
@@ -248,9 +248,7 @@ def test_a_commit_whose_answer_is_lost(pg: World, postgres_server: Server, arriv
 
 
 def test_a_commit_that_is_refused(pg: World) -> None:
-    """A constraint that is looked at only at COMMIT: the server said no, so certainly nothing was
-    changed.
-    """
+    """When a constraint fails at COMMIT the server said no: certainly nothing was changed."""
     pg.raw("ALTER TABLE line ALTER CONSTRAINT line_order_id_fkey DEFERRABLE INITIALLY DEFERRED")
     with ThreadPoolExecutor(1) as pool:
         tool = pg.tools["change"]

@@ -61,8 +61,9 @@ def test_an_insert_shows_the_new_rows(world: World) -> None:
 
 
 def test_a_narrow_card(world: World) -> None:
-    """Nothing is wider than the card: long values stand one below the other and end in …, controls
-    are dots.
+    """Nothing is wider than the card.
+
+    Long values stand one below the other and end in …, controls are dots.
     """
     world.raw(f"UPDATE orders SET note = '{'long ' * 30}', status = 'a\tb' WHERE id = 1")
     for sql in (
@@ -102,8 +103,9 @@ def test_a_narrow_card(world: World) -> None:
     ],
 )
 def test_what_cannot_be_tried_out(world: World, sql: str, words: str, expects: str) -> None:
-    """Triggers, cascades and volatile functions are named, the change is not run, and what is known
-    is told.
+    """Triggers, cascades and volatile functions are named, and the change is not run.
+
+    What is known is told.
     """
     before = world.dump()
     shown = world.preview(sql)
@@ -157,8 +159,9 @@ def test_a_change_of_nothing_says_so(world: World) -> None:
 
 
 def test_it_is_held_to_what_was_shown(world: World) -> None:
-    """When other rows match by now, nothing is changed, and the error is the one that leads to
-    asking again.
+    """When other rows match by now, nothing is changed.
+
+    The error is the one that leads to asking again.
     """
     sql = "UPDATE heap SET number = 0 WHERE number > 0"
     shown = world.preview(sql)
@@ -209,8 +212,9 @@ def test_a_change_that_fails(world: World) -> None:
 
 
 def test_read_only_databases_take_no_change(world: World) -> None:
-    """A read-only database has no tool change, and beside others that have one, a change there is
-    refused.
+    """A read-only database has no tool change.
+
+    Beside others that have one, a change there is refused.
     """
     locked = world.with_options(read_only=True)
     assert set(locked.tools) == {"tables", "query"}
@@ -249,8 +253,9 @@ def test_results_are_bounded_and_exact(world: World) -> None:
 
 
 def test_a_result_of_long_values(world: World) -> None:
-    """However long the values are, no more is read than a result may hold, and it is told that
-    there is more.
+    """However long the values are, no more is read than a result may hold.
+
+    It is told that there is more.
     """
     doubled = (
         "SELECT 1, 'xxxxxxxxxx' UNION ALL SELECT i + 1, CASE WHEN i < 19 THEN s || s ELSE "

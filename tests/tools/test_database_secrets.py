@@ -1,6 +1,4 @@
-"""That nothing depends on a secret: two databases that differ in nothing else give the same answers
-and refusals.
-"""
+"""Two databases that differ only in secrets give the same answers and refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +18,8 @@ from tests.tools.database_harness import World, described, sqlite_world
 from tests.tools.database_leaks import LEAKS, MASKED, TOLD_NOTHING
 
 OTHER = """
-UPDATE orders SET card_number = '5500-9' WHERE id = 1; UPDATE orders SET card_number = '1' WHERE id = 2;
+UPDATE orders SET card_number = '5500-9' WHERE id = 1;
+UPDATE orders SET card_number = '1' WHERE id = 2;
 UPDATE account SET password = 'first' WHERE id = 1;
 """
 COLUMNS = st.sampled_from(
@@ -39,9 +38,9 @@ SOURCES = st.sampled_from(
     )
 )
 SHAPES = """
-{}; orders.{}; count({}); max({}); upper({}); {}||'x'; coalesce({}, '?'); length({}); ({} = '4'); cast({} AS INTEGER);
-substr({}, 1, 2); CASE WHEN {} > '4' THEN 1 END; 1 / length({}); count(DISTINCT {}); (SELECT max({}) FROM orders);
-nullif({}, '1'); ({} IS NULL)"""
+{}; orders.{}; count({}); max({}); upper({}); {}||'x'; coalesce({}, '?'); length({}); ({} = '4');
+cast({} AS INTEGER); substr({}, 1, 2); CASE WHEN {} > '4' THEN 1 END; 1 / length({});
+count(DISTINCT {}); (SELECT max({}) FROM orders); nullif({}, '1'); ({} IS NULL)"""
 SHAPE = st.sampled_from([each.strip() for each in SHAPES.split(";")])
 
 
@@ -94,9 +93,7 @@ def test_the_known_attempts(twins: tuple[World, World]) -> None:
 @given(sql=QUERY)
 @settings(max_examples=120, deadline=None)
 def test_no_query_depends_on_a_secret(twins: tuple[World, World], sql: str) -> None:
-    """However columns, functions, views and conditions are put together, the answer does not depend
-    on a secret.
-    """
+    """However columns, functions, views and conditions combine, no answer hangs on a secret."""
     one, two = twins
     assert answer(one, sql) == answer(two, sql)
 
@@ -151,8 +148,9 @@ def test_views_are_followed(dialect: Dialect) -> None:
 
 
 def test_kin_share_secrets() -> None:
-    """A partition, or a table that inherits, keeps secret what its parent does, and the other way
-    round.
+    """A partition, or a table that inherits, keeps secret what its parent does.
+
+    It is the same the other way round.
     """
     columns = (Column("id", "int"), Column("card_number", "text"))
     tables = {

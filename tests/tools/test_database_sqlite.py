@@ -1,6 +1,4 @@
-"""SQLite itself: Countersign's own file by any name, time, locks, triggers, and what the authorizer
-lets through.
-"""
+"""SQLite itself: Countersign's own file, time, locks, triggers, and the authorizer."""
 
 from __future__ import annotations
 
@@ -30,8 +28,9 @@ def over(path: str | Path, own: Path) -> World:
 def test_countersigns_own_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """Countersign's own file is refused whatever it is called: by links, other paths, and the files
-    beside it.
+    """Countersign's own file is refused whatever it is called.
+
+    That goes for links, other paths, and the files beside it.
     """
     own = tmp_path / "countersign.db"
     with closing(sqlite3.connect(own)) as connection:
@@ -139,8 +138,9 @@ def line(session: Session) -> Any:
 
 
 def test_the_session_is_ours(lite: World) -> None:
-    """Each guard stands by itself: the file is opened for reading, and what a schema may do is
-    limited.
+    """Each guard stands by itself.
+
+    The file is opened for reading, and what a schema may do is limited.
     """
     pragmas = (
         "query_only",
@@ -198,7 +198,7 @@ def test_the_session_is_ours(lite: World) -> None:
 def test_the_authorizer_judges_each_step(
     lite: World, step: tuple[int, Any, Any, Any, Any], allowed: bool
 ) -> None:
-    """What a DELETE of heap may do, step by step, alone and inside the owner's triggers and views."""
+    """What a DELETE of heap may do, step by step, alone and in the owner's triggers and views."""
     with lite.session(writes=False) as session:
         guard = Guard("delete", "heap", session.catalog, frozenset(), set())
     assert guard(*step) == (sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY)
@@ -220,9 +220,7 @@ def test_what_the_owner_made_still_works(lite: World) -> None:
 
 
 def test_virtual_tables_are_out_of_reach(tmp_path: Path) -> None:
-    """Virtual tables run code of their own, so they and what they keep their rows in are out of
-    reach.
-    """
+    """Virtual tables run code of their own, so they and what holds their rows are out of reach."""
     world = sqlite_world(tmp_path, "CREATE VIRTUAL TABLE words USING fts5(text);")
     for sql in ("SELECT text FROM words", "SELECT c0 FROM words_content"):
         with pytest.raises(ToolError, match="virtual table"):

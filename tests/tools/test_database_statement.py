@@ -1,6 +1,4 @@
-"""What the lexers and the parser make of a statement: what passes, what is said about the rest,
-what its pieces are.
-"""
+"""What the lexers and the parser make of a statement: what passes, and what its pieces are."""
 
 from __future__ import annotations
 
@@ -100,7 +98,7 @@ def test_a_refused_change_says_why(text: str, words: str) -> None:
 
 @each_dialect
 def test_the_pieces_of_a_change(dialect: Dialect) -> None:
-    """A preview reads with the very words of the statement: its WITH, its table and its condition."""
+    """A preview reads with the very words of the statement: WITH, table and condition."""
     both = "WITH x AS (SELECT 1 AS a) "
     assert parse(
         both + "UPDATE t AS o SET a = (SELECT 1 WHERE 1=1) WHERE b = 2", dialect, changes=True
@@ -154,8 +152,9 @@ def test_a_change_in_words(text: str, deed: str) -> None:
     assert Sql(text).deed == deed
 
 
-WORDS = r"""SELECT FROM WHERE a b 'x' ''' " "q" -- /* */ ; $$ $1 ? : :: ( ) , . - + = < > || -> ->> \ E' U&' x'0' 1 1.5
-1e5 0x1 [ ] ` @ # é DELETE ORDER BY UNION ALL AND NOT NULL"""
+WORDS = r"""
+SELECT FROM WHERE a b 'x' ''' " "q" -- /* */ ; $$ $1 ? : :: ( ) , . - + = < > || -> ->> \ E'
+U&' x'0' 1 1.5 1e5 0x1 [ ] ` @ # é DELETE ORDER BY UNION ALL AND NOT NULL"""
 PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\t", "\0", "\u00a0", "\u202e"])
 
 
@@ -163,8 +162,9 @@ PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\t", "\0", "\u00a0", "\u20
 @example(["SELECT", "'\\'", "-- "], " ")
 @settings(max_examples=150, deadline=None)
 def test_whatever_passes_is_read_alike(pieces: list[str], between: str) -> None:
-    """Whatever our lexer lets through, sqlglot cuts in the same places, and SQLite takes it for one
-    statement.
+    """Whatever our lexer lets through, sqlglot cuts in the same places.
+
+    SQLite takes it for one statement.
     """
     text = between.join(pieces)
     for dialect in ("sqlite", "postgres"):

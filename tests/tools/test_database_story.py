@@ -1,5 +1,6 @@
-"""The database tools from a sentence in Slack to rows in the thread: what people see, decide, and
-are asked again.
+"""The database tools from a sentence in Slack to rows in the thread.
+
+What people see, decide, and are asked again.
 """
 
 from __future__ import annotations
@@ -44,9 +45,7 @@ class Story:
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Harness, dict[str, database_harness.World]]]:
-    """A bot with a databases file, an SQLite database, and a PostgreSQL one where that is
-    installed.
-    """
+    """A bot with a databases file, an SQLite database, and PostgreSQL where it is installed."""
     folder = tmp_path_factory.mktemp("story")
     (folder / "data").mkdir()
     there = {"lite": database_harness.sqlite_world(folder / "data")}
@@ -79,8 +78,9 @@ def story(
 
 
 def test_other_rows_than_shown(story: Story) -> None:
-    """B01: more rows match than were shown: nothing is changed, a new card shows them all, and that
-    one runs.
+    """More rows match than were shown: nothing is changed, and a new card shows them all.
+
+    That one runs.
     """
     world = story.world
     thread = story.asked(
@@ -174,7 +174,10 @@ def test_many_rows_come_as_a_file(story: Story, caplog: pytest.LogCaptureFixture
 
 
 def test_a_refused_statement_asks_nobody(story: Story) -> None:
-    """What is no single SELECT never becomes a card: the model is told why, and may write another."""
+    """What is no single SELECT never becomes a card.
+
+    The model is told why, and may write another.
+    """
     world = story.world
     thread = story.asked("query", "SELECT 1; DROP TABLE orders", "I cannot do that.")
     world.said(SUPPORT, thread, "I cannot do that.")

@@ -37,8 +37,9 @@ class TestRefund:
         )
 
     def test_pays_back_once_per_call(self, shop: Shop, orders: Tools) -> None:
-        """X06: the same call id again gives the same answer, even where a new refund would be
-        refused.
+        """The same call id again gives the same answer.
+
+        It does even where a new refund would be refused.
         """
         first = refund(orders, "60.00")
         assert first == refund(orders, "60.00")
@@ -47,7 +48,7 @@ class TestRefund:
         assert [key for _, key in shop.events(1042)] == [None, "call-1"]
 
     def test_a_call_id_with_other_arguments_is_refused(self, shop: Shop, orders: Tools) -> None:
-        """X14: a repeated id does not pass off one refund for another."""
+        """A repeated id does not pass off one refund for another."""
         refund(orders, "10")
         with pytest.raises(ToolError, match="already did something else"):
             refund(orders, "11")
@@ -87,7 +88,7 @@ class TestRefund:
         assert shop.order(1042).refunded == Decimal("80.00")
 
     def test_the_same_call_many_times_at_once(self, shop: Shop, orders: Tools) -> None:
-        """X09: eight racing runs of one call have one effect and one answer."""
+        """Eight racing runs of one call have one effect and one answer."""
         ended = together(8, lambda _: refund(orders, "20"))
         assert ended == [ended[0]] * 8
         assert shop.order(1042).refunded == Decimal("20.00")
@@ -95,7 +96,7 @@ class TestRefund:
     def test_a_crash_before_the_commit_leaves_nothing(
         self, shop: Shop, orders: Tools, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """X06: payment and key are one transaction.
+        """Payment and key are one transaction.
 
         When the event cannot be written the money has not moved.
         """
@@ -124,7 +125,7 @@ class TestRefund:
         ],
     )
     def test_odd_values_never_reach_the_shop(self, orders: Tools, change: dict[str, Any]) -> None:
-        """B02, B13: what is out of range, too long, unknown or no number is refused by the type."""
+        """What is out of range, too long, unknown or no number is refused by the type."""
         with pytest.raises(ValidationError):
             orders["refund_order"].arguments.model_validate(
                 {"order_id": 1042, "amount": "40", "reason": "late", **change}
@@ -133,8 +134,9 @@ class TestRefund:
 
 class TestChangeAddress:
     def test_an_address_changes_before_shipping(self, shop: Shop, orders: Tools) -> None:
-        """The order goes elsewhere, once per call, and the customer is told unless that was
-        switched off.
+        """The order goes elsewhere, once per call, and the customer is told.
+
+        They are not where that was switched off.
         """
         values = {"order_id": 1044, "address": ADDRESS}
         result = use(orders["change_address"], values)
@@ -165,7 +167,7 @@ class TestChangeAddress:
         assert "⚠" in preview(orders["change_address"], order_id=1045, address=ADDRESS)
 
     def test_the_address_is_checked(self, orders: Tools) -> None:
-        """B13: a nested field has its own error, with its place."""
+        """A nested field has its own error, with its place."""
         bad = {"order_id": 1044, "address": {**ADDRESS, "postal_code": "!", "planet": "Mars"}}
         with pytest.raises(ValidationError) as error:
             orders["change_address"].arguments.model_validate(bad)

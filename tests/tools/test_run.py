@@ -37,7 +37,7 @@ class TestErrors:
         assert run(making(error, Effect.READ), executor) == Refused("There is no order 7.")
 
     def test_a_write_that_raises_has_failed(self, executor: ThreadPoolExecutor) -> None:
-        """X12: an exception of the tool's own is a failure, told with its name, on one line."""
+        """An exception of the tool's own is a failure, told with its name, on one line."""
         assert run(making(KeyError("sku\nx")), executor) == Raised(
             "KeyError: 'sku\\nx'", certain=False
         )
@@ -61,7 +61,7 @@ class TestErrors:
     def test_a_lost_answer_leaves_a_write_unknown(
         self, executor: ThreadPoolExecutor, error: Exception
     ) -> None:
-        """X06's neighbour: nobody knows whether a write happened whose answer was lost.
+        """Nobody knows whether a write happened whose answer was lost.
 
         A read has just failed.
         """
@@ -97,7 +97,7 @@ class TestErrors:
         assert isinstance(run(making(error), executor), Raised)
 
     def test_long_messages_are_bounded(self, executor: ThreadPoolExecutor) -> None:
-        """L03's neighbour: a page of error text does not fill the transcript."""
+        """A page of error text does not fill the transcript."""
         refused = run(making(ToolError("no " * 5000)), executor)
         assert isinstance(refused, Refused)
         assert len(refused.message) == 1000
@@ -139,7 +139,7 @@ class TestTime:
         )
 
     def test_the_lease_is_renewed_while_waiting(self, executor: ThreadPoolExecutor) -> None:
-        """X10: a long tool keeps its lease: the beat goes on until the tool ends."""
+        """A long tool keeps its lease: the beat goes on until the tool ends."""
         beats: list[int] = []
         enough = threading.Event()
 
@@ -157,9 +157,7 @@ class TestTime:
     def test_a_failing_heartbeat_does_not_lose_the_result(
         self, executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """D02's neighbour: a busy database during the wait is logged, and the tool's result still
-        counts.
-        """
+        """A busy database during the wait is logged, and the tool's result still counts."""
         beaten = threading.Event()
 
         def heartbeat() -> None:

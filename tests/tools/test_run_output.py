@@ -58,7 +58,7 @@ class TestOutput:
     def test_a_result_that_cannot_be_shown_is_still_a_success(
         self, executor: ThreadPoolExecutor
     ) -> None:
-        """X12's neighbour: the effect happened, so an odd result must not be told as a failure."""
+        """The effect happened, so an odd result must not be told as a failure."""
         circle: list[Any] = []
         circle.append(circle)
         ran = run(making([circle]), executor)
@@ -96,8 +96,9 @@ class TestSummary:
         assert summary("word " * 100).endswith("…")
 
     def test_secret_arguments_are_masked_in_results(self, executor: ThreadPoolExecutor) -> None:
-        """S15: a secret argument that comes back in the result or an error is masked on the card,
-        not for the model.
+        """A secret argument that comes back in a result or error is masked on the card.
+
+        It is not for the model.
         """
         secret = Nothing(token="tok-123")
         ran = run(making({"token": "other", "used": "tok-123"}, secret={"token"}), executor, secret)

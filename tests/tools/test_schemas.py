@@ -79,8 +79,9 @@ def test_effect_classes_stay_the_same() -> None:
 
 @each_tool
 def test_is_a_closed_object(tool: Tool[Any]) -> None:
-    """Nothing the schema does not name can be in a call, at any depth, and the schema is itself
-    valid.
+    """Nothing the schema does not name can be in a call, at any depth.
+
+    The schema is itself valid.
     """
     schema = tool.schema()
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -100,8 +101,9 @@ def test_says_what_it_is(tool: Tool[Any]) -> None:
 
 @each_tool
 def test_schema_and_type_agree(tool: Tool[Any]) -> None:
-    """What the schema lets through the model class takes, and its own dump is taken again
-    unchanged.
+    """What the schema lets through the model class takes.
+
+    Its own dump is taken again unchanged.
     """
     sample = SAMPLES[tool.name]
     jsonschema.validate(sample, tool.schema())

@@ -33,8 +33,9 @@ class TestShop:
         assert shop.order(1045).paid == Decimal("54.00")
 
     def test_shows_every_status_and_adds_up(self, shop: Shop) -> None:
-        """Each status occurs, nobody was paid back more than they paid, and what was paid is the
-        order's total.
+        """Each status occurs, and nobody was paid back more than they paid.
+
+        What was paid is the order's total.
         """
         orders, count = shop.search(None, None, 100)
         assert count == len(orders) == 25

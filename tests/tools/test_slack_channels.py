@@ -33,14 +33,17 @@ class TestReads:
         assert [each["shared_with_another_company"] for each in found] == [True]
 
     def test_people_without_bots_and_former_colleagues(self, chat: Tools) -> None:
-        """A04: only active people are listed, guests as guests."""
+        """Only active people are listed, guests as guests."""
         found = use(chat["list_people"], {})["people"]
         assert [each["handle"] for each in found] == ["@ana", "@ben", "@cleo", "@dan", "@gus"]
         assert [each["handle"] for each in found if each.get("guest")] == ["@gus"]
         assert use(chat["list_people"], {"query": "WEB"})["people"][0]["id"] == "UDAN00001"
 
     def test_all_pages_are_read(self, slack: Sandbox, chat: Tools) -> None:
-        """A workspace with more channels than one page holds is listed in full, and each is found."""
+        """A workspace with more channels than one page holds is listed in full.
+
+        Each channel is found.
+        """
         names = [f"project-{number:03}" for number in range(230)]
         for name in names:
             use(chat["create_channel"], {"name": name})
@@ -61,7 +64,10 @@ class TestReads:
 
 class TestChannels:
     def test_create_and_invite(self, slack: Sandbox, chat: Tools) -> None:
-        """A new private channel has the person who asked in it, who can then have others invited."""
+        """A new private channel has the person who asked in it.
+
+        They can then have others invited.
+        """
         values = {"name": "returns-2026", "private": True}
         assert preview(chat["create_channel"], **values).startswith(
             "A private channel, with the bot and"
@@ -130,12 +136,15 @@ class TestChannels:
         "name", ["", "Has-Capitals", "two words", "#hash", "x" * 81, "punctuation!", "line\n"]
     )
     def test_names_slack_would_not_take(self, chat: Tools, name: str) -> None:
-        """B13: Slack's rules for names are in the type."""
+        """Slack's rules for names are in the type."""
         with pytest.raises(ValidationError):
             chat["create_channel"].arguments.model_validate({"name": name})
 
     def test_a_topic_is_set_escaped(self, slack: Sandbox, chat: Tools) -> None:
-        """The topic is set with its special characters escaped, and the card shows the one before."""
+        """The topic is set with its special characters escaped.
+
+        The card shows the one before.
+        """
         values = {"channel": "#general", "topic": "Q&A <!here>"}
         assert preview(chat["set_topic"], **values).endswith("\nTopic now: (none)")
         assert outcome(chat["set_topic"], values) == Ran(

@@ -6,6 +6,7 @@ import http.client
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import ValidationError
@@ -26,8 +27,9 @@ SIGNED = "\n_Sent for <@UBEN00001> by Countersign_"
 
 class TestPost:
     def test_posts_text_and_signs_it(self, slack: Sandbox, chat: Tools) -> None:
-        """The message is text with its signature, and carries the call's id where a repeat can be
-        found by it.
+        """The message is text with its signature.
+
+        It carries the call's id where a repeat can be found by it.
         """
         result = use(chat["post_message"], {"channel": "#general", "text": "Back in *stock*."})
         [message] = posted(slack, "#general")
@@ -40,7 +42,7 @@ class TestPost:
         }
 
     def test_cannot_pass_for_a_card_or_call_anybody(self, slack: Sandbox, chat: Tools) -> None:
-        """S04: no blocks, no attachments, no unfurling.
+        """No blocks, no attachments, no unfurling.
 
         Mentions, broadcasts and disguised links are plain words.
         """
@@ -77,7 +79,7 @@ class TestPost:
         assert preview(chat["post_message"], channel=wanted, text="x").startswith("⚠ ")
 
     def test_shared_channels_need_a_clear_word(self, slack: Sandbox, chat: Tools) -> None:
-        """A04's neighbour: where another company reads along, that must be asked for and is shown."""
+        """Where another company reads along, that must be asked for and is shown."""
         values = {"channel": "#partners", "text": "Prices rise."}
         with pytest.raises(ToolError, match="shared with another company"):
             use(chat["post_message"], values)
@@ -117,13 +119,13 @@ class TestPost:
 
     @pytest.mark.parametrize("text", ["", "  \n", "x" * 3001])
     def test_odd_texts_are_refused_by_the_type(self, chat: Tools, text: str) -> None:
-        """B13: blank and too long messages never reach a person."""
+        """Blank and too long messages never reach a person."""
         with pytest.raises(ValidationError):
             chat["post_message"].arguments.model_validate({"channel": "#general", "text": text})
 
 
 class TestWhatSlackAnswers:
-    values = {"channel": "#general", "text": "x"}
+    values: ClassVar[dict[str, Any]] = {"channel": "#general", "text": "x"}
 
     @pytest.mark.parametrize(
         ("code", "words"),
@@ -162,7 +164,7 @@ class TestWhatSlackAnswers:
     def test_slacks_own_failures_leave_it_open(
         self, slack: Sandbox, chat: Tools, code: str
     ) -> None:
-        """X06's neighbour: an error in which Slack may have acted is unknown, not failed."""
+        """An error in which Slack may have acted is unknown, not failed."""
         slack.faults.fail("chat.postMessage", code)
         assert isinstance(outcome(chat["post_message"], self.values), Lost)
 
@@ -175,7 +177,7 @@ class TestWhatSlackAnswers:
         assert isinstance(outcome(chat["post_message"], self.values), Lost)
 
     def test_a_cut_connection_leaves_it_open(self, slack: Sandbox, chat: Tools) -> None:
-        """A post whose answer was lost has happened, is not told as failed, and is not tried again."""
+        """A post whose answer was lost has happened: it is not told as failed or tried again."""
         slack.faults.drop("chat.postMessage", when="after")
         assert isinstance(outcome(chat["post_message"], self.values), Lost)
         assert len(posted(slack, "#general")) == 1
@@ -206,7 +208,7 @@ class TestWhatSlackAnswers:
 
 
 def test_every_sentence_is_for_a_code_that_slack_has() -> None:
-    """A misspelt code would never be met: each is one that Slack documents for a method used here."""
+    """A misspelt code would never be met, so each is one that Slack documents for a method here."""
     listed = Path(__file__).parents[3] / "shared" / "fixtures" / "slack_methods.json"
     if not listed.exists():
         pytest.skip("Slack's method reference is not beside the repository")
@@ -253,7 +255,7 @@ class TestSchedule:
     def test_only_within_slacks_bounds(
         self, slack: Sandbox, chat: Tools, ahead: dict[str, float], words: str
     ) -> None:
-        """T10's neighbour: the past and the far future are refused before Slack is asked."""
+        """The past and the far future are refused before Slack is asked."""
         values = {"channel": "#general", "text": "x", "at": self.at(slack, **ahead)}
         with pytest.raises(ToolError, match=words):
             use(chat["schedule_message"], values, context(now=slack.clock.now()))
