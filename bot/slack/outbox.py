@@ -21,12 +21,12 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
+from bot.approvals.undeliverable import close_unseen, tell_of_file
 from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals
 from bot.slack.posting import PASSING, Posting, key_of
 from bot.slack.render import Renderer
-from bot.slack.undeliverable import close_unseen, tell_of_file
 from storage import moves, outbox
 from storage.models import Message
 from storage.states import MessageKind, MessageStatus
