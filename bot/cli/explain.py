@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bot.approvals.terms.facts import needed
 from bot.cli.console import DOTENV, complain, say
-from bot.cli.plain_words import PlainWords
-from bot.cli.readonly import BAD_INPUT, ReadOnlyCore, read_only_core
+from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
+from bot.cli.readonly.plain_words import PlainWords
 from bot.clock import SystemClock
 from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call

@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.cli.console import DOTENV, complain, say
-from bot.cli.plain_words import PlainWords
-from bot.cli.readonly import BAD_INPUT, read_only_core
+from bot.cli.readonly.core import BAD_INPUT, read_only_core
+from bot.cli.readonly.plain_words import PlainWords
 from bot.clock import SystemClock
 from bot.durations import DAY, seconds
 from bot.explain.replay import Replay

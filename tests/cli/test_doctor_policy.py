@@ -15,7 +15,7 @@ from bot.cli.doctor.people import check_people
 from bot.cli.doctor.policy import check_rules
 from bot.cli.doctor.requests import usual_requesters
 from bot.cli.doctor.slack import SignIn, sign_in
-from bot.cli.slack_client import make_client
+from bot.cli.readonly.slack_client import make_client
 from bot.clock import SystemClock
 from bot.policy.evaluate import parse
 from bot.policy.gates import dump_gate

@@ -26,7 +26,7 @@ from bot.cli.doctor.slack import (
     check_sign_in,
     sign_in,
 )
-from bot.cli.slack_client import make_client
+from bot.cli.readonly.slack_client import make_client
 from bot.clock import Clock, SystemClock
 from bot.environment import prepare_environment
 from bot.policy.evaluate import Policy

@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
-from bot.cli.directory import NotLookedUp
 from bot.cli.doctor.check import Check, fail, ok, warn
+from bot.cli.readonly.directory import NotLookedUp
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Ask

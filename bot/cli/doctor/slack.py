@@ -16,7 +16,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.cli.slack_client import UNREACHABLE, reason
+from bot.cli.readonly.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Policy

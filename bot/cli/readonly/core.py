@@ -16,8 +16,8 @@ from slack_sdk.errors import SlackApiError
 
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.limits import Allowance
-from bot.cli.directory import NotLookedUp
-from bot.cli.slack_client import UNREACHABLE, make_client, reason
+from bot.cli.readonly.directory import NotLookedUp
+from bot.cli.readonly.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError
