@@ -21,7 +21,7 @@ from bench.commits import Commits
 from bench.offline import Note
 from bot.app import App, build
 from bot.clock import SystemClock
-from bot.startup import read
+from bot.config.startup import read
 from bot.tools import Effect, ToolContext, tool
 
 IMPORTED = time.monotonic()

@@ -16,13 +16,13 @@ from sqlalchemy import insert
 from bench.fakes import APPROVER, ASKER, CHANNEL, TEAM, People, Quiet, Stub
 from bot.approvals.clicks import Clicks
 from bot.clock import SystemClock
+from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from bot.runs.worker import Worker
-from bot.settings import Settings
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, runs
 from storage.columns import values

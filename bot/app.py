@@ -28,6 +28,7 @@ from bot.agent.late_planner import LatePlanner
 from bot.agent.turn import ModelTurns
 from bot.approvals.terms.grants import GrantList
 from bot.clock import Clock
+from bot.config.settings import Settings
 from bot.core import Core
 from bot.explain.grounds import Grounds
 from bot.identity import Identity
@@ -36,7 +37,6 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy
 from bot.runs.loop import Loop
-from bot.settings import Settings
 from bot.signing_key import key_for
 from bot.slack.client import SlackClient
 from bot.slack.commands import Answerer, Commands

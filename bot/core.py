@@ -25,6 +25,7 @@ from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.limits import Allowance
 from bot.approvals.votes import Votes
 from bot.clock import Clock
+from bot.config.settings import Settings
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory
 from bot.policy.current import CurrentPolicy
@@ -36,7 +37,6 @@ from bot.runs.ports import Answer, Presence, Thread
 from bot.runs.proposals import Proposals
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker
-from bot.settings import Settings
 from bot.signals import Signals
 from bot.tools import Registry
 from storage.models import Delivery, Run

@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from bot.agent import outputs
-from bot.settings import Settings
-from bot.startup import StartupError
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
 from storage import calls, moves, runs
 from storage.digest import key_id, load_key
 from storage.states import CallStatus

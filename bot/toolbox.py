@@ -8,8 +8,8 @@ from typing import Any, NoReturn, cast
 
 from slack_sdk import WebClient
 
+from bot.config.settings import Settings
 from bot.policy.authority import Directory
-from bot.settings import Settings
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools

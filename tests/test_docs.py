@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 import yaml
 
+from bot.config.settings import Settings
 from bot.durations import seconds
 from bot.policy import file
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Ask, Deny
-from bot.settings import Settings
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.config import Database, parse_databases
 from bot.tools.database.tools import database_tools

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from bot.environment import prepare_environment
-from bot.settings import Settings, SettingsError
+from bot.config.environment import prepare_environment
+from bot.config.settings import Settings, SettingsError
 
 SECRET = "s3cr3t"
 

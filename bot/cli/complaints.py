@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slack_sdk.errors import SlackApiError
 
-from bot.settings import SettingsError
-from bot.startup import StartupError
+from bot.config.settings import SettingsError
+from bot.config.startup import StartupError
 from storage.sqlite import AlreadyRunningError
 from storage.store import SchemaError
 

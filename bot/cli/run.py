@@ -9,8 +9,8 @@ import os
 from bot.cli.console import DOTENV
 from bot.cli.loading import uncollected
 from bot.clock import SystemClock
-from bot.environment import prepare_environment
-from bot.startup import StartupError, read
+from bot.config.environment import prepare_environment
+from bot.config.startup import StartupError, read
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

@@ -23,11 +23,11 @@ from bot.approvals.clicks import Clicks
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
 from bot.clock import Clock, SystemClock
+from bot.config.settings import Settings
 from bot.messages import sentences
 from bot.policy.authority import LookupFailedError
 from bot.runs.intake import Intake
 from bot.runs.policy_reload import PolicyReload
-from bot.settings import Settings
 from bot.signals import Signals
 from storage import endings, inbox, moves, outbox, runs, schedule
 from storage.models import Delivery

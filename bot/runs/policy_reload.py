@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bot.clock import Clock
+from bot.config.startup import policy_text
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import PolicyError, parse
-from bot.startup import policy_text
 from storage import audit
 from storage.store import Store
 

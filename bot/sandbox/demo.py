@@ -14,13 +14,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from bot.app import build
-from bot.environment import prepare_environment
+from bot.config.environment import prepare_environment
+from bot.config.settings import Settings
+from bot.config.startup import read_policy
 from bot.sandbox.guide import first_steps
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
-from bot.settings import Settings
-from bot.startup import read_policy
 from bot.tools.shop.shop import Shop
 from storage.sqlite import lock
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.settings import Settings
 from bot.sandbox.server import Sandbox
-from bot.settings import Settings
 
 
 @pytest.fixture(scope="module")

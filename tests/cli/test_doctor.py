@@ -11,11 +11,11 @@ import pytest
 from bot.cli.doctor.check import Check
 from bot.cli.doctor.doctor import check_all, doctor, examine
 from bot.clock import SystemClock
+from bot.config.settings import Settings
 from bot.policy.evaluate import Policy, parse
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
-from bot.settings import Settings
 
 SOUND = '[defaults]\napprovers = ["@shop-leads", "UDAN00001"]\npost_to = "#finance-approvals"\n'
 

@@ -12,8 +12,8 @@ import pytest
 
 from bot.cli.doctor.check import Check
 from bot.cli.doctor.checks import check_database, check_model, check_tools
+from bot.config.settings import Settings
 from bot.sandbox.openai.server import Planner
-from bot.settings import Settings
 
 
 @pytest.fixture

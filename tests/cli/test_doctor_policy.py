@@ -17,9 +17,9 @@ from bot.cli.doctor.requests import usual_requesters
 from bot.cli.doctor.slack import SignIn, sign_in
 from bot.cli.readonly.slack_client import make_client
 from bot.clock import SystemClock
+from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.policy.gates import dump_gate
-from bot.settings import Settings
 from storage import moves
 from storage.calls import add_plan
 from storage.models import Call, Plan, Run

@@ -14,17 +14,15 @@ LONGEST_CHAIN = 12  # files
 LEAVES = (
     "bot.clock",
     "bot.durations",
-    "bot.environment",
     "bot.identity",
     "bot.logs",
-    "bot.settings",
     "bot.signals",
     "bot.toml_file",
 )
 UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
-UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.messages", "bot.approvals")
+UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
 ALL_ROOMS = (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.explain", "bot.slack", "bot.core")
-START = ("bot.signing_key", "bot.startup", "bot.toolbox")
+START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
     **dict.fromkeys(LEAVES, LEAVES),
@@ -33,14 +31,14 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.tools": ("storage", "bot.policy", *LEAVES),
     "bot.agent": ("bot.policy", "bot.tools", *LEAVES),
     "bot.messages": (*UP_TO_TOOLS, *LEAVES),
-    "bot.approvals": (*UP_TO_TOOLS, "bot.agent", "bot.messages", *LEAVES),
+    "bot.config": (*UP_TO_TOOLS, *LEAVES),
+    "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
     "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
-    "bot.toolbox": (*UP_TO_TOOLS, "bot.slack", *LEAVES),
-    "bot.startup": ("bot.policy", *LEAVES),
-    "bot.signing_key": ("storage", "bot.agent", "bot.startup", *LEAVES),
+    "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.slack", *LEAVES),
+    "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),
     "bot.app": (*ALL_ROOMS, *START, "bot.web", *LEAVES),
     "bot.web": (*ALL_ROOMS, *LEAVES),
     "bot.cli": (*ALL_ROOMS, *START, "bot.app", *LEAVES),

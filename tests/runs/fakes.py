@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from bot.clock import Clock
+from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
 from bot.policy.authority import Authority, Group, LookupFailedError, Person
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
-from bot.settings import Settings
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from storage.store import Store
 from tests.storage.builders import AT, TEAM

@@ -13,11 +13,11 @@ from typing import Any
 from sqlalchemy import select
 
 from bot.app import App, build
+from bot.config.settings import Settings
 from bot.policy.evaluate import parse
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
-from bot.settings import Settings
 from bot.tools import Tool
 from bot.tools.shop.shop import Shop
 from storage import endings

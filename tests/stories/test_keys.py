@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.cli.doctor.checks import check_database
-from bot.startup import StartupError
+from bot.config.startup import StartupError
 from storage.digest import key_id
 from storage.models import Call
 from storage.states import CallStatus

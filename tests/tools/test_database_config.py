@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bot.cli.doctor.databases import check_databases
+from bot.config.settings import Settings, SettingsError
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Allow, Ask, Deny
-from bot.settings import Settings, SettingsError
 from bot.tools import REASON_FIELD
 from bot.tools.database.config import DatabasesError, parse_databases
 from tests.tools.database_harness import World, sqlite_world

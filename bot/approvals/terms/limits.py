@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from bot.agent import outputs
 from bot.clock import Clock
-from bot.settings import Settings
+from bot.config.settings import Settings
 from storage import calls, runs
 from storage.models import Run
 from storage.transaction import Transaction

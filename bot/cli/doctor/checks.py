@@ -17,7 +17,7 @@ from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, O
 
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
-from bot.settings import Settings
+from bot.config.settings import Settings
 from storage.digest import key_id
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from bot.cli.doctor.check import Check, fail, ok, warn
-from bot.settings import Settings
+from bot.config.settings import Settings
 from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database

@@ -28,10 +28,10 @@ from bot.cli.doctor.slack import (
 )
 from bot.cli.readonly.slack_client import make_client
 from bot.clock import Clock, SystemClock
-from bot.environment import prepare_environment
+from bot.config.environment import prepare_environment
+from bot.config.settings import Settings
+from bot.config.startup import StartupError, read
 from bot.policy.evaluate import Policy
-from bot.settings import Settings
-from bot.startup import StartupError, read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
+from bot.config.settings import Settings
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Ask
 from bot.policy.rules import Rule, condition
-from bot.settings import Settings
 from bot.toolbox import toolbox
 from bot.tools import Tool
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from bot.config.settings import Settings
 from bot.policy.gates import load_gate
-from bot.settings import Settings
 from storage import history
 from storage.reading import ReadOnly
 

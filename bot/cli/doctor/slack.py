@@ -18,9 +18,9 @@ from slack_sdk.errors import SlackApiError
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
+from bot.config.settings import Settings
 from bot.policy.authority import LookupFailedError
 from bot.policy.evaluate import Policy
-from bot.settings import Settings
 from bot.slack.directory import SlackDirectory
 
 MANIFEST = Path(__file__).parents[3] / "manifest.yml"

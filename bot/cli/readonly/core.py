@@ -19,15 +19,15 @@ from bot.approvals.terms.limits import Allowance
 from bot.cli.readonly.directory import NotLookedUp
 from bot.cli.readonly.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
+from bot.config.settings import Settings, SettingsError
+from bot.config.startup import read_policy
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import PolicyError
-from bot.settings import Settings, SettingsError
 from bot.slack.directory import SlackDirectory
-from bot.startup import read_policy
 from bot.toolbox import toolbox
 from bot.tools import Registry
 from storage.reading import ReadOnly, teams

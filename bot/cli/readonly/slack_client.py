@@ -8,7 +8,7 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
-from bot.settings import Settings
+from bot.config.settings import Settings
 
 PATIENCE = 15  # seconds for one look-up
 # what slack_sdk raises besides SlackApiError

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bot.config.settings import Settings, SettingsError
 from bot.policy.evaluate import Policy, PolicyError, parse
-from bot.settings import Settings, SettingsError
 
 
 class StartupError(Exception):

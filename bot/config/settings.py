@@ -14,8 +14,8 @@ from dotenv import dotenv_values
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.environment import oddities, split
-from bot.limits import Limits
+from bot.config.environment import oddities, split
+from bot.config.limits import Limits
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
