@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bot.approvals.cards.placement import place_for
+from bot.approvals.cards.placement import PlaceKind, place_for
 from bot.approvals.terms import grants
 from bot.approvals.terms.facts import facts_of, needed, with_sums
 from bot.durations import in_words
@@ -28,10 +28,6 @@ from bot.tools.arguments import dump_arguments
 from storage.models import Run
 
 MOST_NAMES = 20  # people named in one line
-_EDITORS = {
-    "approvers": "the approvers",
-    "approvers_and_requester": "the approvers and whoever asked",
-}
 _REASONS = {
     "approve": "An approval needs a reason.",
     "reject": "A rejection needs a reason.",
@@ -252,7 +248,7 @@ class _Gate:
             place = place_for(self._grounds.authority, run, gate, able)
         except LookupFailedError as error:
             return f"{wanted} (whether the approvers see it there is not known: {error})"
-        if place.kind != "people":
+        if place.kind is not PlaceKind.PEOPLE:
             return f"{wanted}; told are {self._people(able)}"
         instead = (
             "" if gate.post_to == "approvers" else f", because none of the approvers is {wanted}"
@@ -288,7 +284,8 @@ class _Gate:
         if gate.editors == "nobody" or not fields:
             return "nobody may edit."
         counts = "may" if gate.editor_counts else "may not"
-        who = f"{_EDITORS[gate.editors]} may edit {', '.join(fields)}"
+        others = " and whoever asked" if gate.editors == "approvers_and_requester" else ""
+        who = f"the approvers{others} may edit {', '.join(fields)}"
         return f"{who}; who edits {counts} approve what came of it."
 
 

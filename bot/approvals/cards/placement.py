@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from enum import StrEnum
 
 from bot.agent import outputs
 from bot.approvals.terms.refusals import RefusedError
@@ -17,11 +18,19 @@ log = logging.getLogger("countersign.placement")
 MOST_MESSAGES = 50
 
 
+class PlaceKind(StrEnum):
+    """What kind of place a card goes to."""
+
+    THREAD = "thread"  # of the request
+    CHANNEL = "channel"
+    PEOPLE = "people"  # direct messages with the approvers
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a card goes: the request's thread, a channel, or the approvers' direct messages."""
 
-    kind: str  # thread | channel | people
+    kind: PlaceKind
     targets: tuple[str, ...]  # channel id, or user ids
     # handle and id of the user groups among the approvers, to name them
     groups: tuple[tuple[str, str], ...] = ()
@@ -62,14 +71,14 @@ def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
 
 def place_for(authority: Authority, run: Run, gate: Ask, eligible: list[str]) -> Place:
     """Return where these people will see the card; raises LookupFailedError."""
-    people = Place("people", tuple(eligible[:MOST_MESSAGES]))
+    people = Place(PlaceKind.PEOPLE, tuple(eligible[:MOST_MESSAGES]))
     if gate.post_to == "approvers":
         return people
     if gate.post_to == "thread":
         if authority.directory.members(run.channel) & set(eligible):
-            return Place("thread", (run.channel,))
+            return Place(PlaceKind.THREAD, (run.channel,))
         return people
     channel = authority.directory.channel(gate.post_to)
     if channel and authority.directory.members(channel) & set(eligible):
-        return Place("channel", (channel,))
+        return Place(PlaceKind.CHANNEL, (channel,))
     return people

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bot.approvals.cards.placement import Place
+from bot.approvals.cards.placement import Place, PlaceKind
 from bot.messages import sentences
 from bot.policy.gates import Ask, Gate
 from storage import outbox
@@ -40,8 +40,9 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
             for target in part[0].place.targets:
                 outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
         place = group[0].place
-        if place.kind != "thread" and place.targets:  # without any, people come in by an escalation
-            where = place.targets[0] if place.kind == "channel" else ""
+        # without any target, people come in by an escalation
+        if place.kind is not PlaceKind.THREAD and place.targets:
+            where = place.targets[0] if place.kind is PlaceKind.CHANNEL else ""
             key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
             outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})
 
@@ -65,13 +66,13 @@ def card_row(
 
 def unasked_card(run: Run, plan_id: str, call: Call) -> Message:
     """Make the card of an unasked call, in the request's thread, where its requester sees it."""
-    return _row(run, plan_id, [call], Place("thread", (run.channel,)), run.channel, (1, 1))
+    return _row(run, plan_id, [call], Place(PlaceKind.THREAD, (run.channel,)), run.channel, (1, 1))
 
 
 def _row(
     run: Run, plan_id: str, shown: Sequence[Call], place: Place, target: str, part: tuple[int, int]
 ) -> Message:
-    thread, first = place.kind == "thread", shown[0]
+    thread, first = place.kind is PlaceKind.THREAD, shown[0]
     body = {
         "calls": [each.id for each in shown],
         "groups": dict(place.groups),
