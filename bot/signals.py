@@ -60,6 +60,31 @@ class Rest:
             return self._condition.wait_for(is_quiet, seconds)
 
 
+class Precedence:
+    """Lets decisions go first: what can wait does, for a moment, while clicks are undecided."""
+
+    def __init__(self) -> None:
+        """Nothing is undecided."""
+        self._free = threading.Event()
+        self._free.set()
+
+    def claim(self) -> None:
+        """Have others wait: a click was stored, or is being decided."""
+        self._free.clear()
+
+    def release(self) -> None:
+        """Let others go on: no click is undecided."""
+        self._free.set()
+
+    def wait(self, seconds: float = 0.5) -> None:
+        """Return once no click is undecided, or after so many seconds: nobody waits for ever.
+
+        A wait that was in vain ends the claim, so that what has to be sent is not paced by it.
+        """
+        if not self._free.wait(seconds):
+            self._free.set()
+
+
 class Arrivals:
     """Deliveries that have arrived and are not acknowledged yet."""
 
@@ -93,6 +118,7 @@ class Signals:
     work: Signal = field(default_factory=Signal)  # a fact was stored: the loop looks
     post: Signal = field(default_factory=Signal)  # the outbox has something to send
     rest: Rest = field(default_factory=Rest)  # something came to its end
+    decisions: Precedence = field(default_factory=Precedence)  # clicks are decided first
     arrivals: Arrivals = field(default_factory=Arrivals)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)

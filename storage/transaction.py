@@ -117,7 +117,7 @@ class Transaction:
         if not isinstance(given, Mapping):
             return self._many(statement, given)
         plan = compiled(statement, self.dialect, given)
-        rows, rowcount, _ = self._run(plan.sql, plan.bind(given))
+        rows, rowcount = self._run(plan.sql, plan.bind(given))
         return Result(plan.convert(rows), rowcount, plan.columns)
 
     def _many(self, statement: Executable, parameters: Sequence[Mapping[str, Any]]) -> Result:
@@ -136,8 +136,8 @@ class Transaction:
 
     def exec_driver_sql(self, sql: str, parameters: Sequence[Any] = ()) -> Result:
         """Run a text in the driver's own words."""
-        rows, rowcount, columns = self._run(sql, parameters)
-        return Result(rows, rowcount, columns)
+        rows, rowcount = self._run(sql, parameters)
+        return Result(rows, rowcount, ())
 
     def command(self, sql: str) -> None:
         """Run a text that returns nothing and is no statement of a story: BEGIN, COMMIT, ROLLBACK."""
@@ -161,14 +161,12 @@ class Transaction:
         if self._raw.in_transaction:  # SQLite ends a transaction by itself when the disk is full
             self.command("ROLLBACK")
 
-    def _run(self, sql: str, values: Any) -> tuple[list[Row], int, tuple[str, ...]]:
+    def _run(self, sql: str, values: Any) -> tuple[list[Row], int]:
         if self._trace is not None:
             self._trace.running(sql, values)
         try:
             cursor = self._raw.execute(sql, values)
-            if cursor.description is None:
-                return [], cursor.rowcount, ()
-            return cursor.fetchall(), cursor.rowcount, tuple(c[0] for c in cursor.description)
+            return cursor.fetchall(), cursor.rowcount  # no rows for what returns none
         except Exception as error:
             raise driver_error(error, self.dialect, sql, values) from error
 

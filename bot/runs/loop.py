@@ -77,7 +77,7 @@ class Loop:
         self._advance = advance
         self._warm = warm
         self._wake = signals.work
-        self._post = signals.post
+        self._post, self._decisions = signals.post, signals.decisions
         self._rest = signals.rest
         self._arrivals = signals.arrivals
         self._stopping = threading.Event()
@@ -172,6 +172,8 @@ class Loop:
     def _take_in(self) -> None:
         with self._store.read() as tx:
             arrived = inbox.new(tx)
+        if any(each.kind in inbox.CLICKS for each in arrived):
+            self._decisions.claim()
         self._warm(arrived)
         for delivery in arrived:
             if self._stopping.is_set():
@@ -185,6 +187,7 @@ class Loop:
                     self._acts.intake.take(delivery)
             except Exception as error:  # noqa: BLE001  # it is tried again, then set aside
                 self._failed(delivery, error)
+        self._decisions.release()
         if arrived:
             self._post.give()
 

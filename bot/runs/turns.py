@@ -66,6 +66,7 @@ class Turns:
 
         Returns whether there is more to do now.
         """
+        self._signals.decisions.wait()
         self._presence.working(run)
         self._thread.take_in(run)
         with self._store.read() as tx:

@@ -29,7 +29,7 @@ from bot.messages.actions import (
     thread_of,
     value_of,
 )
-from bot.signals import Signal
+from bot.signals import Signals
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
 from storage import inbox
@@ -71,7 +71,7 @@ class Listeners:
         store: Store,
         clock: Clock,
         team: str,
-        work: Signal,
+        signals: Signals,
         *,
         app: App,
         client: WebClient,
@@ -82,7 +82,7 @@ class Listeners:
         self._rows = store
         self._clock = clock
         self._team = team
-        self._work = work
+        self._signals = signals
         self._client = client
         self._dialogs = dialogs
         self._commands = commands
@@ -122,7 +122,9 @@ class Listeners:
             delivery.received_at = self._clock.now()
             fresh = inbox.store(tx, delivery)
         if fresh:
-            self._work.give()
+            if delivery.kind in inbox.CLICKS:
+                self._signals.decisions.claim()
+            self._signals.work.give()
 
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button."""

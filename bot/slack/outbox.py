@@ -129,6 +129,7 @@ class Outbox:
 
     def _lane(self, rows: list[Message]) -> None:
         for row in rows:
+            self._signals.decisions.wait()
             if self._stopping.is_set() or not self._send(row):
                 return  # the later ones of this channel wait, so that nothing overtakes
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
+from bot.signals import Precedence
 from bot.slack.client import SlackClient
 from storage.models import Run
 
@@ -76,10 +77,14 @@ class SlackPresence:
     Of what a thread was to look like one after the other only the latest is sent.
     """
 
-    def __init__(self, client: SlackClient, prompts: list[dict[str, str]]) -> None:
-        """`client`: the one that posts. `prompts`: at most four {title, message} to suggest in
-        direct messages; none when empty.
+    def __init__(
+        self, client: SlackClient, prompts: list[dict[str, str]], decisions: Precedence
+    ) -> None:
+        """`client`: the one that posts; `prompts`: at most four {title, message} to suggest in DMs.
+
+        `decisions` go before what is shown here.
         """
+        self._decisions = decisions
         self._client = client
         self._prompts = prompts
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
@@ -123,6 +128,7 @@ class SlackPresence:
 
     def _show(self, place: tuple[str, str], thread: _Thread) -> None:
         """Set what differs from what the thread shows; on the presence thread."""
+        self._decisions.wait()
         with self._lock:
             look, thread.wanted = thread.wanted, None
         if look is None:
