@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import clicks, floor, page, pause, pending, report, resume
+from bench import clicks, crowd, floor, hotspots, page, pause, pending, report, resume
 from bench.figures import Figure, Measurement, Setup
 
 MEASUREMENTS: dict[str, Measurement] = {
@@ -20,6 +20,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "resume": resume.measure,
     "pause": pause.measure,
     "clicks": clicks.measure,
+    "crowd": crowd.measure,
     "pending": pending.measure,
     "page": page.measure,
 }
@@ -27,32 +28,11 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in `argv` (sys.argv without the name, when None); 0, whatever the figures
-    are.
-    """
-    parser = argparse.ArgumentParser(
-        "python -m bench", description="What Countersign costs on this machine."
-    )
-    parser.add_argument(
-        "--only", action="append", choices=list(MEASUREMENTS), help="this measurement; repeatable"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="small numbers, few rounds: to try it out, no figures"
-    )
-    parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the JSON there instead of printing it"
-    )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=ROOT / "var",
-        help="on the disk to measure (default: var/ here)",
-    )
-    parser.add_argument(
-        "--update-docs", action="store_true", help="also write the table into docs/performance.md"
-    )
-    arguments = parser.parse_args(argv)
+    """Run the command in `argv` (None: as started); return 0, whatever the figures are."""
+    arguments = _parser().parse_args(argv)
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.profile:
+        return _profile(arguments)
     others = report.Others()
     figures: list[Figure] = []
     with TemporaryDirectory(prefix="bench-", dir=arguments.folder) as folder:
@@ -74,6 +54,49 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write("\n" + report.as_json(about, figures) + "\n")
     if arguments.update_docs:
         report.update_docs(about, figures)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """What the command takes."""
+    parser = argparse.ArgumentParser(
+        "python -m bench", description="What Countersign costs on this machine."
+    )
+    parser.add_argument(
+        "--only", action="append", choices=list(MEASUREMENTS), help="this measurement; repeatable"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers, few rounds: to try it out, no figures"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the JSON there instead of printing it"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / "var",
+        help="on the disk to measure (default: var/ here)",
+    )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="print where the processor time goes, function by function, and measure nothing",
+    )
+    parser.add_argument(
+        "--update-docs",
+        action="store_true",
+        help="also write what is printed into docs/performance.md",
+    )
+    return parser
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    """Say where the processor time goes."""
+    with TemporaryDirectory(prefix="bench-", dir=arguments.folder) as folder:
+        lines = list(hotspots.report(Setup(Path(folder), arguments.quick)))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    if arguments.update_docs:
+        report.update_profile(lines)
     return 0
 
 

@@ -1,31 +1,45 @@
 """The bot as a process of its own, as it is measured: `python -m bench.child`, with settings from
 the environment.
 
-It writes one JSON line when it is ready and one for each command it reads: `report` (what happened
-since the start), `ticks N` (how long N idle ticks took), anything else ends it. Moments are
-`time.monotonic()`, which processes share.
+It starts as `countersign run` does. It writes one JSON line when it is ready and one for each
+command it reads: `report` (what happened since the start), `ticks N` (how long N idle ticks
+took), `profile` (where its processor time went; with `--profile` only), anything else ends it.
+Moments are `time.monotonic()`, which processes share.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
-from pathlib import Path
-from typing import Any
 
 BORN = time.monotonic()
 
-from bench.commits import Commits
-from bench.offline import Note
-from bot.app import App, build
-from bot.clock import SystemClock
-from bot.config.startup import read
-from bot.tools import Effect, ToolContext, tool
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from bot.cli.loading import uncollected
+
+with uncollected():
+    from pydantic import BaseModel, Field
+
+    from bot.app import App, build
+    from bot.clock import SystemClock
+    from bot.config.environment import prepare_environment
+    from bot.config.startup import read
+    from bot.tools import Effect, ToolContext, tool
 
 IMPORTED = time.monotonic()
 starts: dict[str, float] = {}  # a call's text -> when its tool was entered
+
+
+class Note(BaseModel):
+    """What the tool is given."""
+
+    order_id: int = Field(title="Order")
+    text: str = Field(title="Text", max_length=500)
 
 
 @tool(title="Write a note", effect="Write “{text}” to order {order_id}", does=Effect.WRITE)
@@ -37,9 +51,15 @@ def note_asked(args: Note, context: ToolContext) -> str:
 
 def main() -> None:
     """Until the input ends."""
+    profiles = None
+    if "--profile" in sys.argv:
+        from bench.hotspots import Profiles
+
+        profiles = Profiles(this_thread=False)
     settings, policy = read(os.environ)
+    logging.basicConfig(level=settings.log_level.upper())
+    prepare_environment(os.environ, settings.slack_api_url)
     app = build(settings, SystemClock(), policy, [note_asked])
-    commits = Commits(app.core.store)
     try:
         app.start()
         app.settle(60)
@@ -47,9 +67,13 @@ def main() -> None:
         for line in sys.stdin:
             command, _, number = line.strip().partition(" ")
             if command == "report":
-                _say({"starts": starts, "commits": commits.spans, **_memory()})
+                app.settle(60)
+                _say({"starts": starts, "processor": time.process_time(), **_memory()})
             elif command == "ticks":
                 _say({"ticks": _ticks(app, int(number)), **_memory()})
+            elif command == "profile" and profiles is not None:
+                app.settle(60)
+                _say({"spent": profiles.spent()})
             else:
                 break
     finally:

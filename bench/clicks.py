@@ -1,17 +1,17 @@
 """Clicks, through Bolt and Socket Mode: how soon one is acknowledged when fifty come at once, how
-soon the tool starts, and how many whole stories (message, card, click, tool, answer, card drawn
-again) get done in a second.
+soon the tool starts, what a whole story (message, card, click, tool, answer, card drawn again)
+costs the bot, and how many get done in a second.
 
-The local Slack's own work, on the other core, is in every figure.
+The local Slack's own work, on the other core, is in every moment, but not in the bot's processor
+time.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from bench.commits import Span, within
 from bench.figures import Figure, Setup, of_rounds, percentile
 from bench.live import Live, Story
 
@@ -29,7 +29,7 @@ def pending(live: Live, count: int) -> list[Story]:
 def burst(live: Live, count: int) -> tuple[list[float], list[Story]]:
     """As many people as there are cards click at once.
 
-    Seconds from each click to its acknowledgement.
+    Milliseconds from each click to its acknowledgement.
     """
     stories = pending(live, count)
     cards = [live.wait(story.card) for story in stories]
@@ -40,14 +40,14 @@ def burst(live: Live, count: int) -> tuple[list[float], list[Story]]:
     acknowledged = []
     for story, delivery in zip(stories, sent, strict=True):
         assert delivery.wait() == "acked"
-        acknowledged.append(delivery.acked_at - story.clicked)
+        acknowledged.append((delivery.acked_at - story.clicked) * 1000)
     for story in stories:
         live.wait(story.is_over)
     return acknowledged, stories
 
 
 def single(live: Live, count: int) -> list[Story]:
-    """Clicks one by one, each when the one before is all done."""
+    """Whole stories one by one, each when the one before is all done."""
     stories = []
     for _ in range(count):
         [story] = pending(live, 1)
@@ -58,74 +58,76 @@ def single(live: Live, count: int) -> list[Story]:
 
 
 def whole(live: Live, count: int) -> float:
-    """Stories per second: all asked for at once, each card approved as soon as it is seen."""
+    """Stories per second: all asked for at once, each card approved once it is there."""
     began = time.monotonic()
-    open_, clicked = [live.ask() for _ in range(count)], 0
-    waiting = list(open_)
-    while waiting:
-        for story in list(waiting):
-            if card := story.card():
-                story.click(card, f"p{clicked % live.people}")
-                clicked += 1
-                waiting.remove(story)
-        if waiting:
-            live.wait(lambda: any(story.card() for story in waiting))
-    for story in open_:
+    stories = [live.ask() for _ in range(count)]
+    for number, story in enumerate(stories):
+        story.click(live.wait(story.card), f"p{number % live.people}")
+    for story in stories:
         live.wait(story.is_over)
     return count / (time.monotonic() - began)
 
 
-def to_start(live: Live, stories: list[Story]) -> tuple[list[float], list[float]]:
-    """Milliseconds from each click to its tool's start, and those of them in which none of its
-    commits was under way.
+def to_start(live: Live, stories: Sequence[Story]) -> list[float]:
+    """Milliseconds from each click to its tool's start."""
+    starts = live.tell("report")["starts"]
+    return [(starts[story.text] - story.clicked) * 1000 for story in stories]
 
-    What the outbox commits meanwhile, on threads of its own, is no commit of the click's.
-    """
-    report = live.tell("report")
-    commits = [Span(*span) for span in report["commits"]]
-    spans = [(story.clicked, report["starts"][story.text]) for story in stories]
-    total = [(ended - began) * 1000 for began, ended in spans]
-    return total, [
-        all_of_it - within(commits, *span) * 1000
-        for all_of_it, span in zip(total, spans, strict=True)
-    ]
+
+def processor(live: Live) -> float:
+    """Milliseconds of processor time that the bot has used so far, once it has come to rest."""
+    return float(live.tell("report")["processor"]) * 1000
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
     """One bot.
 
-    Single clicks first, by somebody it has looked up before, then bursts, then whole stories.
+    Single stories first, decided by somebody it has looked up before, then bursts, then many.
     """
-    count, rounds = (5, 1) if setup.quick else (AT_ONCE, 5)
-    with Live(setup.new("clicks"), max(count, 2)) as live:
+    with Live(setup.new("clicks"), 5 if setup.quick else AT_ONCE) as live:
         live.start()
-        single(live, 1 if setup.quick else 5)  # fills caches
-        total, beyond = to_start(live, single(live, 3 if setup.quick else 30))
-        yield Figure(
-            "start.total", "click to the tool's start, one click", statistics.median(total), "ms"
-        )
-        yield of_rounds("start", "… beyond its commits", beyond, "ms", 20)
-        last: list[Story] = []
-        p50, p99 = [], []
-        for _ in range(rounds):
-            acknowledged, last = burst(live, count)
-            p50.append(percentile(acknowledged, 50) * 1000)
-            p99.append(percentile(acknowledged, 99) * 1000)
-        at_once = f"{count} clicks at once"
-        yield of_rounds("ack.p50", f"click to acknowledgement, {at_once}, p50", p50, "ms")
-        yield of_rounds("ack.p99", f"click to acknowledgement, {at_once}, p99", p99, "ms", 100)
-        total, _ = to_start(live, last)
-        yield Figure(
-            "start.burst.p50",
-            f"click to the tool's start, {at_once}, p50",
-            percentile(total, 50),
-            "ms",
-        )
-        yield Figure(
-            "start.burst.p99",
-            f"click to the tool's start, {at_once}, p99",
-            percentile(total, 99),
-            "ms",
-        )
-        rates = [whole(live, 4 if setup.quick else 60) for _ in range(1 if setup.quick else 3)]
-        yield of_rounds("stories", "whole stories", rates, "/s")
+        single(live, 1 if setup.quick else 10)  # fills caches
+        yield from _one_by_one(live, 2 if setup.quick else 20, 1 if setup.quick else 3)
+        yield from _bursts(live, 5 if setup.quick else AT_ONCE, 1 if setup.quick else 5)
+        yield from _many(live, 4 if setup.quick else 60, 1 if setup.quick else 3)
+
+
+def _one_by_one(live: Live, count: int, rounds: int) -> Iterator[Figure]:
+    starts, costs = [], []
+    for _ in range(rounds):
+        before = processor(live)
+        stories = single(live, count)
+        costs.append((processor(live) - before) / count)
+        starts.append(statistics.median(to_start(live, stories)))
+    yield of_rounds(
+        "story.processor", "processor time of the bot, one whole story", costs, "ms", 25
+    )
+    yield of_rounds("start", "click to the tool's start, one click", starts, "ms", 12)
+
+
+def _bursts(live: Live, count: int, rounds: int) -> Iterator[Figure]:
+    acknowledged, starts = [], []
+    for _ in range(rounds):
+        waits, stories = burst(live, count)
+        acknowledged.append(waits)
+        starts.append(to_start(live, stories))
+    at_once = f"{count} clicks at once"
+    for name, what, taken, aims in (
+        ("ack", "click to acknowledgement", acknowledged, {99: 100}),
+        ("start.burst", "click to the tool's start", starts, {50: 400, 99: 900}),
+    ):
+        for percent in (50, 99):
+            found = [percentile(each, percent) for each in taken]
+            words = f"{what}, {at_once}, p{percent}"
+            yield of_rounds(f"{name}.p{percent}", words, found, "ms", aims.get(percent))
+
+
+def _many(live: Live, count: int, rounds: int) -> Iterator[Figure]:
+    rates, costs = [], []
+    for _ in range(rounds):
+        before = processor(live)
+        rates.append(whole(live, count))
+        costs.append((processor(live) - before) / count)
+    words = f"whole stories, {count} at once"
+    yield of_rounds("stories", words, rates, "/s", 25, more_is_better=True)
+    yield of_rounds("stories.processor", "… processor time of the bot, each", costs, "ms")

@@ -1,60 +1,40 @@
-"""Counts and times the commits of writers, and tells which of them waited for the disk."""
+"""Counts what a store does: statements, transactions, commits of writers and waits for the disk."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from storage.store import Store
 from storage.transaction import Trace, Transaction
 
-OUTBOX = "outbox"  # how the names of the threads that tell Slack begin
+
+@dataclass(slots=True)
+class Counts:
+    """How many there were of each."""
+
+    statements: int = 0
+    transactions: int = 0  # readers' too
+    commits: int = 0  # of writers
+    waits: int = 0  # commits that waited for the disk
 
 
-class Span(NamedTuple):
-    """One commit; moments in `time.monotonic()` seconds."""
+@dataclass(slots=True)
+class Counting(Trace):
+    """Watches stores, one after the other, each from `watch` on."""
 
-    began: float
-    ended: float
-    durable: bool  # it waited for the disk
-    thread: str
+    counts: Counts = field(default_factory=Counts)
 
-
-class Commits(Trace):
-    """Watches one store from now on."""
-
-    def __init__(self, store: Store) -> None:
-        self.spans: list[Span] = []
-        self._store = store
-        self._local = threading.local()
+    def watch(self, store: Store) -> None:
+        """Count what this one does, too."""
         store.trace = self
 
-    def close(self) -> None:
-        """Watch no longer."""
-        self._store.trace = None
-
-    def committing(self, tx: Transaction) -> None:
-        """Note when it began."""
-        self._local.began = time.monotonic()
+    def running(self, sql: str, values: Any) -> None:
+        """Count a statement."""
+        self.counts.statements += 1
 
     def committed(self, tx: Transaction) -> None:
-        """Keep it, if it was a writer's."""
-        if tx.writes:
-            thread = threading.current_thread().name
-            self.spans.append(Span(self._local.began, time.monotonic(), tx.durable, thread))
-
-
-def within(spans: Iterable[Span], began: float, ended: float) -> float:
-    """Seconds between two moments in which some commit was under way that Slack's news did not
-    cause; overlaps once.
-    """
-    total, last = 0.0, began
-    for start, end in sorted(
-        (span.began, span.ended) for span in spans if not span.thread.startswith(OUTBOX)
-    ):
-        start, end = max(start, last), min(end, ended)
-        if end > start:
-            total, last = total + end - start, end
-    return total
+        """Count a transaction."""
+        self.counts.transactions += 1
+        self.counts.commits += tx.writes
+        self.counts.waits += tx.writes and tx.durable

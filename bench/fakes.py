@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from slack_sdk import WebClient
+
 from bot.agent.turn import Plan, Proposed, Reply, Sink
 from bot.policy.authority import Group, Person
 from storage import outbox
@@ -14,6 +16,8 @@ from storage.states import MessageKind
 from storage.transaction import Transaction
 
 TEAM, ASKER, APPROVER, CHANNEL = "T0BENCH001", "U0ASKER001", "U0APPROVE1", "C0BENCH001"
+BOT = "U0BOT00001"
+REQUEST = "Please refund 40 EUR of order 1042"
 ARGUMENTS = {"order_id": 1042, "text": "Refund 40.00 EUR, the parcel arrived broken"}
 
 
@@ -24,6 +28,9 @@ class Stub:
         """`tool_name`: what it proposes."""
         self._tool = tool_name
         self._turns = 0
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
     def turn(
         self,
@@ -70,6 +77,17 @@ class People:
     def channel(self, name: str) -> str | None:
         """Every channel is there."""
         return name
+
+    def forget(self, kind: str = "", name: str = "") -> None:
+        """There is nothing to forget."""
+
+
+class Silence(WebClient):
+    """A Slack in whose threads nothing was said before; it is never called."""
+
+    def conversations_replies(self, **_: Any) -> Any:
+        """No messages."""
+        return {"messages": []}
 
 
 class Quiet:

@@ -23,6 +23,7 @@ from bot.sandbox.workspace.seed import Seed
 ROOT = Path(__file__).parents[1]
 CHANNELS = 10
 POLICY = '[defaults]\napprovers = ["@crew"]\ndeadline = "4h"\n'
+QUORUM_OF_THREE = f"{POLICY}quorum = 3\n"
 PATIENCE = 120.0  # seconds anything may take
 
 
@@ -50,13 +51,14 @@ def mind(body: dict[str, Any]) -> Turn:
 class Live:
     """Started by `with`; `start` and `stop` end and begin lives of the bot on the same database."""
 
-    def __init__(self, folder: Path, people: int = 50) -> None:
+    def __init__(self, folder: Path, people: int = 50, *, policy: str = POLICY) -> None:
+        """`people` may approve what Ben asks for."""
         self.folder, self.people = folder, people
         self.slack = Sandbox(seed=seed(people))
         self.planner = Planner(mind=mind)
         self._process: subprocess.Popen[str] | None = None
         self._asked = 0
-        (folder / "policy.toml").write_text(POLICY)
+        (folder / "policy.toml").write_text(policy)
 
     def __enter__(self) -> Live:
         self.slack.start()
@@ -73,7 +75,7 @@ class Live:
         self.planner.stop()
         self.slack.stop()
 
-    def start(self) -> dict[str, float]:
+    def start(self, *flags: str) -> dict[str, float]:
         """Start the bot; its first line, with the moment before the process was made as `began`."""
         environ = {
             "PATH": os.environ["PATH"],
@@ -90,7 +92,7 @@ class Live:
             "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
         }
         began = time.monotonic()
-        command = [sys.executable, "-m", "bench.child"]
+        command = [sys.executable, "-m", "bench.child", *flags]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -129,13 +131,12 @@ class Live:
 
     # stories
 
-    def ask(self) -> Story:
-        """Ben asks for a note, in one channel after the other."""
+    def ask(self, person: str = "ben") -> Story:
+        """Somebody asks for a note in a thread of its own, in one channel after the other."""
         self._asked += 1
         channel, text = f"C{self._asked % CHANNELS:08}", f"n{self._asked}"
-        return Story(
-            self, channel, self.slack.person("ben").say(channel, f"@bot note {text}"), text
-        )
+        thread = self.slack.person(person).say(channel, f"@bot note {text}")
+        return Story(self, channel, thread, text)
 
     def wait(self, look: Callable[[], Any]) -> Any:
         """The first truthy answer of `look`."""

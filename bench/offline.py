@@ -5,16 +5,13 @@ be said to Slack stays in the outbox.
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
-from sqlalchemy import insert
 
-from bench.fakes import APPROVER, ASKER, CHANNEL, TEAM, People, Quiet, Stub
-from bot.approvals.clicks import Clicks
+from bench.fakes import APPROVER, ASKER, BOT, CHANNEL, REQUEST, TEAM, People, Quiet, Silence, Stub
 from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.core import Core
@@ -23,13 +20,13 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import parse
 from bot.runs.worker import Worker
+from bot.slack.listeners import read
+from bot.slack.thread import SlackThread
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, runs
-from storage.columns import values
 from storage.digest import load_key
-from storage.models import Call, Delivery, Item, Run
-from storage.models import Plan as PlanRow
-from storage.states import CallStatus, DeliveryKind, RunStatus
+from storage.models import Run
+from storage.states import DeliveryKind
 from storage.store import Store
 
 POLICY = (
@@ -66,7 +63,15 @@ class Bench:
         self.store = Store(f"sqlite:///{folder / 'countersign.db'}").open()
         self.clock = SystemClock()
         self._pool = ThreadPoolExecutor(8)
+        self._people = People()
         self.core = self._core()
+        thread = SlackThread(
+            self.store, self.clock, self._people, self.core.identity.user, Silence()
+        )
+        self.worker = self.make_worker(Stub())
+        self.hearing = self.make_worker(Stub(), thread=thread)  # takes in what the inbox holds
+        self.intake = self.core.intake(self._people, lambda _channel: None)
+        self.clicks = self.core.clicks()
 
     def _core(self) -> Core:
         settings = Settings.load(
@@ -79,7 +84,7 @@ class Bench:
                 "COUNTERSIGN_MAX_TOKENS_PER_DAY": "1000000000",
             }
         )
-        registry, people = Registry(), People()
+        registry = Registry()
         registry.add(note_asked, note_freely)
         return Core(
             settings=settings,
@@ -88,19 +93,15 @@ class Bench:
             policy=CurrentPolicy(parse(POLICY)),
             tools=registry,
             key=load_key(self.folder / "countersign.db.key"),
-            identity=Identity(TEAM, "U0BOT00001", "B0BOT00001"),
-            authority=Authority(people, TEAM),
-            directory=people,
+            identity=Identity(TEAM, BOT, "B0BOT00001"),
+            authority=Authority(self._people, TEAM),
+            directory=self._people,
         )
 
-    def worker(self, model: Stub, executor: Any = None) -> Worker:
-        """A worker that has never seen a run."""
+    def make_worker(self, model: Stub, executor: Any = None, thread: Any = None) -> Worker:
+        """One more worker; in its thread nothing is said unless `thread` says otherwise."""
         executor = executor or self.core.executor(self._pool, _no_portal)
-        return self.core.worker(model, executor, Quiet(), Quiet, Quiet())  # type: ignore[arg-type]  # a stub of Planner
-
-    def deciding(self) -> Clicks:
-        """What decides clicks."""
-        return self.core.clicks()
+        return self.core.worker(model, executor, thread or Quiet(), Quiet, Quiet())
 
     def again(self) -> Bench:
         """Everything closed, and opened anew from the files."""
@@ -125,113 +126,30 @@ class Bench:
         )
         with self.store.write() as tx:
             moves.started(tx, run, at=now)
-            runs.append(
-                tx, run, {"role": "user", "content": "Please refund 40 EUR of order 1042"}, at=now
-            )
+            runs.append(tx, run, {"role": "user", "content": REQUEST}, at=now)
         return run
 
-    def click(self, call: Call) -> Delivery:
-        """The approver's click on this call's Approve, as the listener makes a row of it."""
-        body = {
-            "type": "block_actions",
-            "user": {"id": APPROVER, "team_id": TEAM},
-            "team": {"id": TEAM},
-            "channel": {"id": CHANNEL},
-            "actions": [{"action_id": "approve", "value": f"{call.id}:{call.revision}"}],
-        }
-        return Delivery(
-            key=f"action:{call.id}",
-            kind=DeliveryKind.ACTION,
-            team=TEAM,
-            user=APPROVER,
-            channel=CHANNEL,
-            body=json.dumps(body),
-        )
-
-    def store_click(self, delivery: Delivery) -> Delivery:
-        """Before it would be acknowledged; returns it as the loop reads it."""
+    def store_delivery(self, body: dict[str, Any]) -> None:
+        """Store a payload as the listener does before it acknowledges it."""
+        delivery = read(body, TEAM)
+        assert delivery is not None
         with self.store.write() as tx:
             delivery.received_at = self.clock.now()
             inbox.store(tx, delivery)
+
+    def take_in(self) -> None:
+        """Deal with what arrived, as a tick of the loop does."""
         with self.store.read() as tx:
-            [*_, arrived] = inbox.new(tx)
-        return arrived
+            arrived = inbox.new(tx)
+        for each in arrived:
+            (self.clicks if each.kind is DeliveryKind.ACTION else self.intake).take(each)
 
-    def history(self, thread: str, items: int) -> None:
-        """Earlier requests in that thread: `items` entries of its transcript, every second round
-        with a call.
-        """
-        now = self.clock.now()
-        run = Run(
-            team=TEAM,
-            channel=CHANNEL,
-            thread_ts=thread,
-            requester=ASKER,
-            created_at=now,
-            updated_at=now,
-        )
-        run.status = RunStatus.COMPLETED
-        plans, made, entries = [], [], []
-        for number in range(items):
-            if number % 4 == 1:
-                plan = PlanRow(run_id=run.id, turn=number, answered=True, created_at=now)
-                call_id = f"call_{thread}_{number}"
-                call = Call(
-                    run_id=run.id,
-                    plan_id=plan.id,
-                    position=0,
-                    provider_id=call_id,
-                    tool="note_asked",
-                )
-                call.status, call.created_at = CallStatus.SUCCEEDED, now
-                plans.append(values(plan))
-                made.append(values(call))
-            body = json.dumps(_entry(thread, number))
-            row = Item(
-                team=TEAM,
-                channel=CHANNEL,
-                thread_ts=thread,
-                run_id=run.id,
-                body=body,
-                created_at=now,
-            )
-            entries.append(values(row))
-        with self.store.write() as tx:
-            for model, many in (
-                (Run, [values(run)]),
-                (PlanRow, plans),
-                (Call, made),
-                (Item, entries),
-            ):
-                if many:
-                    tx.execute(insert(model), many)
-
-
-def _entry(thread: str, number: int) -> dict[str, Any]:
-    """One entry: a request, a call, its output, an answer, in turn; some 200 bytes each."""
-    words = (
-        "Some words about an order that somebody wanted looked after, as people write them. " * 2
-    )
-    call_id = f"call_{thread}_{number - number % 4 + 1}"
-    match number % 4:
-        case 0:
-            return {"role": "user", "content": words}
-        case 1:
-            arguments = json.dumps({"order_id": 1042, "text": words[:80]})
-            return {
-                "type": "function_call",
-                "call_id": call_id,
-                "name": "note_asked",
-                "arguments": arguments,
-            }
-        case 2:
-            return {"type": "function_call_output", "call_id": call_id, "output": words}
-        case _:
-            return {
-                "type": "message",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": words}],
-            }
+    def advance_ready(self) -> str:
+        """Advance the one run that is ready, found as the loop finds it; its id."""
+        with self.store.read() as tx:
+            [run_id] = runs.ready(tx)
+        self.hearing.advance(run_id)
+        return run_id
 
 
 def _no_portal() -> Any:

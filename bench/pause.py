@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.fakes import Stub
 from bench.figures import Figure, Setup
+from bench.history import write_history
 from bench.offline import Bench
 from bench.resume import HISTORY
 from storage import moves
@@ -78,9 +79,9 @@ def added(bench: Bench, thread: str, *, asks: bool) -> int:
     run = bench.ask(thread)
     before = stored(bench)
     if asks:
-        bench.worker(Stub("note_asked")).advance(run.id)
+        bench.make_worker(Stub("note_asked")).advance(run.id)
     else:
-        bench.worker(Stub("note_freely"), Halt()).advance(run.id)
+        bench.make_worker(Stub("note_freely"), Halt()).advance(run.id)
     return stored(bench) - before
 
 
@@ -89,7 +90,7 @@ def measure(setup: Setup) -> Iterator[Figure]:
     bench = Bench(setup.new("pause"))
     for items in HISTORY:
         for kind in ("asked", "freely"):
-            bench.history(f"{kind}.{items}", items)
+            write_history(bench.store, f"{kind}.{items}", items, bench.clock.now())
         whole = added(bench, f"asked.{items}", asks=True)
         pause = whole - added(bench, f"freely.{items}", asks=False)
         yield Figure(
@@ -102,7 +103,7 @@ def measure(setup: Setup) -> Iterator[Figure]:
     for number in range(2 if setup.quick else 5):
         before, times = pages(bench), 50 if setup.quick else 200
         for nth in range(times):
-            bench.worker(Stub("note_asked")).advance(bench.ask(f"grow.{number}.{nth}").id)
+            bench.make_worker(Stub("note_asked")).advance(bench.ask(f"grow.{number}.{nth}").id)
         growth.append((pages(bench) - before) / times)
     bench.close()
     yield Figure(

@@ -17,6 +17,7 @@ from bench.figures import Figure, table
 
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+PROFILE = ("<!-- profile -->", "<!-- end of profile -->")
 STAT = Path("/proc/stat")
 RAM = ("tmpfs", "ramfs")
 
@@ -102,8 +103,17 @@ def as_json(about: dict[str, Any], figures: Sequence[Figure]) -> str:
 
 def update_docs(about: dict[str, Any], figures: Sequence[Figure], page: Path = DOCS) -> None:
     """Write the table between the two markers of the page; ValueError where they are not there."""
-    before, begin, rest = page.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page} does not have both {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{text(about, figures)}\n{END}{after}", "utf-8")
+    _write_between(page, BEGIN, END, text(about, figures))
+
+
+def update_profile(lines: Sequence[str], page: Path = DOCS) -> None:
+    """The same with the profile, which has markers of its own."""
+    _write_between(page, *PROFILE, "\n".join(lines).strip("\n"))
+
+
+def _write_between(page: Path, begin: str, end: str, words: str) -> None:
+    before, begins, rest = page.read_text("utf-8").partition(begin)
+    _, ends, after = rest.partition(end)
+    if not (begins and ends):
+        raise ValueError(f"{page} does not have both {begin} and {end}")
+    page.write_text(f"{before}{begin}\n{words}\n{end}{after}", "utf-8")

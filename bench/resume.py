@@ -1,113 +1,204 @@
-"""A pause and its resumption, without Slack: propose → suspend → load → approve → run → answer.
+"""A pause and its resumption, without Slack, in processor time beside the yardstick's.
 
-In full: the model's call is gated and stored and the run suspended; the approver's click is stored
-as the listener stores it, and decided; a worker that has never seen the run loads it, runs the tool
-and has the model answer. `warm` goes on in the same process with objects made anew from the rows;
-`fresh` also closes the database and opens it again, as after a restart. The request that came
-before and what is said to Slack afterwards are not in it.
+*Core* is what every framework does: a worker proposes a call and suspends the run; an approval is
+stored with its audit row; a worker resumes, runs the tool and answers. *Full* adds what a request
+needs here: the message and the click stored as the listener stores them, the intake, the look for
+what is ready, deciding with its notices. *Warm* goes on in the same process; *fresh* closes the
+database in between and builds everything anew, as after a restart. Each story is taken right after
+one of the yardstick's, so both meet the same machine.
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from bench.commits import Commits
-from bench.fakes import Stub
-from bench.figures import Figure, Setup, of_rounds
-from bench.floor import Floor, typical
+from bench.commits import Counting, Counts
+from bench.fakes import APPROVER
+from bench.figures import Figure, Setup, Stopwatch, Took, of_rounds
+from bench.history import write_history
 from bench.offline import Bench
-from storage import calls, runs
-from storage.models import Call, Run
+from bench.payloads import approval, mention
+from bench.yardstick import Yardstick
+from storage import calls, decisions, runs
+from storage.models import Call
+from storage.outcomes import Applied
 from storage.states import RunStatus
 
 HISTORY = (10, 100, 1000)  # items in the thread before the request
-AIMS = {10: 3.0, 100: None, 1000: 8.0}  # durable SQLModel commits
+Story = Callable[[Bench, str], Took]
+AIMS = {  # in yardsticks
+    "core.warm.10": 1.8,
+    "full.warm.10": 2.4,
+    "core.warm.1000": 1.0,
+    "full.warm.1000": 1.2,
+    "core.fresh.10": 1.5,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """What one story took: seconds of wall and of processor time, its commits and those that waited
-    for the disk.
-    """
+class Approved:
+    """How far votes have come once there is one: all the way."""
 
-    wall: float
-    processor: float
-    commits: int
-    durable: int
+    outcome: str = "approved"
+    stage: int = 0
 
 
-def pending(bench: Bench, run: Run) -> Call:
-    """The one call of this run that waits for people, as an approver's click finds it."""
+def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) -> Took:
+    """What every framework does; the request is there before. `restart` makes the next life."""
+    run, watch = bench.ask(thread), Stopwatch()
+    with watch:
+        bench.worker.advance(run.id)
+    call = pending(bench, run.id)
+    with watch:
+        if restart is not None:
+            bench = restart()
+        with bench.store.write() as tx:
+            found = decisions.vote(
+                tx,
+                call.id,
+                call.revision,
+                "approve",
+                APPROVER,
+                at=bench.clock.now(),
+                weigh=lambda _votes: Approved(),
+            )
+        assert isinstance(found, Applied)
+        bench.worker.advance(run.id)
+    check(bench, run.id)
+    return watch.took
+
+
+def full(bench: Bench, thread: str) -> Took:
+    """From the stored message to the answer in the outbox."""
+    watch, message = Stopwatch(), mention(thread)
+    with watch:
+        bench.store_delivery(message)
+        bench.take_in()
+        run_id = bench.advance_ready()
+    click = approval(pending(bench, run_id))
+    with watch:
+        bench.store_delivery(click)
+        bench.take_in()
+        bench.advance_ready()
+    check(bench, run_id)
+    return watch.took
+
+
+def pending(bench: Bench, run_id: str) -> Call:
+    """The one call of this run that waits for people."""
     with bench.store.read() as tx:
-        plan = calls.open_plan(tx, run.id)
+        plan = calls.open_plan(tx, run_id)
         assert plan is not None
         [call] = calls.of_plan(tx, plan.id)
     return call
 
 
-def story(bench: Bench, thread: str, *, fresh: bool = False) -> tuple[Bench, Story]:
-    """One request in that thread from its proposal to its answer.
-
-    With the life of the process it ended in.
-    """
-    run = bench.ask(thread)
-    watched = [Commits(bench.store)]
-    began, processor = time.perf_counter(), time.process_time()
-    bench.worker(Stub()).advance(run.id)
-    if fresh:
-        bench = bench.again()
-        watched.append(Commits(bench.store))
-    bench.deciding().take(bench.store_click(bench.click(pending(bench, run))))
-    bench.worker(Stub()).advance(run.id)
-    wall, processor = time.perf_counter() - began, time.process_time() - processor
-    commits = [span for each in watched for span in each.spans]
-    for each in watched:
-        each.close()
+def check(bench: Bench, run_id: str) -> None:
+    """Fail unless the run has come to its answer."""
     with bench.store.read() as tx:
-        ended = runs.get(tx, run.id)
+        ended = runs.get(tx, run_id)
     assert ended is not None
     assert ended.status is RunStatus.COMPLETED, ended.error
-    return bench, Story(wall, processor, len(commits), sum(span.durable for span in commits))
+
+
+class Rounds:
+    """The yardstick and Countersign in turns, each story in a thread of its own."""
+
+    def __init__(self, folder: Path, rounds: int, stories: int) -> None:
+        """So many rounds of so many stories."""
+        self.bench, self.yardstick = Bench(folder), Yardstick(folder)
+        self._rounds, self._stories, self._threads = rounds, stories, 0
+
+    def close(self) -> None:
+        """Close both."""
+        self.bench.close()
+        self.yardstick.close()
+
+    def thread(self, items: int) -> str:
+        """A new thread with so many items in its transcript."""
+        self._threads += 1
+        thread = f"1700000000.{self._threads:06}"
+        write_history(self.bench.store, thread, items, self.bench.clock.now())
+        return thread
+
+    def core(self, items: int) -> Took:
+        """One core story, warm."""
+        return core(self.bench, self.thread(items))
+
+    def fresh(self, items: int) -> Took:
+        """One core story with a restart before its click."""
+        return core(self.bench, self.thread(items), self._restart)
+
+    def full(self, items: int) -> Took:
+        """One full story, warm."""
+        return full(self.bench, self.thread(items))
+
+    def _restart(self) -> Bench:
+        self.bench = self.bench.again()
+        return self.bench
+
+    def figures(
+        self, kind: str, items: int, story: Callable[[int], Took], *, fresh: bool = False
+    ) -> Iterator[Figure]:
+        """Processor time, its ratio to the yardstick's, and wall time, of one kind of story."""
+        ours: list[Took] = []
+        theirs: list[float] = []
+        ratios: list[float] = []
+        for _ in range(self._rounds):
+            pairs = [
+                (self.yardstick.story(items, fresh=fresh), story(items))
+                for _ in range(self._stories)
+            ]
+            theirs.append(statistics.median(yardstick.processor for yardstick, _ in pairs))
+            mine = [each for _, each in pairs]
+            ours.append(
+                Took(
+                    statistics.median(each.wall for each in mine),
+                    statistics.median(each.processor for each in mine),
+                )
+            )
+            ratios.append(ours[-1].processor / theirs[-1])
+        name, words = f"resume.{kind}.{items}", kind.replace(".", ", ")
+        busy = [each.processor for each in ours]
+        yield of_rounds(name, f"pause and resume, {words}, {items:,} items of history", busy, "ms")
+        yield of_rounds(f"{name}.yardstick", "… the yardstick beside it", theirs, "ms")
+        aim = AIMS.get(f"{kind}.{items}")
+        yield of_rounds(f"{name}.ratio", "… in yardsticks", ratios, "×", aim)
+        yield of_rounds(f"{name}.wall", "… wall time", [each.wall for each in ours], "ms")
+
+
+def counted(folder: Path, story: Story, items: int) -> Counts:
+    """What one story asks of the store."""
+    bench, counting = Bench(folder), Counting()
+    for thread in ("unmeasured", "measured"):
+        write_history(bench.store, thread, items, bench.clock.now())
+    story(bench, "unmeasured")
+    counting.watch(bench.store)
+    story(bench, "measured")
+    bench.close()
+    return counting.counts
 
 
 def measure(setup: Setup) -> Iterator[Figure]:
-    """Warm and fresh, at three lengths of history; each round beside the floor at that moment."""
-    folder = setup.new("resume")
-    bench, floor = Bench(folder), Floor(folder)
-    for number in range(1 if setup.quick else 5):  # the first ones fill caches
-        bench, _ = story(bench, f"unmeasured.{number}", fresh=number == 0)
-    rounds, stories = (1, 1) if setup.quick else (5, 7)
+    """Core and full, warm, at three lengths of history; core, fresh, at the shortest."""
+    rounds = Rounds(setup.new("resume"), *((1, 1) if setup.quick else (7, 9)))
+    for _ in range(1 if setup.quick else 5):  # the first ones fill caches
+        rounds.core(10), rounds.full(10), rounds.fresh(10), rounds.yardstick.story(10)
+    gc.collect()
+    gc.freeze()  # as the run command does: what was imported is never looked at again
     for items in HISTORY:
-        for fresh in (False, True):
-            each = (stories + 1) // 2 if fresh else stories
-            name = f"resume.{'fresh' if fresh else 'warm'}.{items}"
-            where = f"pause and resume, {'fresh' if fresh else 'warm'}, {items:,} items of history"
-            took: list[list[Story]] = []
-            ratios = []
-            for number in range(rounds):
-                took.append([])
-                for nth in range(each):
-                    thread = f"{name}.{number}.{nth}"
-                    bench.history(thread, items)
-                    bench, one = story(bench, thread, fresh=fresh)
-                    took[-1].append(one)
-                ratios.append(
-                    statistics.median(one.wall for one in took[-1]) / typical(floor.sqlmodel, 15)
-                )
-            walls = [statistics.median(one.wall * 1000 for one in some) for some in took]
-            yield of_rounds(name, where, walls, "ms")
-            busy = [statistics.median(one.processor * 1000 for one in some) for some in took]
-            yield of_rounds(f"{name}.processor", "… processor time of it", busy, "ms")
-            if not fresh:
-                yield of_rounds(
-                    f"{name}.ratio", "… in durable SQLModel commits", ratios, "×", AIMS[items]
-                )
-        yield Figure(f"resume.commits.{items}", "… commits in it", took[0][0].commits, "")
-        yield Figure(
-            f"resume.durable.{items}", "… of them, waits for the disk", took[0][0].durable, ""
-        )
-    bench.close()
-    floor.close()
+        yield from rounds.figures("core.warm", items, rounds.core)
+        yield from rounds.figures("full.warm", items, rounds.full)
+    yield from rounds.figures("core.fresh", HISTORY[0], rounds.fresh, fresh=True)
+    gc.unfreeze()
+    rounds.close()
+    for kind, story in (("core", core), ("full", full)):
+        counts = counted(setup.new(f"counted-{kind}"), story, HISTORY[0])
+        for what in ("statements", "transactions", "commits", "waits"):
+            words = "waits for the disk" if what == "waits" else what
+            words = f"{words} of a pause and its resumption, {kind}"
+            yield Figure(f"resume.{kind}.{what}", words, getattr(counts, what), "")

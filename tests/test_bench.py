@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import clicks, floor, pause, pending, report, resume
+from bench import clicks, crowd, floor, hotspots, pause, pending, report, resume
 from bench.__main__ import MEASUREMENTS, main
-from bench.commits import Span, within
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
+from bench.yardstick import Yardstick
 
 Measured = Callable[[Measurement], dict[str, Figure]]
 
@@ -43,29 +43,102 @@ def test_a_pause_adds_little_whatever_the_history(measured: Measured) -> None:
     assert found["pause.file"].value < 10_000
 
 
-def test_a_pause_and_its_resumption(measured: Measured) -> None:
-    """Warm and fresh at three lengths of history.
+def test_a_pause_and_its_resumption_beside_the_yardstick(measured: Measured) -> None:
+    """Each kind has its processor time, the yardstick's and their ratio, with the aims.
 
-    The number of commits is the same whatever the history.
+    The request, its decision, the intent and the result wait for the disk; a full one for the
+    message and the click on their way in, too.
     """
     found = measured(resume.measure)
-    assert {each.value for name, each in found.items() if name.startswith("resume.commits")} == {8}
-    assert {each.value for name, each in found.items() if name.startswith("resume.durable")} == {4}
-    for items in resume.HISTORY:
-        assert found[f"resume.fresh.{items}"].value > 0
-        assert 1 < found[f"resume.warm.{items}.ratio"].value < 10_000
-    assert [found[f"resume.warm.{items}.ratio"].aim for items in resume.HISTORY] == [3, None, 8]
+    kinds = [f"{kind}.warm.{items}" for kind in ("core", "full") for items in resume.HISTORY]
+    for name in (f"resume.{kind}" for kind in [*kinds, "core.fresh.10"]):
+        assert 0 < found[name].value < 10_000
+        beside = found[name].value / found[f"{name}.yardstick"].value
+        assert found[f"{name}.ratio"].value == pytest.approx(beside)
+    aims = {name: found[f"resume.{name}.ratio"].aim for name in [*kinds, "core.fresh.10"]}
+    assert {name: aim for name, aim in aims.items() if aim is not None} == resume.AIMS
+    assert found["resume.core.waits"].value == 4
+    assert found["resume.full.waits"].value == 6
+    assert found["resume.core.statements"].value > found["resume.core.transactions"].value
+    assert found["resume.full.statements"].value > found["resume.core.statements"].value
+
+
+def test_a_story_costs_the_store_the_same_whatever_the_history(tmp_path: Path) -> None:
+    """Ten items of history or a hundred: as many statements, transactions and waits."""
+    counts = []
+    for items in (10, 100):
+        folder = tmp_path / str(items)
+        folder.mkdir()
+        counts.append(resume.counted(folder, resume.full, items))
+    assert counts[0] == counts[1]
+
+
+def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:
+    """A story leaves its entries, approval, record and cards on the disk.
+
+    The pragmas are Countersign's, and a fresh story goes on with the same database.
+    """
+    yardstick = Yardstick(tmp_path)
+    for fresh in (False, True):
+        took = yardstick.story(3, fresh=fresh)
+        assert took.processor > 0
+        assert took.wall > 0
+    with yardstick._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        found = [
+            connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar()
+            for name in ("entry", "approval", "record", "card")
+        ]
+        status = connection.exec_driver_sql("SELECT DISTINCT status FROM approval").scalar()
+    yardstick.close()
+    assert found == [2 * (3 + 4), 2, 2 * 3, 2 * 2]
+    assert status == "done"
 
 
 def test_clicks_through_slack(measured: Measured) -> None:
-    """Acknowledgements, tool starts and whole stories over the real wire.
-
-    What is beyond commits is less than all.
-    """
+    """Acknowledgements, tool starts, whole stories and their processor time, over the real wire."""
     found = measured(clicks.measure)
     assert 0 < found["ack.p50"].value <= found["ack.p99"].value < 3000
-    assert 0 < found["start"].value < found["start.total"].value < 30_000
+    assert 0 < found["start"].value < 30_000
+    assert 0 < found["start.burst.p50"].value <= found["start.burst.p99"].value < 30_000
+    assert 0 < found["story.processor"].value < 10_000
     assert found["stories"].value > 0
+    assert found["stories"].more_is_better
+
+
+def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
+    """Events are acknowledged, everybody gets a card, and votes that keep coming are decided."""
+    found = measured(crowd.measure)
+    assert 0 < found["crowd.acknowledged"].value <= 100
+    assert 0 < found["crowd.p99"].value <= 10
+    assert found["crowd.cards"].value > 0
+    assert found["decisions"].value > 0
+
+
+def test_the_profile_tells_functions_by_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--profile` prints a table by part and one by function, for both stories.
+
+    What the profiler itself does is not in them.
+    """
+    assert main(["--quick", "--profile", "--folder", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("| part | own time |\n") == said.count("| function | part |") == 2
+    assert all(said.count(f"\n| {part} | ") == 2 for part in ("storage", "sqlite3"))
+    assert "hotspots." not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_functions_are_named_by_their_part() -> None:
+    """Ours by package, a library by its name, what is built in by the library it belongs to."""
+    assert hotspots.place(resume.core.__code__) == ("bench", "resume.core")
+    assert hotspots.place(pytest.fail.__call__.__code__)[0] == "_pytest"
+    assert hotspots.place(json.dumps.__code__) == ("Python's library", "__init__.dumps")
+    native = "<method 'execute' of 'sqlite3.Connection' objects>"
+    assert hotspots.place(native) == ("sqlite3", "sqlite3.Connection.execute")
+    assert hotspots.place("<built-in method builtins.len>") == (hotspots.BUILT_IN, "builtins.len")
 
 
 def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
@@ -144,20 +217,17 @@ def test_row_bytes_are_what_sqlite_stores(tmp_path: Path) -> None:
 
 
 def test_numbers_as_they_are_written() -> None:
-    """Medians have their spread and verdict, percentiles the nearest rank.
-
-    Overlapping commits share their time.
-    """
+    """Medians have their spread and verdict, at most or at least; percentiles the nearest rank."""
     figure = of_rounds("a", "some thing", [3.0, 1.0, 2.0], "ms", aim=2.0)
     assert (figure.value, figure.spread, figure.met) == (2.0, (1.0, 3.0), True)
     assert Figure("b", "", 2.1, "ms", aim=2.0).met is False
     assert Figure("c", "", 2.1, "ms").met is None
+    least = Figure("d", "a rate", 30.0, "/s", aim=25.0, more_is_better=True)
+    assert (least.met, Figure("e", "", 24.9, "/s", 25.0, None, True).met) == (True, False)
+    assert table([least]).splitlines()[2] == "| a rate | 30 /s  |        | ≥ 25 /s ✓ |"
     assert table([figure]).splitlines()[2] == "| some thing | 2 ms   | 1 – 3  | ≤ 2 ms ✓ |"
     assert [written(value, "×") for value in (0.123, 12.34, 1234.5)] == ["0.12×", "12.3×", "1,234×"]
     assert [percentile(list(range(1, 51)), percent) for percent in (50, 99, 100)] == [25, 50, 50]
-    spans = [Span(began, ended, True, "loop") for began, ended in [(0, 2), (1, 3), (5, 6), (8, 20)]]
-    assert within(spans, 1, 10) == 2 + 1 + 2
-    assert within([*spans, Span(3, 5, True, "outbox_0")], 1, 10) == 2 + 1 + 2
 
 
 def test_the_page_keeps_the_table(tmp_path: Path) -> None:
@@ -174,6 +244,9 @@ def test_the_page_keeps_the_table(tmp_path: Path) -> None:
     assert text.endswith(f"\n{report.END}\nafter\n")
     assert "some thing" in text
     assert "old" not in text
+    page.write_text(f"{report.PROFILE[0]}\n{report.PROFILE[1]}", "utf-8")
+    report.update_profile(["| part |"], page)
+    assert "\n| part |\n" in page.read_text("utf-8")
     page.write_text("no markers")
     with pytest.raises(ValueError, match="does not have both"):
         report.update_docs(about, [], page)
@@ -185,4 +258,5 @@ def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
     copy = tmp_path / "copy.md"
     copy.write_text(text, "utf-8")
     report.update_docs(report.machine(tmp_path, report.Others()), [], copy)
+    report.update_profile([], copy)
     assert all(f"`{name}`" in text for name in MEASUREMENTS)

@@ -1,0 +1,86 @@
+"""Earlier requests in a thread, so that it has a history of so many items."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import insert
+
+from bench.fakes import ASKER, CHANNEL, TEAM
+from storage.columns import values
+from storage.models import Call, Item, Plan, Run
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+
+WORDS = "Some words about an order that somebody wanted looked after, as people write them. " * 2
+
+
+def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
+    """Write one finished run with `items` entries in its transcript; a call in every fourth."""
+    run = Run(
+        team=TEAM,
+        channel=CHANNEL,
+        thread_ts=thread,
+        requester=ASKER,
+        status=RunStatus.COMPLETED,
+        created_at=at,
+        updated_at=at,
+    )
+    plans, made, entries = [], [], []
+    for number in range(items):
+        if number % 4 == 1:
+            plan = Plan(run_id=run.id, turn=number, answered=True, created_at=at)
+            plans.append(values(plan))
+            made.append(values(_call(plan, _call_id(thread, number), at)))
+        row = Item(
+            team=TEAM,
+            channel=CHANNEL,
+            thread_ts=thread,
+            run_id=run.id,
+            body=json.dumps(_entry(thread, number)),
+            created_at=at,
+        )
+        entries.append(values(row))
+    with store.write() as tx:
+        for model, many in ((Run, [values(run)]), (Plan, plans), (Call, made), (Item, entries)):
+            if many:
+                tx.execute(insert(model), many)
+
+
+def _call(plan: Plan, provider_id: str, at: datetime) -> Call:
+    return Call(
+        run_id=plan.run_id,
+        plan_id=plan.id,
+        position=0,
+        provider_id=provider_id,
+        tool="note_asked",
+        status=CallStatus.SUCCEEDED,
+        created_at=at,
+    )
+
+
+def _call_id(thread: str, number: int) -> str:
+    """The id of the call that entry `number` is, or belongs to."""
+    return f"call_{thread}_{number - number % 4 + 1}"
+
+
+def _entry(thread: str, number: int) -> dict[str, Any]:
+    """One entry: a request, a call, its output, an answer, in turn; some 200 bytes each."""
+    call_id = _call_id(thread, number)
+    match number % 4:
+        case 0:
+            return {"role": "user", "content": WORDS}
+        case 1:
+            return {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": "note_asked",
+                "arguments": json.dumps({"order_id": 1042, "text": WORDS[:80]}),
+            }
+        case 2:
+            return {"type": "function_call_output", "call_id": call_id, "output": WORDS}
+        case _:
+            answer = {"type": "output_text", "text": WORDS}
+            return {"type": "message", "role": "assistant", "content": [answer]}

@@ -1,0 +1,36 @@
+"""What Slack would deliver: a request, and a click on Approve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.fakes import APPROVER, ASKER, BOT, CHANNEL, REQUEST, TEAM
+from bot.messages.actions import Action, CallTarget, encode
+from storage.models import Call
+
+
+def mention(thread: str) -> dict[str, Any]:
+    """The asker's request to the bot in that thread, where something was said before."""
+    ts = f"{thread}.request"
+    event = {
+        "type": "app_mention",
+        "user": ASKER,
+        "channel": CHANNEL,
+        "ts": ts,
+        "thread_ts": thread,
+        "text": f"<@{BOT}> {REQUEST}",
+    }
+    return {"type": "event_callback", "event_id": f"Ev{ts}", "team_id": TEAM, "event": event}
+
+
+def approval(call: Call) -> dict[str, Any]:
+    """The approver's click on this call's Approve."""
+    value = encode(CallTarget(call.id, call.revision))
+    return {
+        "type": "block_actions",
+        "user": {"id": APPROVER, "team_id": TEAM},
+        "team": {"id": TEAM},
+        "channel": {"id": CHANNEL},
+        "container": {"type": "message", "message_ts": "1700000000.000001"},
+        "actions": [{"type": "button", "action_id": Action.APPROVE, "value": value}],
+    }
