@@ -1,5 +1,4 @@
-"""The demo: a local Slack with its page, a local planner, the demo shop, and the real bot, in one
-process.
+"""The demo: a local Slack with its page, a local planner, the demo shop and the real bot.
 
 Every start begins anew, as the local Slack does; the last demo's database stays for a look. Nothing
 leaves the machine unless OPENAI_API_KEY is set: then the real model plans.
@@ -31,8 +30,9 @@ STATE = ("countersign.db*", "shop.db*", "demo.log")
 def run(
     folder: Path, port: int | None, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
-    """Run until Ctrl-C, whose KeyboardInterrupt it passes on. What earlier demos left in `folder`
-    is forgotten.
+    """Run until Ctrl-C, whose KeyboardInterrupt it passes on.
+
+    What earlier demos left in `folder` is forgotten.
 
     Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this
     folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.

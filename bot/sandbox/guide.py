@@ -1,5 +1,4 @@
-"""What the demo tells a first-time visitor: what to ask for, and who could decide the card that
-waits.
+"""What the demo tells a first-time visitor: what to ask for, and who could decide the card.
 
 It reads the messages of Countersign's cards and nothing else of the bot; a sandbox alone is given
 no guide.
@@ -69,8 +68,9 @@ def _words(blocks: list[Json]) -> str:
 
 
 def _named(world: World, text: str) -> list[str]:
-    """The people whom mentions of users, groups and channels in `text` stand for, each once, in
-    that order.
+    """Return the people that the mentions in `text` stand for, each once, in that order.
+
+    Users, groups and channels are mentioned.
     """
     found: list[str] = []
     for kind, name in re.findall(r"<(@|!subteam\^|#)(\w+)", text):

@@ -1,5 +1,4 @@
-"""A local Slack for the tests of any Bolt app: fixtures, to be named in a project's top
-`conftest.py`.
+"""Fixtures with a local Slack for the tests of any Bolt app, named in its top `conftest.py`.
 
 pytest_plugins = ["bot.sandbox.pytest_plugin"]
 

@@ -39,8 +39,9 @@ T = TypeVar("T")
 
 
 class Sandbox(Admin):
-    """A workspace with one app installed (`install` adds others); start it, hand `api_url` and the
-    tokens to the app, and act as people.
+    """A workspace with one app installed; start it, connect the app to it, and act as people.
+
+    The app is handed `api_url` and the tokens; `install` adds other apps.
     """
 
     def __init__(
@@ -216,8 +217,9 @@ class Sandbox(Admin):
         return Actor(self.world, name)
 
     def wait(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
-        """The first truthy value of `predicate`, which is asked again on every change; TimeoutError
-        with a dump else.
+        """Return the first truthy value of `predicate`, asked again on every change.
+
+        TimeoutError with a dump of what there was when it takes too long.
 
         A predicate may also look at things outside the sandbox: it is asked again four times a
         second at least.

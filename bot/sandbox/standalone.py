@@ -28,8 +28,9 @@ def run(
     say: Callable[[str], object],
     warn: Callable[[str], object],
 ) -> None:
-    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on; port 0 takes any, None the first
-    free from 8765.
+    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on.
+
+    Port 0 takes any, None the first free one from 8765.
 
     Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose
     bots come into every public channel; with neither there is one app that may do everything.

@@ -1,5 +1,4 @@
-"""What Slack would say about a message's attachments, the older kind and those that hold blocks,
-and how it shows them.
+"""Check a message's attachments, the older kind and those that hold blocks, and complete them.
 
 Pure: values in, an error code and messages in Slack's words out. Fields that Slack does not know it
 leaves out.
@@ -105,9 +104,7 @@ def _check(attachment: Json, at: str) -> list[str]:
 
 
 def completed_attachments(attachments: list[Json]) -> list[Json]:
-    """Sound attachments as Slack gives them back: numbered, with a fallback, and with ids in their
-    blocks.
-    """
+    """Return sound attachments as Slack gives them back: with number, fallback and block ids."""
     shown: list[Json] = []
     for number, each in enumerate(attachments, 1):
         kept: dict[str, Any] = {

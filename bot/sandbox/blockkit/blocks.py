@@ -1,5 +1,4 @@
-"""What Slack would say about blocks, views and message texts. Pure: values in, messages in Slack's
-words out.
+"""Check blocks, views and message texts as Slack does: values in, Slack's messages out.
 
 Each block is held against the tables of `layouts`, `elements` and `objects`; the rules here look at
 a payload as a whole and run once every block is sound by itself. Messages come without Slack's
@@ -35,8 +34,9 @@ MESSAGE_SIZE_LIMIT, BLOCK_SIZE = 13_200, 100
 
 
 def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[str]:
-    """Say what is wrong with the blocks of a message, modal or Home tab, a message per problem; []
-    when sound.
+    """Say what is wrong with the blocks of a message, modal or Home tab; [] when they are sound.
+
+    One message for each problem.
 
     `at` is where the call has them, for the JSON pointers.
     """
@@ -48,8 +48,9 @@ def check_blocks(blocks: object, surface: Surface, at: str = "/blocks") -> list[
 
 
 def error_of(problems: list[str]) -> str:
-    """The error code that goes with problems of a message's blocks. For a second table it is
-    another than for the rest, as others measured.
+    """Return the error code that goes with problems of a message's blocks.
+
+    For a second table it is another than for the rest, as others measured.
     """
     return "invalid_attachments" if problems[0].startswith(SECOND_TABLE) else "invalid_blocks"
 
@@ -57,8 +58,7 @@ def error_of(problems: list[str]) -> str:
 def check_leave(
     blocks: list[Json], scopes: Collection[str], manifest: Json, at: str = "/blocks"
 ) -> list[str]:
-    """Say which parts of sound blocks an app with these scopes and this manifest may not send; []
-    when all is allowed.
+    """Say which parts of sound blocks an app may not send by its scopes and manifest; [] if none.
 
     docs.slack.dev: video and file_input have a scope each, videos come from the app's unfurl
     domains, and the addresses of an auth_provider from its auth_hosts.
@@ -86,9 +86,7 @@ def _within(url: str, domains: Iterable[str]) -> bool:
 
 
 def check_view(view: object) -> list[str]:
-    """Say what is wrong with a view as given to views.open, push, update or publish; [] when it is
-    sound.
-    """
+    """Say what is wrong with a view given to views.open, push, update or publish; [] if sound."""
     found = list(_VIEW(view, "/view"))
     if found or not isinstance(view, dict):
         return found
@@ -100,8 +98,9 @@ def check_view(view: object) -> list[str]:
 
 
 def check_message_text(text: str, *, update: bool = False) -> str | None:
-    """The error code for the text of a message without blocks (or, with `update`, of chat.update);
-    None when sound.
+    """Return the error code for the text of a message without blocks; None when it is sound.
+
+    With `update`, for the text of chat.update.
 
     A text over 40,000 characters is no error when posting: Slack cuts it off and adds a warning.
     """
@@ -111,15 +110,14 @@ def check_message_text(text: str, *, update: bool = False) -> str | None:
 
 
 def check_message_size(blocks: list[dict[str, Any]]) -> str | None:
-    """The error code for sound blocks that are too long for one message together; None when they
-    fit.
-    """
+    """Return the error code for sound blocks that together are too long for a message, or None."""
     return "msg_blocks_too_long" if message_size(blocks) > MESSAGE_SIZE_LIMIT else None
 
 
 def message_size(blocks: list[dict[str, Any]]) -> int:
-    """What sound blocks weigh against MESSAGE_SIZE_LIMIT: their characters as Slack counts them,
-    and something each.
+    """Return what sound blocks count against MESSAGE_SIZE_LIMIT.
+
+    Their characters as Slack counts them, and something for each block.
     """
     return BLOCK_SIZE * sum(1 for _ in _blocks(blocks, "")) + sum(_characters(blocks))
 

@@ -1,5 +1,4 @@
-"""What Slack's own client does with inputs: their state before and after typing, and the checks
-before it submits.
+"""Inputs as Slack's own client treats them: their state, and the checks before it submits.
 
 Pure functions over blocks and element states.
 """
@@ -51,8 +50,9 @@ def initial(element: Json) -> Json | None:
 
 
 def states(blocks: list[Json], before: Json | None = None, start: Start | None = None) -> Json:
-    """The states of all elements; what was typed `before` stays where block, action and type are
-    the same.
+    """Return all elements' states, with what was typed `before` where the element is the same.
+
+    It is the same where block, action and type are.
 
     `start` may know the first state of an element (None: it does not), which then counts before the
     initial value.
@@ -83,9 +83,7 @@ def triggers(element: Json) -> list[str]:
 
 
 def merge(values: Json, changes: Json) -> Json:
-    """`values` with the given element states in place; ValueError for a block or action that is not
-    there.
-    """
+    """Return `values` with those states in place; ValueError for an unknown block or action."""
     merged: Json = {block: dict(actions) for block, actions in values.items()}
     for block_id, actions in changes.items():
         for action_id, state in actions.items():

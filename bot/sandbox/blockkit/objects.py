@@ -1,5 +1,4 @@
-"""How the rules of Block Kit are written down, and the small objects they all share. Pure: no I/O,
-no state.
+"""The form in which Block Kit's rules are written down, and the small objects they share.
 
 A rule is a `Check`: given a value and its JSON pointer it yields what is wrong, in Slack's words.
 The makers below (`text`, `array`, `record`, `union` …) turn a line of a table into a Check;
@@ -37,8 +36,9 @@ def escaped(value: str) -> str:
 def text(
     high: int | None = None, *, low: int = 1, escape: bool = False, form: str = "", says: str = ""
 ) -> Check:
-    """A string of `low` to `high` characters, counted escaped on demand, that matches the whole
-    pattern `form`.
+    """A string of `low` to `high` characters that matches the whole pattern `form`.
+
+    Characters are counted escaped on demand.
     """
 
     def check(value: Any, at: str) -> Iterator[str]:
@@ -94,9 +94,7 @@ def number(
 
 
 def array(item: Check, high: int | None = None, *, low: int = 1, unique: bool = False) -> Check:
-    """A list of `low` to `high` items, each of which passes `item`, no two alike where `unique`
-    says so.
-    """
+    """A list of `low` to `high` items that each pass `item`; no two alike where `unique`."""
 
     def check(value: Any, at: str) -> Iterator[str]:
         if not isinstance(value, list):
@@ -136,7 +134,9 @@ def record(
                 found.extend(known[name](each, f"{at}/{name}"))
             else:
                 found.append(problem(f"invalid additional property: {name}", at))
-        yield from found or (problem(what, at) for rule in rules if (what := rule(value)))
+        if not found:
+            found = [problem(what, at) for what in (rule(value) for rule in rules) if what]
+        yield from found
 
     return check
 

@@ -1,5 +1,4 @@
-"""Slack's text: what typing becomes, rich text made of it, ids given to blocks, and who is
-mentioned.
+"""Slack's text: what typing becomes, rich text made of it, ids of blocks, and mentions.
 
 Pure functions; they know no state and refuse nothing.
 """
@@ -136,9 +135,7 @@ def completed(blocks: list[Json]) -> list[Json]:
 
 
 def mentions(text: str, blocks: list[Json]) -> tuple[set[str], set[str]]:
-    """User ids and user-group ids that the message names: in its blocks where it has any, else in
-    its text.
-    """
+    """Return the ids of users and user groups that a message's blocks, or else its text, name."""
     users: set[str] = set()
     groups: set[str] = set()
     sources = [text] if not blocks else []

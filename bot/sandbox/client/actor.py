@@ -27,8 +27,7 @@ class Actor(AppUser):
     # elements
 
     def place(self, where: Where, seen: Json | None = None) -> Place:
-        """The surface that `where` names (see `Where`), ValueError when it is not before this
-        person.
+        """Return the surface that `where` names (see `Where`); ValueError where there is none.
 
         `seen` is an older copy of a message. Called with the world's lock held.
         """
@@ -133,8 +132,9 @@ class Actor(AppUser):
     def suggest(
         self, action_id: str, query: str = "", block_id: str | None = None, where: Where = None
     ) -> list[Json]:
-        """Type into a select that looks its options up, and wait for them (groups opened); see
-        `Where`.
+        """Type into a select that looks its options up, and wait for them (groups opened).
+
+        For `where` see `Where`.
 
         ValueError for too short a query and when they could not be loaded.
         """

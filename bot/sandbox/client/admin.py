@@ -1,5 +1,4 @@
-"""What an administrator or the workspace itself does: members and groups change, channels close,
-payloads come twice.
+"""Acts of an administrator or the workspace: members, groups, channels, payloads sent twice.
 
 The half of `Sandbox` that needs no server. Every method may be called from any thread.
 """
@@ -113,9 +112,7 @@ class Admin:
             oauth.remove(self.world, app or self.world.app)
 
     def redeliver(self, delivery: Delivery) -> Delivery:
-        """Send the same payload once more, as a delivery of its own that counts on from the
-        attempts so far.
-        """
+        """Send the same payload once more, as a delivery of its own that counts its attempts on."""
         again = Delivery(
             delivery.kind,
             copy.deepcopy(delivery.payload),

@@ -30,14 +30,11 @@ class AppUser(Member):
             return self._world.dm(self.id).id
 
     def open_dm(self, app: App | None = None) -> None:
-        """Open the Messages tab of the DM with the app (None: the first one), which sends
-        app_home_opened.
-        """
+        """Open the Messages tab of the DM with the app (None: the first); sends app_home_opened."""
         self._opened(app or self._world.app, "messages")
 
     def open_home(self, app: App | None = None) -> Json | None:
-        """Open the Home tab of the app (None: the first one), which sends app_home_opened with the
-        view as it is.
+        """Open the Home tab of the app (None: the first); sends app_home_opened with its view.
 
         Returns that view. ValueError when the app's manifest has no Home tab.
         """
@@ -64,8 +61,9 @@ class AppUser(Member):
             self._world.touch([self.id])
 
     def home(self, app: App | None = None) -> Json | None:
-        """What the app (None: the first one) published to this person's Home tab, with what is
-        typed in it, or None.
+        """Return the person's Home view of the app (None: the first), with what is typed in it.
+
+        None where the app published nothing.
         """
         with self._world.lock:
             view = self._world.homes.get((self.id, (app or self._world.app).id))
@@ -74,8 +72,7 @@ class AppUser(Member):
     # commands and shortcuts
 
     def command(self, channel: str, line: str, thread_ts: str | None = None) -> Delivery | str:
-        """Type a slash command; returns the delivery at once, or the sentence of Slack's notice
-        instead of it.
+        """Type a slash command; returns the delivery at once, or the sentence of Slack's notice.
 
         ValueError where this person cannot write.
         """
@@ -113,14 +110,14 @@ class AppUser(Member):
             )
 
     def stop_agent(self, channel: str, thread_ts: str) -> Delivery | None:
-        """Press Slack's Stop in a thread; None when the app does not subscribe to
-        agent_session_stopped.
+        """Press Slack's Stop in a thread; None when the app did not subscribe to that event.
+
+        The event is agent_session_stopped.
         """
         return interact.stop_agent(self._world, self.id, self._world.channel(channel).id, thread_ts)
 
     def rename_session(self, channel: str, thread_ts: str, title: str) -> Delivery | None:
-        """Give the agent's session in a thread another title; None when the app does not ask for
-        that event.
+        """Retitle the agent's session in a thread; None when the app does not ask for that event.
 
         ValueError where there is no session.
         """

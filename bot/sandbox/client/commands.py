@@ -1,5 +1,4 @@
-"""Slash commands: which there are for a person, their payload, and what the app's acknowledgement
-shows.
+"""Slash commands: which a person has, their payload, and what the acknowledgement shows.
 
 Called with the world's lock held.
 """
@@ -120,9 +119,7 @@ def _settled(world: World, delivery: Delivery, user: str, channel: Channel) -> N
 
 
 def _answer(world: World, delivery: Delivery, user: str, channel: Channel) -> None:
-    """Post the message that came with the acknowledgement: for this person, unless it is for the
-    channel.
-    """
+    """Post the message that came with the acknowledgement, in private unless it says otherwise."""
     args = Args(delivery.ack or {}, delivery.app)
     text, blocks = message_parts.content(args)
     extra = message_parts.extras(args, blocks)

@@ -59,8 +59,7 @@ def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> 
 
 
 def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> Delivery | None:
-    """Use an element, `chosen` as `choices.selection` gives it; its new state is kept, as the
-    client keeps it.
+    """Use an element, `chosen` as `choices.selection` gives it, and keep its new state.
 
     Returns the delivery at once, or None where the app is not told: in an input block without
     dispatch_action.
@@ -108,9 +107,7 @@ def typed_in(world: World, place: Place, state: Json, *, strictly: bool = True) 
 
 
 def top(world: World, user: str, view_id: str | None = None) -> View:
-    """The view on top of that user's screen (which must be `view_id` if given); ValueError when it
-    is not there.
-    """
+    """Return the view on top of that user's screen; ValueError if it is another than asked for."""
     stack = world.stacks.get(user, [])
     if not stack or (view_id is not None and stack[-1].id != view_id):
         raise ValueError("no such view is open on top")
@@ -118,9 +115,7 @@ def top(world: World, user: str, view_id: str | None = None) -> View:
 
 
 def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
-    """Submit the top view with `changes` typed into it, and wait for what comes of it (at most some
-    seconds).
-    """
+    """Submit the top view with `changes` typed into it, and wait for what comes of it."""
     with world.lock:
         view = top(world, user, view_id)
         if not view.body["submit"]:

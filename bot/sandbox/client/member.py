@@ -1,5 +1,4 @@
-"""A person as a member of the workspace: where they are, what they write, react to, change and
-delete.
+"""A person as a member of the workspace: where they are, what they write, change and react to.
 
 The half of `Actor` that has nothing to do with apps. Every method may be called from any thread.
 """
@@ -81,8 +80,10 @@ class Member:
     # writing
 
     def say(self, channel: str, text: str, thread_ts: str | None = None) -> str:
-        """Post a message; "@bot", "@ana", "@shop-leads", "#general", links and addresses become
-        what Slack makes of them. Returns its ts; ValueError where this person cannot post.
+        """Post a message and return its ts; ValueError where this person cannot post.
+
+        "@bot", "@ana", "@shop-leads", "#general", links and addresses become what Slack makes of
+        them.
         """
         with self._world.lock:
             place = self._member_of(channel)
@@ -119,9 +120,7 @@ class Member:
         return message
 
     def react(self, channel: str, ts: str, name: str) -> None:
-        """Add a reaction (an emoji's name without colons); ValueError with Slack's word when that
-        cannot be.
-        """
+        """Add a reaction (an emoji's name without colons); ValueError where Slack refuses it."""
         self._reaction(reactions.react, channel, ts, name)
 
     def unreact(self, channel: str, ts: str, name: str) -> None:
@@ -180,8 +179,7 @@ class Member:
     # seeing
 
     def messages(self, channel: str, thread_ts: str | None = None) -> list[Json]:
-        """The channel's own messages (without replies in threads), or one thread with its root,
-        oldest first.
+        """Return a channel's own messages, or one thread with its root, oldest first.
 
         Ephemeral messages for this person are among them, with `is_ephemeral`.
         """
@@ -203,8 +201,9 @@ class Member:
             ]
 
     def notifications(self) -> list[Json]:
-        """What Slack would have notified this person of: {channel, ts, thread_ts, text, at}, oldest
-        first.
+        """Return what Slack would have notified this person of, oldest first.
+
+        Each is {channel, ts, thread_ts, text, at}.
         """
         with self._world.lock:
             return copy.deepcopy(self._world.notes.get(self.id, []))

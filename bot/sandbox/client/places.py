@@ -1,5 +1,4 @@
-"""Where an element stands for one person: in a message, a modal or App Home, with what is typed
-there.
+"""Where an element stands for a person, in a message, modal or Home, with what is typed there.
 
 Called with the world's lock held.
 """
@@ -34,9 +33,7 @@ class Place:
     def find(
         self, action_id: str, block_id: str | None = None, value: str | None = None
     ) -> tuple[Json, Json]:
-        """The (block, element) that fits and that this person can see; ValueError when there is
-        none.
-        """
+        """Return the (block, element) that fits and this person can see; ValueError if none."""
         for block in every_block(self.blocks):
             if block_id is not None and block.get("block_id") != block_id:
                 continue
@@ -64,9 +61,7 @@ class Place:
         return self.find(action_id, block_id)[1]
 
     def about(self, world: World) -> Json:
-        """What payloads say of it: the container, and the view with its state, or the channel and
-        the message.
-        """
+        """Return what payloads say of it: its container, and its view or channel and message."""
         if self.view is not None:
             container: Json = {"type": "view", "view_id": self.view.id}
             return {"container": container, "view": views.with_state(self.view)}
@@ -95,8 +90,7 @@ def of_view(world: World, view: View) -> Place:
 
 
 def of_message(world: World, user: str, channel_id: str, shown: Json) -> Place:
-    """A message as the person sees it (`messages.seen`); what they typed into it before is still
-    there.
+    """Return the place of a message (of `messages.seen`), with what the person typed into it.
 
     ValueError for a message that no app posted.
     """

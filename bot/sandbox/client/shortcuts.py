@@ -58,9 +58,7 @@ def use_global(
 def use_message(
     world: World, user: str, callback_id: str, app_id: str, channel_id: str, shown: Json
 ) -> Delivery:
-    """Use a message shortcut on `shown`, a message as the person sees it; ValueError when there is
-    no such shortcut.
-    """
+    """Use a message shortcut on `shown`, a message as the person sees it; ValueError if unknown."""
     app = _app(world, user, "message", callback_id, app_id)
     if shown.get("is_ephemeral"):
         raise ValueError("a message that only one person sees has no shortcuts")

@@ -23,8 +23,9 @@ _CHECKS = {"options": array(OPTION, 100, low=0), "option_groups": array(OPTION_G
 
 
 def ask(world: World, place: Place, action_id: str, block_id: str | None, query: str) -> Json:
-    """What the menu shows for that query: {"options": […]} or {"option_groups": […]}, as the app or
-    Slack offers it.
+    """Return what the menu shows for that query, as the app or Slack offers it.
+
+    It is {"options": […]} or {"option_groups": […]}.
 
     {"message": a sentence} when the app did not answer, or not with what Slack takes. Waits for the
     app, so the world's lock must not be held. ValueError for an element that has nothing to look

@@ -1,5 +1,4 @@
-"""Signed HTTP: events, interactions and commands to an app's request URLs, with Slack's time limit
-and its retries.
+"""Signed HTTP: payloads to an app's request URLs, with Slack's time limit and its retries.
 
 Runs on the server's loop; only `HttpMode.send` and `HttpMode.verify` may be called from other
 threads.
@@ -218,9 +217,7 @@ class HttpMode:
 
 
 def written(delivery: Delivery) -> tuple[str, bytes, str]:
-    """Where a payload goes ("" where the manifest has no URL for it), its bytes and their content
-    type.
-    """
+    """Return where a payload goes ("" without a URL for it), its bytes and their content type."""
     app, payload = delivery.app, delivery.payload
     if delivery.kind in ("events_api", "url_verification"):
         return app.events_url, json.dumps(payload).encode(), "application/json"

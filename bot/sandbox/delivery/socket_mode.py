@@ -211,9 +211,7 @@ class Hub:
     # cutting
 
     def disconnect(self, reason: str) -> None:
-        """Tell every socket that it will be closed, and close it after the grace period of that
-        reason.
-        """
+        """Tell every socket to go, and close it after the reason's grace period."""
         self.loop.call_soon_threadsafe(self._say_goodbye, reason)
 
     def _say_goodbye(self, reason: str) -> None:

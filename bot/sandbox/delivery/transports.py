@@ -68,9 +68,7 @@ class Transports:
         return list(self._hubs.values()) if app is None else [self.hub(app)]
 
     def disconnect(self, reason: str, app: App | None = None) -> None:
-        """Tell every socket (of that app) that it will be closed, and close it after the reason's
-        grace period.
-        """
+        """Tell every socket (of that app) to go, and close it after the reason's grace period."""
         for hub in self._of(app):
             hub.disconnect(reason)
 

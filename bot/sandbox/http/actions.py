@@ -1,5 +1,4 @@
-"""What a person does through the HTTP interface: each POST, the fields of its body and what it
-answers.
+"""What a person does through the HTTP interface: each POST, its body and its answer.
 
 Every function gets the world, the acting person and a checked body, and raises ValueError for what
 they cannot do.
@@ -44,8 +43,9 @@ def _where(world: World, body: Json) -> Where:
 
 
 def _values(state: Json | None) -> Json:
-    """Element states by block and action, from `state` as the page sends it (with or without
-    "values" around).
+    """Return element states by block and action, from `state` as the page sends it.
+
+    It may have "values" around it.
     """
     given = state or {}
     values: Json = given["values"] if set(given) == {"values"} else given

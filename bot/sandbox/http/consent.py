@@ -60,9 +60,7 @@ _WHY = {
 
 
 class Refused(Exception):
-    """An address that leads to no consent, with Slack's code for the reason and what more there is
-    to say.
-    """
+    """An address that leads to no consent, with Slack's code for the reason and a sentence."""
 
     def __init__(self, code: str, more: str = "") -> None:
         super().__init__(code)

@@ -1,5 +1,4 @@
-"""The HTTP interface of the page: what a person sees, what they do, and a stream that says when to
-look again.
+"""The HTTP interface of the page: what a person sees and does, and a stream of changes.
 
 A body that is malformed is answered with 400, an unknown person or thing with 404; what the person
 cannot do is answered with {"ok": false, "message"}.

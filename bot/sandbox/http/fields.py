@@ -1,5 +1,4 @@
-"""What the bodies of the HTTP interface may hold, as tables, and the check that says what is wrong
-with one.
+"""The tables of what bodies of the HTTP interface may hold, and the check against them.
 
 Pure: JSON in, JSON out.
 """
@@ -28,9 +27,7 @@ CLOCK: Fields = {"advance?": float}
 
 
 def read(body: Any, fields: Fields) -> Json:
-    """The body without what is null; ValueError that says which field is missing, unknown or of
-    another type.
-    """
+    """Return the body without what is null; ValueError names a missing, unknown or odd field."""
     if not isinstance(body, dict):
         raise ValueError("the body must be a JSON object")
     given = {name: value for name, value in body.items() if value is not None}

@@ -1,5 +1,4 @@
-"""Files over HTTP: the address that takes an upload, the one that gives a file, and people's own
-uploads.
+"""Files over HTTP: the address that takes an upload, the one that gives a file, people's uploads.
 
 Apps show their bot token; the page says whom it acts as (`?as=`). Everyone else gets Slack's
 sign-in page.

@@ -1,5 +1,4 @@
-"""What the page's HTTP interface shows: a person's workspace as they see it, and the inspector's
-view of the traffic.
+"""What the HTTP interface shows: a person's workspace as they see it, and the traffic.
 
 It changes nothing, apart from making the DMs that everybody has. Called with the world's lock held.
 """

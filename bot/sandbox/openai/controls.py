@@ -66,8 +66,7 @@ class Controls:
         self._refusing = 0
 
     def script(self, *turns: Turn) -> None:
-        """Queue turns that are used, one for each answered request, before the built-in brain is
-        asked again.
+        """Queue turns, one for each answered request, to be used before the built-in brain.
 
         A turn that was not sent to its end is used again.
         """
@@ -90,9 +89,7 @@ class Controls:
             self._refusing += times
 
     def hold(self, after_events: int = 0) -> Hold:
-        """Keep the next request waiting: before its answer, or in the stream after that many
-        events.
-        """
+        """Keep the next request waiting, before its answer or after that many streamed events."""
         hold = Hold(after_events)
         with self._lock:
             self._holds.append(hold)

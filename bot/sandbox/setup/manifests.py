@@ -1,5 +1,4 @@
-"""App manifests: reading them from YAML or JSON, refusing what is malformed, naming what the
-sandbox does not know.
+"""App manifests in YAML or JSON: reading, refusing what is malformed, naming the unknown.
 
 It checks form and the limits of Slack's manifest reference; what an app may do with its scopes is
 decided elsewhere.

@@ -1,5 +1,4 @@
-"""A seed file: the workspaces, people, channels, user groups and apps that a local Slack begins
-with, in TOML.
+"""A seed file in TOML: the workspaces, people, channels, groups and apps to begin with.
 
 It reads and checks; nothing is started here. docs/sandbox-seed.toml shows all there is.
 """
@@ -32,9 +31,7 @@ class SeedError(Exception):
 
 @dataclass(slots=True)
 class SeedApp:
-    """An app to install: its manifest, where its bot is, and secrets that are to be other than the
-    made ones.
-    """
+    """An app to install: its manifest, where its bot is, and secrets that are not to be made up."""
 
     manifest: Json
     channels: list[str] = field(default_factory=list)  # names

@@ -28,8 +28,9 @@ TIERS: dict[str, int] = {method: _PER_MINUTE[facts.tier] for method, facts in TA
 
 
 def scope_for(method: str, kind: str) -> tuple[str, ...]:
-    """The scopes of which one is needed to use `method` on a conversation of `kind` (one of
-    CHANNEL_KINDS).
+    """Return the scopes of which `method` needs one on a conversation of `kind`.
+
+    The kind is one of CHANNEL_KINDS.
 
     Methods whose scopes do not depend on the kind of conversation give the same for each. KeyError
     for a method the sandbox does not know, ValueError for a kind that does not exist.

@@ -1,5 +1,4 @@
-"""The table of Web API methods: scopes, rate tier, required arguments, whether a JSON body is read,
-who may call.
+"""The table of Web API methods: scopes, rate tier, required arguments, format, who may call.
 
 Data only. Scopes, tiers and arguments follow Slack's method reference; where the sandbox differs,
 the test that compares them says why.

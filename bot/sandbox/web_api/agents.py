@@ -1,5 +1,4 @@
-"""assistant.threads.* and agents.sessions.*: status lines, suggested prompts, titles and the state
-of a session.
+"""assistant.threads.* and agents.sessions.*: statuses, suggested prompts, titles, sessions.
 
 Called with the world's lock held.
 """
@@ -31,9 +30,7 @@ def _channel(world: World, args: Args) -> Channel:
 
 
 def _thread(world: World, args: Args, channel: Channel) -> str:
-    """The root of the thread that the call names; SlackError(invalid_thread_ts) where there is
-    none.
-    """
+    """Return the root of the thread that the call names; SlackError(invalid_thread_ts) if none."""
     root = messages.root_of(world, channel.id, args.required("thread_ts"))
     if root is None:
         raise SlackError("invalid_thread_ts")
@@ -102,9 +99,7 @@ def set_title(world: World, args: Args) -> Json:
 
 
 def prompts_of(world: World, channel: Channel) -> list[Json]:
-    """What a person is offered in their DM with an app: what the app set, else what the manifest
-    says.
-    """
+    """Return the prompts of a person's DM with an app: the app's own, else the manifest's."""
     if channel.kind != "im":
         return []
     app = world.app_of_dm(channel)
@@ -139,9 +134,7 @@ def _new_session(world: World, key: SessionKey) -> Json:
 def note_session(
     world: World, key: SessionKey, status: str, seconds: float = PROCESSING_SECONDS
 ) -> Json:
-    """Give a thread's session (made where there is none) a status, of which *processing* lasts so
-    many seconds.
-    """
+    """Give a thread's session, made if need be, a status; *processing* lasts so many seconds."""
     session = world.sessions.get(key) or _new_session(world, key)
     session |= {"status": status, "until": world.now() + seconds}
     world.touch(messages.audience(world.channels[key[1]]))

@@ -64,9 +64,7 @@ class Args:
             raise invalid([f"must provide a number [json-pointer:/{name}]"]) from None
 
     def json(self, name: str, error: str = "invalid_arguments") -> Any:
-        """A structure, as it is or decoded from a string; SlackError(error) when it cannot be
-        decoded.
-        """
+        """Return a structure, decoded if it is a string; SlackError(error) if it cannot be."""
         value = self.values.get(name)
         if not isinstance(value, str):
             return value
@@ -113,8 +111,9 @@ def read_args(
 
 
 def basic(header: str) -> Json:
-    """Client id and secret of a Basic Authorization header (what follows the word Basic), {} for a
-    broken one.
+    """Return client id and secret of a Basic Authorization header; {} for a broken one.
+
+    `header` is what follows the word Basic.
     """
     try:
         name, _, secret = base64.b64decode(header.strip(), validate=True).decode().partition(":")

@@ -1,5 +1,4 @@
-"""The older assistant_view: a person's DM with such an app is a row of threads, each begun by a
-message of the app.
+"""The older assistant_view: a DM with such an app is a row of threads that the app begins.
 
 Slack makes no new apps of this kind, but many that are about are. Called with the world's lock
 held.

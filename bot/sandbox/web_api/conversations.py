@@ -106,8 +106,9 @@ def members(world: World, args: Args) -> Json:
 
 
 def listed(world: World, args: Args, method: str) -> list[Channel]:
-    """The conversations of the `types` a call names that the app may know of, without archived ones
-    if so asked.
+    """Return the conversations of the `types` a call names that the app may know of.
+
+    Without archived ones if so asked.
     """
     names = args.names("types") or ["public_channel"]
     if not set(names) <= set(_KINDS):
@@ -135,9 +136,7 @@ def list_all(world: World, args: Args) -> Json:
 
 
 def of_user(world: World, args: Args) -> Json:
-    """users.conversations: those that a user (else the app itself) is in, as far as the app may
-    know of them.
-    """
+    """users.conversations: those with a user (else the app itself) that the app may know of."""
     user = args.text("user") or args.app.bot_user
     if user not in world.by_id and world.app_of_bot(user) is None:
         raise invalid(["must be a user of this workspace [json-pointer:/user]"])

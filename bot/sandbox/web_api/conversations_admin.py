@@ -22,8 +22,9 @@ TEXT_LIMIT, NAME_LIMIT = 250, 80  # characters of a topic or purpose, and of a n
 def _place(
     world: World, args: Args, method: str, *, archived: str = "is_archived", direct: bool = False
 ) -> Channel:
-    """The channel of a call that changes it: seen, with the scope for its kind, no DM, the bot in
-    it.
+    """Return the channel of a call that changes it; SlackError where the app may not.
+
+    It has to see it, with the scope for its kind; it is no DM, and the bot is in it.
 
     `archived` is the refusal for archived channels ("": they are fine); `direct` lets group DMs
     through.
@@ -107,7 +108,8 @@ def invite(world: World, args: Args) -> Json:
     users = list(dict.fromkeys(args.names("users")))
     if not users:
         raise SlackError("no_user")
-    refused = {user: error for user in users if (error := _refusal(world, channel, user, args))}
+    verdicts = {user: _refusal(world, channel, user, args) for user in users}
+    refused = {user: error for user, error in verdicts.items() if error}
     errors = [{"user": user, "ok": False, "error": error} for user, error in refused.items()]
     if refused and (not args.flag("force") or len(refused) == len(users)):
         raise SlackError(
@@ -220,9 +222,7 @@ def set_purpose(world: World, args: Args) -> Json:
 
 
 def set_archived(world: World, channel: Channel, by: str, archived: bool) -> None:
-    """Archive a channel or bring it back, in the name of that user id: the line in it and the
-    event.
-    """
+    """Archive a channel or bring it back, as that user id: the line in it and the event."""
     kind = "channel" if channel.kind == "channel" else "group"
     word = "archive" if archived else "unarchive"
     text = f"<@{by}> {'archived' if archived else 'un-archived'} the channel"

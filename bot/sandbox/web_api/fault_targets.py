@@ -16,8 +16,9 @@ _USERS = ("user", "user_id", "users", "recipient_user_id", "initiator_user_id", 
 
 
 def of_call(world: World, args: Json) -> set[str]:
-    """The user ids that a call of the Web API names: as users, by a DM, a trigger or a view of
-    theirs.
+    """Return the user ids that a call of the Web API names or reaches.
+
+    As users, by a DM, a trigger or a view of theirs.
     """
     named = {one.strip() for key in _USERS for one in _list(args.get(key))}
     found = named & world.by_id.keys()

@@ -71,8 +71,10 @@ class LostAck:
 
 
 class Faults:
-    """The faults still to come. Where `person` (a short name) is given, only what concerns them is
-    hit; an unknown one is a KeyError.
+    """The faults still to come, each for everybody or for one person.
+
+    Where `person` (a short name) is given, only what concerns them is hit; an unknown one is a
+    KeyError.
     """
 
     def __init__(self, world: World, transports: Transports) -> None:
@@ -173,9 +175,7 @@ class Faults:
     def hold(
         self, method: str, when: When = "before", match: Match | None = None, person: str = ""
     ) -> Hold:
-        """Let the next call wait until released, before its effect or after it (only its answer
-        waits).
-        """
+        """Let the next call wait until released, before its effect or after it."""
         hold = Hold(self._transports.loop)
         self._holds.append(hold)
         self._add(Fault(method, "hold", 1, match, person, when=when, hold=hold))

@@ -85,9 +85,7 @@ def _preview(file: File) -> Json:
 
 
 def share(world: World, files: list[File], draft: Draft) -> Message:
-    """Post the files as one message (the draft's text is the comment), and tell the apps that they
-    are shared.
-    """
+    """Post the files as one message, with the draft's text as comment, and tell the apps."""
     channel = draft.channel
     draft.subtype = "file_share"
     for file in files:

@@ -1,5 +1,4 @@
-"""The rules of the Web API's request formats: verbs, content types, character sets, names of
-arguments.
+"""Request formats of the Web API: verbs, content types, character sets, argument names.
 
 Pure checks of one request's head and arguments; it reads no body and knows no state.
 """
@@ -43,9 +42,7 @@ def check_head(headers: Mapping[str, str], charset: str | None, has_body: bool) 
 
 
 def check_names(args: Mapping[str, Any]) -> None:
-    """SlackError for arguments in PHP's array form (name[0]=…) and for names that no argument can
-    have.
-    """
+    """Refuse arguments in PHP's array form (name[0]=…) and names that no argument can have."""
     for name in args:
         if _IN_ARRAY.fullmatch(name):
             raise SlackError("invalid_array_arg")
@@ -54,9 +51,7 @@ def check_names(args: Mapping[str, Any]) -> None:
 
 
 def readable(method: str, content_type: str, args: Json, query: Mapping[str, str]) -> Json:
-    """The arguments that Slack sees: of a JSON body nothing but the query where the method reads
-    forms only.
-    """
+    """Return the arguments that Slack sees: no JSON body where the method reads forms only."""
     if content_type == "application/json" and method in FACTS and not FACTS[method].json:
         return {name: value for name, value in args.items() if name in query}
     return args

@@ -74,9 +74,7 @@ def escaped(text: str) -> str:
 
 
 def checked_attachments(args: Args, found: list[Json] | None) -> list[Json] | None:
-    """The attachments of a call beside its blocks `found`, as they will be stored; None where it
-    has none.
-    """
+    """Return a call's attachments beside its blocks `found`, as they will be stored, or None."""
     value: Any = args.json("attachments", "invalid_attachments")
     if value is None:
         return None

@@ -1,5 +1,4 @@
-"""OAuth v2: the tokens that an app gets for a code, keeps fresh with a refresh token, and loses by
-an uninstall.
+"""OAuth v2: tokens that an app gets for a code, refreshes, and loses by an uninstall.
 
 The page on which a person agrees is in consent.py. Called with the world's lock held.
 """

@@ -1,5 +1,4 @@
-"""Rate limits: each method's requests a minute for one app in one workspace, and about a message a
-second in a channel.
+"""Rate limits: requests a minute by method, app and workspace; messages a second by channel.
 
 Off unless switched on. It runs on the sandbox's clock, so that moving the clock frees what waits.
 Called with the world's lock held.
@@ -44,8 +43,7 @@ class Rates:
             self._channels.clear()
 
     def wait_for(self, app_id: str, method: str, args: Json) -> int:
-        """Count one call of that app; 0 when it may go on, else the whole seconds after which to
-        try again.
+        """Count one call of that app; return 0, or the whole seconds after which to try again.
 
         A refused call is not counted, nor is one of a method that does not exist.
         """

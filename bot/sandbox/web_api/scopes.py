@@ -1,6 +1,4 @@
-"""Scopes by kind of conversation: reading a private channel takes another scope than reading a
-public one.
-"""
+"""Scopes by kind of conversation: a private channel takes another than a public one."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ FAMILIES = {"channel": "channels", "group": "groups", "im": "im", "mpim": "mpim"
 
 
 def allowed(app: App, method: str, kind: str) -> bool:
-    """Whether the app's scopes let it use the method on a conversation of that kind (a
-    Channel.kind).
-    """
+    """Return whether the app's scopes let it use the method on a conversation of that kind."""
     needed = scope_for(method, FAMILIES[kind])
     return not needed or bool(app.scopes.intersection(needed))
 

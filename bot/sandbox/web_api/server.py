@@ -1,5 +1,4 @@
-"""The Web API's front door: formats, tokens, scopes, faults, the log of calls, and the way to the
-methods.
+"""The Web API's front door: formats, tokens, scopes, faults, the log, then the method.
 
 The methods themselves are found in the catalogue.
 """

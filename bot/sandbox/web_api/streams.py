@@ -47,9 +47,7 @@ _CHUNKS = array(
 
 
 def _chunks(args: Args) -> list[Json]:
-    """What a call adds, `markdown_text` as a chunk like the others; SlackError for what no chunk
-    may be.
-    """
+    """Return what a call adds, `markdown_text` as a chunk too; SlackError for an unsound chunk."""
     value: Any = args.json("chunks", "invalid_chunks")
     if problems := list(_CHUNKS(value or [], "/chunks")):
         raise invalid(problems, "invalid_chunks")
@@ -97,8 +95,9 @@ def _words(stream: Stream, words: str) -> None:
 
 
 def _task(stream: Stream, chunk: Json) -> None:
-    """A later update replaces title and status, and adds to what stands in details, output and
-    sources.
+    """Keep a task's update: a later one replaces title and status, and adds to the rest.
+
+    The rest is details, output and sources.
     """
     known = stream.tasks.get(chunk["id"], {})
     grown = {
@@ -212,7 +211,8 @@ def start(world: World, args: Args) -> Json:
 def _processing(world: World, args: Args, message: Message) -> None:
     """A stream keeps its thread's session processing for as long as somebody adds to it."""
     if args.app.agent_view is not None:
-        new = (key := (args.app.id, message.channel, message.root)) not in world.sessions
+        key = (args.app.id, message.channel, message.root)
+        new = key not in world.sessions
         session = agents.note_session(world, key, "processing", ABANDONED)
         if new and (root := messages.root_of(world, *key[1:])):
             session["initiator"] = root.body.get("user", "")
@@ -254,8 +254,7 @@ def append(world: World, args: Args) -> Json:
 
 
 def stop(world: World, args: Args) -> Json:
-    """chat.stopStream: what is added last, and blocks below all of it; then it is a message like
-    any other.
+    """chat.stopStream: what is added last, and blocks below; then it is a message like any other.
 
     Also the app's answer to a person's Stop: its last words, and the session's next status.
     """

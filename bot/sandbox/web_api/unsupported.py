@@ -1,5 +1,4 @@
-"""Methods whose subject the sandbox does not have, with the refusal that Slack gives in a workspace
-without it.
+"""Methods whose subject the sandbox lacks, refused as Slack does in a workspace without it.
 
 Workflow steps, work objects and manifests that are managed by API: no id of them can be right here,
 and every argument is checked as far as Slack would before it looks.

@@ -43,8 +43,9 @@ def _user(world: World, args: Args, user: str) -> Json:
 
 
 def _visible(world: World, args: Args, user: str, hidden: str) -> str:
-    """That user id if there is such a user; SlackError(`hidden`) for people of other companies
-    without a channel in common with the bot.
+    """Return that user id; SlackError for one that is not there or not to be seen.
+
+    SlackError(`hidden`) for people of other companies without a channel in common with the bot.
     """
     if world.app_of_bot(user) is None:
         person = world.by_id.get(user)

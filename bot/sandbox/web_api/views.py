@@ -50,9 +50,7 @@ def _trigger(world: World, args: Args) -> Trigger:
 
 
 def check(app: App, view: Any, kind: str = "modal") -> Json:
-    """The view if Slack would take it from the app as one of that kind (modal or home); SlackError
-    otherwise.
-    """
+    """Return the view if Slack would take it as a modal or home, as asked; else SlackError."""
     if problems := checker.check_view(view):
         raise invalid(problems)
     if view["type"] != kind:

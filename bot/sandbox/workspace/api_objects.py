@@ -67,8 +67,9 @@ _OUTSIDE = {
 
 
 def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
-    """A user object as users.info returns it; `email` says whether the scope for addresses is
-    there, `url` is the sandbox's.
+    """Return a user object as users.info does.
+
+    `email` says whether the scope for addresses is there, `url` is the sandbox's.
     """
     user: dict[str, Any] = {
         "id": person.id,

@@ -1,5 +1,4 @@
-"""The apps that are installed in the local Slack: who they are, their secrets, and what their
-manifests ask for.
+"""The apps installed in the local Slack: who they are, their secrets, their manifests' wishes.
 
 Plain data; it sends nothing and knows no state of the workspace.
 """
@@ -135,9 +134,7 @@ class App:
 
     @property
     def over_http(self) -> bool:
-        """Whether payloads go to request URLs: there is one, and the manifest does not switch
-        Socket Mode on.
-        """
+        """Whether payloads go to request URLs: there is one, and Socket Mode is not switched on."""
         urls = [
             self.events_url,
             self.interactivity_url,

@@ -1,5 +1,4 @@
-"""What may be chosen or typed in an element: its own options, what the app suggested, what Slack's
-client offers.
+"""What may be chosen in an element: its own options, the app's, and those of Slack's client.
 
 It changes nothing and sends nothing. Called with the world's lock held.
 """
@@ -39,8 +38,7 @@ def flat(element: Json) -> list[Json]:
 
 
 def listed(world: World, user: str, element: Json, query: str = "") -> list[Json]:
-    """The people or conversations that Slack's client offers to that user id in such a select, as
-    options.
+    """Return the people or conversations that Slack's client offers that user id, as options.
 
     `query` (any case) must be part of the name. ValueError for an element that lists neither.
     """
@@ -79,9 +77,7 @@ def _fits(world: World, user: str, channel: Channel, wanted: Json) -> bool:
 
 
 def sees(world: World, user: str, channel: Channel) -> bool:
-    """Whether that person could open the channel: members, and for public channels whoever is no
-    guest.
-    """
+    """Return whether that person could open the channel: as a member, or public and no guest."""
     person = world.by_id[user]
     return user in channel.members or (
         channel.kind == "channel" and not person.is_restricted and person.team_id == TEAM
@@ -89,9 +85,7 @@ def sees(world: World, user: str, channel: Channel) -> bool:
 
 
 def current(world: World, user: str, element: Json, channel_id: str) -> Json | None:
-    """The state of a conversations select that starts with where the person is; None when it does
-    not.
-    """
+    """Return the state of a conversations select that starts where the person is, else None."""
     if not element.get("default_to_current_conversation") or not channel_id:
         return None
     if not _fits(world, user, world.channels[channel_id], element.get("filter", {})):
@@ -106,8 +100,7 @@ def current(world: World, user: str, element: Json, channel_id: str) -> Json | N
 def selection(
     world: World, user: str, element: Json, value: str | None, selected: Any, offered: list[Json]
 ) -> Json:
-    """What an action object says besides ids: a button's text and value, a menu's selected option
-    and so on.
+    """Return what an action object says besides ids: a value, selected options and so on.
 
     `value` is a button's value or the text of an input, `selected` what was chosen: an option, its
     value, an id, or a list of these; `offered` are the options an app suggested to this person.
@@ -129,8 +122,9 @@ def selection(
 
 
 def checked(world: World, user: str, element: Json, wanted: Any, offered: list[Json]) -> Any:
-    """The value of an input as its state keeps it (None or [] when emptied); ValueError for what
-    cannot be entered.
+    """Return an input's value as its state keeps it; ValueError for what cannot be entered.
+
+    None or [] when it was emptied.
     """
     kind = element["type"]
     key, initial, nothing = FIELDS[kind]

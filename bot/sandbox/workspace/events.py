@@ -117,9 +117,7 @@ def _in_channel(world: World, message: Message) -> Json:
 
 
 def message_posted(world: World, message: Message, named: set[str]) -> None:
-    """A new message: `message` for each app in the channel, `app_mention` besides for those whose
-    bot is `named`.
-    """
+    """Tell each app in the channel of a message; where its bot is `named`, by app_mention too."""
     channel = world.channels[message.channel]
     for app in world.apps.values():
         mention: Json | None = None
@@ -182,8 +180,9 @@ def message_deleted(world: World, message: Message) -> None:
 
 
 def member_event(world: World, kind: str, user: str, channel: Channel, inviter: str = "") -> None:
-    """member_joined_channel or member_left_channel, for the apps that are in the channel or are the
-    one concerned.
+    """Tell the apps in the channel, and one that leaves it, that a member joined or left.
+
+    The types are member_joined_channel and member_left_channel.
     """
     team = world.by_id[user].team_id if user in world.by_id else TEAM
     event: Json = {
@@ -240,8 +239,9 @@ def team_domain(world: World, team: str) -> Json:
 
 
 def rate_limited(world: World, app: App) -> Delivery:
-    """Tell an app that it got more events than Slack sends in an hour: a payload of its own kind,
-    with no event in it.
+    """Tell an app that it got more events than Slack sends in an hour.
+
+    A payload of its own kind, with no event in it.
 
     docs.slack.dev, app_rate_limited: sent once a minute while events are held back, whatever the
     app subscribed to.

@@ -1,5 +1,4 @@
-"""Messages as stored things: adding, changing, removing and showing them, with the events and
-notices that follow.
+"""Messages as stored: added, changed, removed and shown, with the events that follow.
 
 It checks no permission and no limit: who calls it has done so.
 """
@@ -167,9 +166,7 @@ def remove(world: World, message: Message) -> None:
 
 
 def show(world: World, message: Message, viewer: str, *, metadata: bool = False) -> Json:
-    """A copy of the message as history and replies return it to `viewer` (a user id), with its
-    thread's counters.
-    """
+    """Return the message as `viewer` (a user id) reads it, with its thread's counters."""
     body = copy.deepcopy(message.body)
     if metadata and message.metadata:
         body["metadata"] = copy.deepcopy(message.metadata)

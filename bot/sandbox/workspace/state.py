@@ -1,5 +1,4 @@
-"""The state of the local Slack, guarded by one lock, with a counter and a condition for those who
-wait on it.
+"""The state of the local Slack, guarded by one lock, with a condition for those who wait.
 
 It holds and finds things; it knows no method, event or socket. Hold `world.lock` around every use
 of its fields.
@@ -143,9 +142,7 @@ class World:
         raise ValueError(f"there is no channel {name_or_id}")
 
     def seen_by(self, app: App, channel_id: str) -> Channel:
-        """The channel, as far as the app's bot may know of it; SlackError(channel_not_found)
-        otherwise.
-        """
+        """Return the channel if the app's bot may know of it; else channel_not_found."""
         channel = self.channels.get(channel_id)
         if channel is None or (channel.kind != "channel" and app.bot_user not in channel.members):
             raise SlackError("channel_not_found")
@@ -172,8 +169,9 @@ class World:
         return [m for m in stored if m.root == root and m.ts != root and not m.only_for]
 
     def visible(self, user: str, channel: Channel) -> list[Message]:
-        """What that person sees in the channel, oldest first, replies and own ephemeral messages
-        included.
+        """Return what that person sees in the channel, replies too, oldest first.
+
+        Their own ephemeral messages are included.
         """
         person = self.by_id[user]
         open_to_all = (
