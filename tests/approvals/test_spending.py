@@ -24,7 +24,7 @@ from storage.models import Call, Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from tests.runs.fakes import BEN, DAN, FakeDirectory, Note, StillClock, make_core, make_tools
-from tests.runs.test_executor import approved
+from tests.runs.harness import approved
 from tests.storage.builders import AT, TEAM, add_revision
 
 C = CallStatus

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +12,8 @@ import pytest
 from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.evaluate import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny
+from tests.policy.recipes import RECIPES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
 MONDAY = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # noon in London, 13:00 in Berlin
 SPENT, COUNT = Spent("refund_order", "amount", 86_400), Spent("refund_order", "", 86_400)
 EFFECTS = {
@@ -31,17 +29,6 @@ EFFECTS = {
 }
 
 
-def recipes() -> dict[str, str]:
-    """The TOML of each part of the cookbook, by its title."""
-    cookbook = PAGE.partition("\n## Cookbook\n")[2].partition("\n## ")[0]
-    parts = re.split(r"^### (.+)\n", cookbook, flags=re.M)[1:]
-    found = {}
-    for title, text in zip(parts[::2], parts[1::2], strict=True):
-        [found[title]] = re.findall(r"^```toml\n(.*?)^```$", text, re.S | re.M)
-    return found
-
-
-RECIPES = recipes()
 Judge = Callable[..., Allow | Ask | Deny]
 
 

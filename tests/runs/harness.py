@@ -25,8 +25,8 @@ from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import Transaction, rows
-from tests.runs.fakes import BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
-from tests.storage.builders import TEAM
+from tests.runs.fakes import ANA, BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
+from tests.storage.builders import TEAM, click
 
 
 class Crash(BaseException):
@@ -264,3 +264,17 @@ class LoopHarness:
         """Slack shows this card now."""
         with self.store.write() as tx:
             outbox.sent(tx, row, ts=f"9{row.seq}.0", shown=row.wanted)
+
+
+def approved(path: Path, name: str = "note") -> LoopHarness:
+    """A request whose one call was approved by Ana, and not taken up yet."""
+    made = LoopHarness(path)
+    made.model.script = [[(name, "as shown")]]
+    made.say("please")
+    made.loop.tick()
+    made.work()
+    call = made.all()[1][0]
+    made.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
+    made.loop.tick()
+    assert made.all()[1][0].status is CallStatus.APPROVED
+    return made

@@ -9,19 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from slack_bolt import App, BoltRequest
-from slack_bolt.authorization import AuthorizeResult
-from slack_sdk import WebClient
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from bot.app import make_listeners
 from bot.core import Core
 from bot.runs.loop import Loop
 from storage import audit, inbox
 from storage.store import Store
+from tests.runs.bolt_app import bolt, press
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core, make_tools
-from tests.storage.builders import TEAM, C, R, Seeded, click, delivery, seed
+from tests.storage.builders import C, R, Seeded, click, delivery, seed
 
 
 class Full:
@@ -142,49 +139,6 @@ def read_only(store: Store) -> Iterator[None]:
     finally:
         event.remove(store.engine, "connect", refuse)
         store.engine.dispose()
-
-
-def bolt(core: Core) -> App:
-    """The real Bolt app with our listeners on it; nothing here calls Slack."""
-    app = App(
-        client=WebClient(retry_handlers=[]),
-        authorize=lambda **_: AuthorizeResult(
-            enterprise_id=None,
-            team_id=TEAM,
-            bot_token="xoxb-1",
-            bot_id="BBOT00001",
-            bot_user_id="UBOT00001",
-        ),
-        token_verification_enabled=False,
-    )
-    make_listeners(core, app, WebClient())
-    return app
-
-
-def press(app: App, ts: str, team: str = TEAM) -> int:
-    """Deliver a click on Approve over Socket Mode.
-
-    The status that decides whether it is acknowledged.
-    """
-    body = {
-        "type": "block_actions",
-        "team": {"id": team},
-        "user": {"id": ANA, "team_id": team},
-        "api_app_id": "A1",
-        "channel": {"id": "C0SUPPORT"},
-        "container": {"type": "message", "channel_id": "C0SUPPORT", "message_ts": "1.1"},
-        "message": {"ts": "1.1", "thread_ts": "1.0"},
-        "actions": [
-            {
-                "action_id": "approve",
-                "block_id": "b",
-                "type": "button",
-                "value": "x:1",
-                "action_ts": ts,
-            }
-        ],
-    }
-    return app.dispatch(BoltRequest(body=body, mode="socket_mode")).status
 
 
 def kept(core: Core) -> list[str]:

@@ -15,24 +15,10 @@ from storage import audit
 from storage.models import Call
 from storage.states import CallStatus
 from tests.runs.fakes import ANA, BEN, CLEO, POLICY, Note, make_tools
-from tests.runs.harness import Crash, LoopHarness
+from tests.runs.harness import Crash, LoopHarness, approved
 from tests.storage.builders import click
 
 C = CallStatus
-
-
-def approved(path: Path, name: str = "note") -> LoopHarness:
-    """A request whose one call was approved by Ana, and not taken up yet."""
-    made = LoopHarness(path)
-    made.model.script = [[(name, "as shown")]]
-    made.say("please")
-    made.loop.tick()
-    made.work()
-    call = made.all()[1][0]
-    made.arrive(lambda key: click(key, "approve", f"{call.id}:1", ANA))
-    made.loop.tick()
-    assert made.all()[1][0].status is C.APPROVED
-    return made
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from storage.columns import values
 from storage.models import Message
 from storage.store import Store
 from storage.transaction import Trace, Transaction
+from tests.runs.bolt_app import bolt, press
 from tests.runs.fakes import ANA, FakeDirectory, StillClock, make_core
 from tests.runs.harness import LoopHarness
-from tests.runs.test_disk import bolt, press
 from tests.storage.builders import click, delivery
 
 HOW = {1: "soft", 2: "durable"}  # what PRAGMA synchronous says

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from storage.states import CallStatus
-from tests.policy.test_policy_cookbook import RECIPES
+from tests.policy.recipes import RECIPES
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import arrived, ask, told

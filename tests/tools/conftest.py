@@ -15,8 +15,6 @@ from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools
 from tests.tools import Tools
-from tests.tools.database_harness import World, postgres_world, prepare_server, sqlite_world
-from tests.tools.postgres_server import Server, binaries, serve
 
 
 @pytest.fixture
@@ -47,34 +45,3 @@ def chat(slack: Sandbox) -> Tools:
 def executor() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(2) as pool:
         yield pool
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Server]:
-    """One PostgreSQL server for all; skips where none is installed."""
-    programs = binaries()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed: what concerns it is not tested here")
-    with serve(programs) as server:
-        prepare_server(server)
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """A database of each kind, fresh."""
-    if request.param == "sqlite":
-        return sqlite_world(tmp_path)
-    return postgres_world(request.getfixturevalue("postgres_server"))
-
-
-@pytest.fixture
-def lite(tmp_path: Path) -> World:
-    """A fresh SQLite database."""
-    return sqlite_world(tmp_path)
-
-
-@pytest.fixture
-def pg(postgres_server: Server) -> World:
-    """A fresh PostgreSQL database."""
-    return postgres_world(postgres_server)

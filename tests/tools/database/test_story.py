@@ -17,9 +17,9 @@ from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
 from tests.stories.steps import all_sent, ask, now_at
-from tests.tools import database_harness
-from tests.tools.database_harness import SECRET, VALUES
-from tests.tools.postgres_server import binaries
+from tests.tools.database import harness as databases
+from tests.tools.database.harness import SECRET, VALUES
+from tests.tools.database.postgres_server import binaries
 
 MANY = (
     "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, "
@@ -33,7 +33,7 @@ class Story:
 
     world: Harness
     name: str
-    data: database_harness.World
+    data: databases.World
 
     def asked(self, tool: str, sql: str, answer: str) -> str:
         """Ben asks, and the model calls the tool with this SQL; the thread."""
@@ -44,15 +44,13 @@ class Story:
 @pytest.fixture(scope="module")
 def product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Harness, dict[str, database_harness.World]]]:
+) -> Iterator[tuple[Harness, dict[str, databases.World]]]:
     """A bot with a databases file, an SQLite database, and PostgreSQL where it is installed."""
     folder = tmp_path_factory.mktemp("story")
     (folder / "data").mkdir()
-    there = {"lite": database_harness.sqlite_world(folder / "data")}
+    there = {"lite": databases.sqlite_world(folder / "data")}
     if binaries():
-        there["pg"] = database_harness.postgres_world(
-            request.getfixturevalue("postgres_server"), "story"
-        )
+        there["pg"] = databases.postgres_world(request.getfixturevalue("postgres_server"), "story")
     tables = [
         f'[[database]]\nname = "{name}"\nurl = "{each.database.url.get_secret_value()}"\nabout '
         '= "The shop"\n'
@@ -67,7 +65,7 @@ def product(
 
 @pytest.fixture(params=["lite", "pg"])
 def story(
-    request: pytest.FixtureRequest, product: tuple[Harness, dict[str, database_harness.World]]
+    request: pytest.FixtureRequest, product: tuple[Harness, dict[str, databases.World]]
 ) -> Iterator[Story]:
     """The product at rest."""
     world, there = product

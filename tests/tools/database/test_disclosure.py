@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.tools import ToolError
-from tests.tools.database_harness import World
+from tests.tools.database.harness import World
 
 GIVEN = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"
 

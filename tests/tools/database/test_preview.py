@@ -12,7 +12,7 @@ from bot.tools import ChangedError, Effect, Table, ToolError
 from bot.tools.database.tools import database_tools
 from bot.tools.runner import Changed, run_tool
 from tests.tools import context
-from tests.tools.database_harness import World
+from tests.tools.database.harness import World
 
 
 def test_an_update_shows_old_and_new(world: World) -> None:

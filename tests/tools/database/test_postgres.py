@@ -13,9 +13,9 @@ import pytest
 from bot.tools import ToolError
 from bot.tools.runner import Lost, Refused, run_tool
 from tests.tools import context
-from tests.tools.database_harness import World, described
-from tests.tools.postgres_server import Server
-from tests.tools.relay import cut_line
+from tests.tools.database.harness import World, described
+from tests.tools.database.postgres_server import Server
+from tests.tools.database.relay import cut_line
 
 
 def as_role(world: World, server: Server, role: str) -> World:

@@ -14,8 +14,8 @@ from bot.tools import ToolError
 from bot.tools.database.catalog import Catalog, Column, Relation
 from bot.tools.database.secrets import mark, mark_views
 from bot.tools.database.sql import Dialect
-from tests.tools.database_harness import World, described, sqlite_world
-from tests.tools.database_leaks import LEAKS, MASKED, TOLD_NOTHING
+from tests.tools.database.harness import World, described, sqlite_world
+from tests.tools.database.leaks import LEAKS, MASKED, TOLD_NOTHING
 
 OTHER = """
 UPDATE orders SET card_number = '5500-9' WHERE id = 1;

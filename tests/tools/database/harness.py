@@ -18,7 +18,7 @@ from bot.tools.database.sql.statement import Statement, parse
 from bot.tools.database.sql.tokens import StatementError
 from bot.tools.database.tools import database_tools, sources_of
 from tests.tools import Tools, context, use
-from tests.tools.postgres_server import Server
+from tests.tools.database.postgres_server import Server
 
 SCHEMA = """
 CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT NOT NULL, email TEXT);

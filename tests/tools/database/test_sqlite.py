@@ -14,7 +14,7 @@ from bot.tools import ToolError
 from bot.tools.database.session import Session
 from bot.tools.database.sqlite import Guard
 from storage.store import Store
-from tests.tools.database_harness import World, described, sqlite_world
+from tests.tools.database.harness import World, described, sqlite_world
 
 
 def over(path: str | Path, own: Path) -> World:

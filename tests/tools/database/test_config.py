@@ -14,7 +14,7 @@ from bot.policy.evaluate import parse
 from bot.policy.gates import Allow, Ask, Deny
 from bot.tools import REASON_FIELD
 from bot.tools.database.config import DatabasesError, parse_databases
-from tests.tools.database_harness import World, sqlite_world
+from tests.tools.database.harness import World, sqlite_world
 
 GOOD = """
 [[database]]

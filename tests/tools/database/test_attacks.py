@@ -8,12 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from bot.tools import Table, ToolError
-from tests.tools.database_attacks import BOTH
-from tests.tools.database_disguises import DISGUISED
-from tests.tools.database_harness import VALUES, World
-from tests.tools.database_leaks import LEAKING_CHANGES, LEAKS, MASKED, TOLD_NOTHING
-from tests.tools.postgres_attacks import POSTGRES
-from tests.tools.sqlite_attacks import SQLITE
+from tests.tools.database.attacks import BOTH
+from tests.tools.database.disguises import DISGUISED
+from tests.tools.database.harness import VALUES, World
+from tests.tools.database.leaks import LEAKING_CHANGES, LEAKS, MASKED, TOLD_NOTHING
+from tests.tools.database.postgres_attacks import POSTGRES
+from tests.tools.database.sqlite_attacks import SQLITE
 
 REFUSED = (ToolError, ValidationError)
 

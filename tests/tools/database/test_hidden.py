@@ -13,7 +13,7 @@ from bot.tools.database.catalog import OWN_TABLES
 from bot.tools.database.session import OwnDatabaseError
 from storage.store import Store
 from tests.tools import context
-from tests.tools.database_harness import World, described
+from tests.tools.database.harness import World, described
 
 NOT_TRIED = "Not tried out beforehand, because:\n- "
 GIVEN = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"

@@ -1,0 +1,1 @@
+"""The database tools, on SQLite and on PostgreSQL."""

@@ -1,0 +1,42 @@
+"""A fresh database of each kind; PostgreSQL's are skipped where it is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tools.database.harness import World, postgres_world, prepare_server, sqlite_world
+from tests.tools.database.postgres_server import Server, binaries, serve
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One PostgreSQL server for all; skips where none is installed."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: what concerns it is not tested here")
+    with serve(programs) as server:
+        prepare_server(server)
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """A database of each kind, fresh."""
+    if request.param == "sqlite":
+        return sqlite_world(tmp_path)
+    return postgres_world(request.getfixturevalue("postgres_server"))
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> World:
+    """A fresh SQLite database."""
+    return sqlite_world(tmp_path)
+
+
+@pytest.fixture
+def pg(postgres_server: Server) -> World:
+    """A fresh PostgreSQL database."""
+    return postgres_world(postgres_server)
