@@ -49,7 +49,7 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     page.open(world.slack.url, "ben", SUPPORT)
     assert len(page.all("[data-testid=example]")) == 3
     page.press("[data-testid=example]:first-child")
-    assert "Only visible to you" in page.message("an AI assistant", thread=True).text
+    assert "Only visible to you" in page.message_text("an AI assistant", thread=True)
     page.message("Refund 15.00 EUR of order 1042", thread=True)
     assert page.text(f"{THREAD} {HINT} span") == "Ana Ruiz or Cleo Martin can decide this."
     page.press("[data-testid=next-act]")
@@ -62,7 +62,7 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     world.settle()
     page.gone(f"{THREAD} [data-action-id=approve]")
     assert world.shop.order(1042).refunded == 15
-    assert "Ana Ruiz approved" in page.message("approved: Refund", thread=True).text
+    assert "Ana Ruiz approved" in page.message_text("approved: Refund", thread=True)
     page.be("ben")
     assert not page.all("[data-testid=hint]")
     page.press("[data-testid=bell]")
@@ -126,7 +126,7 @@ def test_edit_with_an_error_then_approve_by_another(page: Page, world: Harness) 
     page.fill("f:amount", "25.50")
     page.submit()
     page.message("edited: Refund 25.50 EUR", thread=True)
-    assert "40.00" in page.message("Amount (EUR)", thread=True).text
+    assert "40.00" in page.message_text("Amount (EUR)", thread=True)
     page.click("approve")
     page.message("You edited this, so somebody else has to approve it", thread=True)
     page.be("cleo")
@@ -191,7 +191,7 @@ def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
     root = page.ts("refund 110 EUR of order 1031")
     page.be("ana")
     page.open_thread(root)
-    assert "2 approvals needed" in page.message("Refund 110.00 EUR of order 1031", thread=True).text
+    assert "2 approvals needed" in page.message_text("Refund 110.00 EUR of order 1031", thread=True)
     page.click("approve")
     page.message("(1 more approval needed)", thread=True)
     world.settle()
@@ -203,6 +203,6 @@ def test_a_large_refund_takes_two(page: Page, world: Harness) -> None:
     page.message("is done", thread=True)
     world.settle()
     assert world.shop.order(1031).refunded == 110
-    assert "Ana Ruiz and Cleo Martin" in page.message("Approved by", thread=True).text.replace(
+    assert "Ana Ruiz and Cleo Martin" in page.message_text("Approved by", thread=True).replace(
         "@", ""
     )

@@ -90,6 +90,10 @@ class Page(Tab):
         css = f"{THREAD if thread else MAIN} [data-testid=message]"
         return self.wait(lambda: last(self.all(css, text)), f"no message with {text!r}")
 
+    def message_text(self, text: str, thread: bool = False) -> str:
+        """The whole text of the newest message that holds `text`, waited for."""
+        return self.wait(lambda: self.message(text, thread).text)
+
     def ts(self, text: str, thread: bool = False) -> str:
         """The ts of the newest message that holds `text`, waited for."""
         return str(self.wait(lambda: self.message(text, thread).get_attribute("data-ts")))

@@ -173,7 +173,7 @@ def test_a_thread_opens_and_closes(sandbox: Sandbox, app: RecordingApp, page: Pa
     root = sandbox.person("ben").say("#support", "the root")
     app.client.chat_postMessage(channel=SUPPORT, thread_ts=root, text="*a reply*")
     page.open(sandbox.url)
-    assert page.message("the root").text.count("1 reply") == 1
+    assert page.message_text("the root").count("1 reply") == 1
     page.open_thread(root)
     page.say("an answer", thread=True)
     page.message("an answer", thread=True)
@@ -188,7 +188,7 @@ def test_ephemeral_is_for_one_person(sandbox: Sandbox, app: RecordingApp, page: 
     app.client.chat_postEphemeral(channel=SUPPORT, user="UANA00001", text="a secret")
     sandbox.person("ben").say("#support", "hello")
     page.open(sandbox.url, "ana")
-    assert "Only visible to you" in page.message("a secret").text
+    assert "Only visible to you" in page.message_text("a secret")
     page.be("ben")
     page.message("hello")
     assert "a secret" not in page.driver.page_source
@@ -201,7 +201,7 @@ def test_status_and_stop(sandbox: Sandbox, app: RecordingApp, page: Page) -> Non
         channel_id=SUPPORT, thread_ts=root, status="is thinking…"
     )
     page.open(sandbox.url)
-    assert "Countersign is thinking…" in page.message("hello").text
+    assert "Countersign is thinking…" in page.message_text("hello")
     page.open_thread(root)
     page.press(f"{THREAD} [data-testid=stop]")
     sandbox.wait(
