@@ -10,7 +10,8 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox, load_manifest
 from bot.sandbox.workspace.seed import Seed, default_seed
-from tests.sandbox.support import HandApp, Json
+from tests.sandbox.builders import Json
+from tests.sandbox.socket_app import HandApp
 
 
 @pytest.fixture

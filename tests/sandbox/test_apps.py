@@ -13,7 +13,9 @@ from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.apps import App
-from tests.sandbox.support import HandApp, Json, buttons, code, modal
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.refusals import code
+from tests.sandbox.socket_app import HandApp
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from slack_bolt import App, Respond
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.records import Delivery
-from tests.sandbox.support import Json, differences, fixture, modal, section
-from tests.sandbox.workshop import Workshop, over_http, workshop
+from tests.sandbox.builders import Json, modal, section
+from tests.sandbox.harness import BoltHarness, bolt_harness, over_http
+from tests.sandbox.recordings import differences, fixture
 
 Ack = Callable[..., None]
 
@@ -39,38 +40,38 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Workshop]:
+def running() -> Iterator[BoltHarness]:
     """A workspace with the commands."""
     names = ("/quiet", "/plain", "/loud", "/drawn", "/attached", "/broken", "/later", "/deaf")
     commands = [*map(command, names), command("/escaped", should_escape=True)]
-    with workshop(listen, slash_commands=commands) as made:
+    with bolt_harness(listen, slash_commands=commands) as made:
         yield made
 
 
 @pytest.fixture
-def shop(running: Workshop) -> Workshop:
+def harness(running: BoltHarness) -> BoltHarness:
     """The same, with nothing heard yet."""
     return running.fresh()
 
 
-def sent(shop: Workshop, line: str, channel: str = "support") -> Delivery:
+def sent(harness: BoltHarness, line: str, channel: str = "support") -> Delivery:
     """The delivery of a command that is one."""
-    delivery = shop.ana.command(channel, line)
+    delivery = harness.ana.command(channel, line)
     assert isinstance(delivery, Delivery)
     return delivery
 
 
-def latest(shop: Workshop, name: str = "ana") -> Json:
+def latest(harness: BoltHarness, name: str = "ana") -> Json:
     """The last message that person sees in #support."""
-    return shop.sandbox.person(name).everything("support")[-1]
+    return harness.sandbox.person(name).everything("support")[-1]
 
 
-def test_a_commands_body_has_slacks_keys(shop: Workshop) -> None:
+def test_a_commands_body_has_slacks_keys(harness: BoltHarness) -> None:
     """A command's body has the keys and types that Slack's has, with text and ids of the person and
     the place.
     """
-    assert sent(shop, "/quiet  a <b> & @ben ").wait() == "acked"
-    body = shop.heard("/quiet")
+    assert sent(harness, "/quiet  a <b> & @ben ").wait() == "acked"
+    body = harness.heard("/quiet")
     theirs = fixture("slack/SlashCommandPayload.json")
     assert [d for d in differences(theirs, body) if "/enterprise" not in d] == [
         "/is_enterprise_install: boolean instead of string"
@@ -80,70 +81,72 @@ def test_a_commands_body_has_slacks_keys(shop: Workshop) -> None:
     assert (body["user_id"], body["user_name"]) == ("UANA00001", "ana")
     assert (body["channel_id"], body["channel_name"]) == ("C0SUPPORT", "support")
     assert body["is_enterprise_install"] == "false"
-    envelope = shop.sandbox.deliveries[-1]
+    envelope = harness.sandbox.deliveries[-1]
     assert (envelope.kind, envelope.accepts_response_payload) == ("slash_commands", True)
-    sent(shop, "/quiet", "finance-approvals").wait()
-    assert shop.heard("/quiet")["channel_name"] == "privategroup"
+    sent(harness, "/quiet", "finance-approvals").wait()
+    assert harness.heard("/quiet")["channel_name"] == "privategroup"
 
 
-def test_should_escape_turns_names_into_tokens(shop: Workshop) -> None:
+def test_should_escape_turns_names_into_tokens(harness: BoltHarness) -> None:
     """should_escape turns names and links into tokens; a private channel's name stays out."""
-    sent(shop, "/escaped @ben #support #finance-approvals @shop-leads http://x.example a<b").wait()
-    assert shop.heard("/escaped")["text"] == (
+    sent(
+        harness, "/escaped @ben #support #finance-approvals @shop-leads http://x.example a<b"
+    ).wait()
+    assert harness.heard("/escaped")["text"] == (
         "<@UBEN00001> <#C0SUPPORT|support> <#C0FINANCE|> <!subteam^S0LEADS> <http://x.example> "
         "a&lt;b"
     )
 
 
-def test_answers_in_the_acknowledgement(shop: Workshop) -> None:
+def test_answers_in_the_acknowledgement(harness: BoltHarness) -> None:
     """What comes with the acknowledgement is for the person alone, or for the channel where it says
     so.
     """
-    before = latest(shop)["ts"] if shop.ana.everything("support") else ""
-    sent(shop, "/quiet").wait()
-    assert not shop.ana.everything("support") or latest(shop)["ts"] == before
-    sent(shop, "/plain").wait()
-    seen = latest(shop)
+    before = latest(harness)["ts"] if harness.ana.everything("support") else ""
+    sent(harness, "/quiet").wait()
+    assert not harness.ana.everything("support") or latest(harness)["ts"] == before
+    sent(harness, "/plain").wait()
+    seen = latest(harness)
     assert (seen["text"], seen["is_ephemeral"], seen["user"]) == (
         "only you",
         True,
-        shop.sandbox.bot_user_id,
+        harness.sandbox.bot_user_id,
     )
-    assert all(m["text"] != "only you" for m in shop.sandbox.person("ben").everything("support"))
-    sent(shop, "/loud").wait()
-    assert latest(shop, "ben")["text"] == "all of you"
-    sent(shop, "/drawn").wait()
-    assert latest(shop)["blocks"][0]["text"]["text"] == "*drawn*"
-    sent(shop, "/attached").wait()
-    assert latest(shop)["attachments"][0]["text"] == "an attachment"
+    assert all(m["text"] != "only you" for m in harness.sandbox.person("ben").everything("support"))
+    sent(harness, "/loud").wait()
+    assert latest(harness, "ben")["text"] == "all of you"
+    sent(harness, "/drawn").wait()
+    assert latest(harness)["blocks"][0]["text"]["text"] == "*drawn*"
+    sent(harness, "/attached").wait()
+    assert latest(harness)["attachments"][0]["text"] == "an attachment"
 
 
-def test_a_commands_response_url_posts_in_private(shop: Workshop) -> None:
+def test_a_commands_response_url_posts_in_private(harness: BoltHarness) -> None:
     """The response_url of a command posts where it was typed, for the person alone."""
-    sent(shop, "/later")
-    seen = shop.sandbox.wait(
-        lambda: [m for m in shop.ana.everything("support") if m["text"] == "at last"]
+    sent(harness, "/later")
+    seen = harness.sandbox.wait(
+        lambda: [m for m in harness.ana.everything("support") if m["text"] == "at last"]
     )[0]
     assert seen["is_ephemeral"] is True
 
 
-def test_an_answer_that_slack_would_not_take(shop: Workshop) -> None:
+def test_an_answer_that_slack_would_not_take(harness: BoltHarness) -> None:
     """Bad blocks in the acknowledgement show the person an error, and nothing else."""
-    sent(shop, "/broken").wait()
-    notice = latest(shop)
+    sent(harness, "/broken").wait()
+    notice = latest(harness)
     assert (notice["user"], notice["is_ephemeral"]) == ("USLACKBOT", True)
     assert notice["text"] == '/broken failed with the error "invalid_blocks"'
 
 
-def test_an_unacknowledged_command_shows_operation_timeout(shop: Workshop) -> None:
+def test_an_unacknowledged_command_shows_operation_timeout(harness: BoltHarness) -> None:
     """A command that is not acknowledged in time shows operation_timeout."""
-    shop.sandbox.world.ack_seconds = 0.2
+    harness.sandbox.world.ack_seconds = 0.2
     try:
-        assert sent(shop, "/deaf").wait() == "timeout"
+        assert sent(harness, "/deaf").wait() == "timeout"
     finally:
-        shop.sandbox.world.ack_seconds = 3.0
-    assert latest(shop)["text"] == '/deaf failed with the error "operation_timeout"'
-    assert latest(shop)["is_ephemeral"] is True
+        harness.sandbox.world.ack_seconds = 3.0
+    assert latest(harness)["text"] == '/deaf failed with the error "operation_timeout"'
+    assert latest(harness)["is_ephemeral"] is True
 
 
 @pytest.mark.parametrize(
@@ -156,36 +159,36 @@ def test_an_unacknowledged_command_shows_operation_timeout(shop: Workshop) -> No
     ],
 )
 def test_a_command_out_of_place_never_reaches_the_app(
-    shop: Workshop, name: str, channel: str, line: str, threaded: bool, says: str
+    harness: BoltHarness, name: str, channel: str, line: str, threaded: bool, says: str
 ) -> None:
     """Unknown commands, commands in threads and those of people from elsewhere never reach the app,
     and say so.
     """
-    who = shop.sandbox.person(name)
+    who = harness.sandbox.person(name)
     root = who.say(channel, "root") if threaded else None
-    before = [d for d in shop.sandbox.deliveries if d.kind == "slash_commands"]
+    before = [d for d in harness.sandbox.deliveries if d.kind == "slash_commands"]
     assert who.command(channel, line, root) == says
     seen = who.everything(channel)[-1]
     assert (seen["text"], seen["is_ephemeral"], seen.get("thread_ts")) == (says, True, root)
-    assert [d for d in shop.sandbox.deliveries if d.kind == "slash_commands"] == before
+    assert [d for d in harness.sandbox.deliveries if d.kind == "slash_commands"] == before
 
 
-def test_only_where_one_can_write(shop: Workshop) -> None:
+def test_only_where_one_can_write(harness: BoltHarness) -> None:
     """Somebody who is not in a channel types no command there."""
     with pytest.raises(ValueError, match="cannot post"):
-        shop.sandbox.person("gus").command("general", "/quiet")
+        harness.sandbox.person("gus").command("general", "/quiet")
 
 
-def test_a_command_opens_a_modal(shop: Workshop) -> None:
+def test_a_command_opens_a_modal(harness: BoltHarness) -> None:
     """A command opens a modal."""
-    sent(shop, "/quiet")
-    shop.client.views_open(
-        trigger_id=shop.heard("/quiet")["trigger_id"], view=modal("of a command")
+    sent(harness, "/quiet")
+    harness.client.views_open(
+        trigger_id=harness.heard("/quiet")["trigger_id"], view=modal("of a command")
     )
-    view = shop.ana.view()
+    view = harness.ana.view()
     assert view is not None
     assert view["callback_id"] == "of a command"
-    shop.ana.close_view()
+    harness.ana.close_view()
 
 
 def test_a_command_without_a_connection_says_so(manifest: Json) -> None:

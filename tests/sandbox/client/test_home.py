@@ -10,8 +10,10 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json, buttons, code, differences, fixture, modal, section
-from tests.sandbox.workshop import Workshop, workshop
+from tests.sandbox.builders import Json, buttons, modal, section
+from tests.sandbox.harness import BoltHarness, bolt_harness
+from tests.sandbox.recordings import differences, fixture
+from tests.sandbox.refusals import code
 
 
 def home(*blocks: Json, **extra: object) -> Json:
@@ -39,27 +41,27 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Workshop]:
+def running() -> Iterator[BoltHarness]:
     """A workspace with a Home tab."""
-    with workshop(listen) as made:
+    with bolt_harness(listen) as made:
         yield made
 
 
 @pytest.fixture
-def shop(running: Workshop) -> Workshop:
+def harness(running: BoltHarness) -> BoltHarness:
     """The same, with nothing heard yet."""
     return running.fresh()
 
 
-def publish(shop: Workshop, view: Json, **extra: object) -> Json:
+def publish(harness: BoltHarness, view: Json, **extra: object) -> Json:
     """What views.publish answers for ana."""
-    answer: Json = shop.client.views_publish(user_id="UANA00001", view=view, **extra)["view"]
+    answer: Json = harness.client.views_publish(user_id="UANA00001", view=view, **extra)["view"]
     return answer
 
 
-def shown(shop: Workshop) -> Json:
+def shown(harness: BoltHarness) -> Json:
     """What ana has in the Home tab."""
-    view = shop.ana.home()
+    view = harness.ana.home()
     assert view is not None
     return view
 
@@ -69,31 +71,31 @@ def bare(view: Json) -> Json:
     return {key: value for key, value in view.items() if key not in ("blocks", "state")}
 
 
-def test_a_published_view_is_for_one_person(shop: Workshop) -> None:
+def test_a_published_view_is_for_one_person(harness: BoltHarness) -> None:
     """A published view is shaped as Slack's, is for one person, and keeps its id with a new hash
     each time.
     """
-    first = publish(shop, home(callback_id="start"))
+    first = publish(harness, home(callback_id="start"))
     inventory = fixture("slack/views.publish.json")["view"]
     assert differences(bare(first), bare(inventory)) == []
     assert (first["type"], first["submit"], first["close"]) == ("home", None, None)
-    assert shop.sandbox.person("ben").home() is None
-    second = publish(shop, home(section("Again")))
+    assert harness.sandbox.person("ben").home() is None
+    second = publish(harness, home(section("Again")))
     assert second["id"] == first["id"]
     assert second["hash"] != first["hash"]
-    assert shown(shop)["blocks"][0]["text"]["text"] == "Again"
+    assert shown(harness)["blocks"][0]["text"]["text"] == "Again"
 
 
-def test_one_of_two_publishers_on_a_hash_wins(shop: Workshop) -> None:
+def test_one_of_two_publishers_on_a_hash_wins(harness: BoltHarness) -> None:
     """Of two who publish on the same hash, one wins; and a hash of nothing is stale."""
-    old = publish(shop, home())
-    publish(shop, home(section("first")), hash=old["hash"])
+    old = publish(harness, home())
+    publish(harness, home(section("first")), hash=old["hash"])
     with pytest.raises(SlackApiError) as refused:
-        publish(shop, home(section("second")), hash=old["hash"])
+        publish(harness, home(section("second")), hash=old["hash"])
     assert code(refused) == "hash_conflict"
-    assert shown(shop)["blocks"][0]["text"]["text"] == "first"
+    assert shown(harness)["blocks"][0]["text"]["text"] == "first"
     with pytest.raises(SlackApiError) as refused:
-        shop.client.views_publish(user_id="UDAN00001", view=home(), hash="1.x")
+        harness.client.views_publish(user_id="UDAN00001", view=home(), hash="1.x")
     assert code(refused) == "hash_conflict"
 
 
@@ -112,17 +114,19 @@ def test_one_of_two_publishers_on_a_hash_wins(shop: Workshop) -> None:
         (home(), "UNOBODY01", "/user_id"),
     ],
 )
-def test_unsound_home_views_are_refused(shop: Workshop, view: Json, user: str, at: str) -> None:
+def test_unsound_home_views_are_refused(
+    harness: BoltHarness, view: Json, user: str, at: str
+) -> None:
     """Too many blocks, submit, close, modals and unknown people are refused with the place."""
     with pytest.raises(SlackApiError) as refused:
-        shop.client.views_publish(user_id=user, view=view)
+        harness.client.views_publish(user_id=user, view=view)
     assert code(refused) == "invalid_arguments"
     assert at in refused.value.response["response_metadata"]["messages"][0]
 
 
-def test_a_hundred_blocks_fit(shop: Workshop) -> None:
+def test_a_hundred_blocks_fit(harness: BoltHarness) -> None:
     """A hundred blocks fit."""
-    assert len(publish(shop, home(*[section(str(n)) for n in range(100)]))["blocks"]) == 100
+    assert len(publish(harness, home(*[section(str(n)) for n in range(100)]))["blocks"]) == 100
 
 
 def test_without_a_home_tab_nothing_is_published(manifest: Json) -> None:
@@ -137,89 +141,89 @@ def test_without_a_home_tab_nothing_is_published(manifest: Json) -> None:
             sandbox.person("ana").open_home()
 
 
-def test_app_home_opened_carries_the_view(shop: Workshop) -> None:
+def test_app_home_opened_carries_the_view(harness: BoltHarness) -> None:
     """app_home_opened names the tab; for Home it carries the view that is there."""
-    publish(shop, home(section("Here")))
-    shop.ana.open_home()
-    event = shop.heard("app_home_opened")
+    publish(harness, home(section("Here")))
+    harness.ana.open_home()
+    event = harness.heard("app_home_opened")
     inventory = fixture("slack/AppHomeOpenedPayload.json")
     view, recorded = event["event"].pop("view"), inventory["event"].pop("view")
     assert differences(bare(view), bare(recorded)) == []
     assert [d for d in differences(event, inventory) if not d.startswith("/context_")] == []
     assert (event["event"]["tab"], view["id"], view["state"]) == (
         "home",
-        shown(shop)["id"],
+        shown(harness)["id"],
         {"values": {}},
     )
-    assert event["event"]["channel"] == shop.ana.dm_channel
-    shop.ana.open_dm()
-    event = shop.heard("app_home_opened")
+    assert event["event"]["channel"] == harness.ana.dm_channel
+    harness.ana.open_dm()
+    event = harness.heard("app_home_opened")
     assert (event["event"]["tab"], "view" in event["event"]) == ("messages", False)
-    assert shop.sandbox.person("cleo").open_home() is None
-    assert "view" not in shop.heard("app_home_opened")["event"]
+    assert harness.sandbox.person("cleo").open_home() is None
+    assert "view" not in harness.heard("app_home_opened")["event"]
 
 
-def test_a_click_in_home_opens_a_modal(shop: Workshop) -> None:
+def test_a_click_in_home_opens_a_modal(harness: BoltHarness) -> None:
     """A click in Home has the view, and no channel, message or response_url; it opens a modal."""
-    view = publish(shop, home(buttons("go")))
-    assert shop.ana.click_home("go").wait() == "acked"
-    body = shop.heard("block_actions")
+    view = publish(harness, home(buttons("go")))
+    assert harness.ana.click_home("go").wait() == "acked"
+    body = harness.heard("block_actions")
     assert body["container"] == {"type": "view", "view_id": view["id"]}
     assert body["view"]["type"] == "home"
     assert not {"channel", "message", "response_url", "state"} & set(body)
-    shop.client.views_open(trigger_id=body["trigger_id"], view=modal("from home"))
-    shop.ana.close_view()
+    harness.client.views_open(trigger_id=body["trigger_id"], view=modal("from home"))
+    harness.ana.close_view()
     with pytest.raises(ValueError, match="no element"):
-        shop.ana.click_home("gone")
+        harness.ana.click_home("gone")
     with pytest.raises(ValueError, match="published no Home"):
-        shop.sandbox.person("cleo").click_home("go")
+        harness.sandbox.person("cleo").click_home("go")
 
 
-def test_inputs_keep_their_values(shop: Workshop) -> None:
+def test_inputs_keep_their_values(harness: BoltHarness) -> None:
     """What is typed in Home comes with each click and outlives a publish that keeps the ids, not
     one that does not.
     """
-    app = shop.sandbox.world.app
-    publish(shop, home(note(), buttons("go")))
-    (sent,) = shop.ana.type("text", "milk", where=app, enter=True)
+    app = harness.sandbox.world.app
+    publish(harness, home(note(), buttons("go")))
+    (sent,) = harness.ana.type("text", "milk", where=app, enter=True)
     assert sent.wait() == "acked"
-    assert shop.heard("block_actions")["actions"][0]["value"] == "milk"
-    publish(shop, home(section("new"), note(), buttons("go")))
-    shop.ana.click_home("go")
-    state = shop.heard("block_actions")["view"]["state"]["values"]
+    assert harness.heard("block_actions")["actions"][0]["value"] == "milk"
+    publish(harness, home(section("new"), note(), buttons("go")))
+    harness.ana.click_home("go")
+    state = harness.heard("block_actions")["view"]["state"]["values"]
     assert state == {"note": {"text": {"type": "plain_text_input", "value": "milk"}}}
-    publish(shop, home(note() | {"block_id": "other"}))
-    assert shown(shop)["state"]["values"]["other"]["text"]["value"] is None
+    publish(harness, home(note() | {"block_id": "other"}))
+    assert shown(harness)["state"]["values"]["other"]["text"]["value"] is None
 
 
-def test_views_update_changes_a_home_view(shop: Workshop) -> None:
+def test_views_update_changes_a_home_view(harness: BoltHarness) -> None:
     """views.update changes a Home view by id or external id, as a Home view only."""
-    view = publish(shop, home(external_id="home-of-ana"))
-    shop.client.views_update(
+    view = publish(harness, home(external_id="home-of-ana"))
+    harness.client.views_update(
         view_id=view["id"], view=home(section("updated"), external_id="home-of-ana")
     )
-    assert shown(shop)["blocks"][0]["text"]["text"] == "updated"
-    shop.client.views_update(external_id="home-of-ana", view=home(section("once more")))
-    assert shown(shop)["blocks"][0]["text"]["text"] == "once more"
+    assert shown(harness)["blocks"][0]["text"]["text"] == "updated"
+    harness.client.views_update(external_id="home-of-ana", view=home(section("once more")))
+    assert shown(harness)["blocks"][0]["text"]["text"] == "once more"
     with pytest.raises(SlackApiError) as refused:
-        shop.client.views_update(view_id=view["id"], view=modal())
+        harness.client.views_update(view_id=view["id"], view=modal())
     assert "must be a home" in refused.value.response["response_metadata"]["messages"][0]
-    assert shown(shop)["type"] == "home"
+    assert shown(harness)["type"] == "home"
 
 
-def test_each_app_has_its_own(shop: Workshop) -> None:
+def test_each_app_has_its_own(harness: BoltHarness) -> None:
     """Homes of two apps do not touch, and no app changes the view of another."""
-    view = publish(shop, home(section("first app"), external_id="same"))
+    view = publish(harness, home(section("first app"), external_id="same"))
     manifest = {
         "features": {"app_home": {"home_tab_enabled": True}, "bot_user": {"display_name": "second"}}
     }
-    second = shop.sandbox.install(manifest)
-    client = WebClient(token=second.bot_token, base_url=shop.sandbox.api_url)
+    second = harness.sandbox.install(manifest)
+    client = WebClient(token=second.bot_token, base_url=harness.sandbox.api_url)
     client.views_publish(user_id="UANA00001", view=home(section("second app"), external_id="same"))
-    theirs = shop.ana.home(second)
+    theirs = harness.ana.home(second)
     assert theirs is not None
-    assert (theirs["app_id"], shown(shop)["app_id"]) == (second.id, shop.sandbox.world.app.id)
+    assert (theirs["app_id"], shown(harness)["app_id"]) == (second.id, harness.sandbox.world.app.id)
     with pytest.raises(SlackApiError) as refused:
         client.views_update(view_id=view["id"], view=home())
     assert code(refused) == "not_found"
-    assert shown(shop)["blocks"][0]["text"]["text"] == "first app"
+    assert shown(harness)["blocks"][0]["text"]["text"] == "first app"

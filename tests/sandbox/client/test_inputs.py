@@ -12,8 +12,9 @@ import pytest
 from slack_bolt import App
 
 from bot.sandbox.client.actor import Where
-from tests.sandbox.support import Json, buttons, differences, fixture, modal
-from tests.sandbox.workshop import Workshop, workshop
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.harness import BoltHarness, bolt_harness
+from tests.sandbox.recordings import differences, fixture
 
 
 def field(element: Json, block_id: str = "field", **extra: object) -> Json:
@@ -43,14 +44,14 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Workshop]:
+def running() -> Iterator[BoltHarness]:
     """A workspace with that app."""
-    with workshop(listen) as made:
+    with bolt_harness(listen) as made:
         yield made
 
 
 @pytest.fixture
-def shop(running: Workshop) -> Workshop:
+def harness(running: BoltHarness) -> BoltHarness:
     """The same, with nothing heard yet."""
     return running.fresh()
 
@@ -58,26 +59,26 @@ def shop(running: Workshop) -> Workshop:
 # inputs in messages
 
 
-def test_state_comes_with_the_click(shop: Workshop) -> None:
+def test_state_comes_with_the_click(harness: BoltHarness) -> None:
     """What is in a message's inputs comes with a click on its button, also what was chosen before,
     for each person.
     """
     menu = {"type": "static_select", "action_id": "pick", "options": [option("a"), option("b")]}
     place = (
         "support",
-        shop.post(
+        harness.post(
             field(text()), {"type": "actions", "block_id": "m", "elements": [menu]}, buttons("go")
         ),
     )
     typed = {"field": {"text": {"type": "plain_text_input", "value": "hello"}}}
-    shop.ana.click_in(place, "pick", selected="b")
-    shop.heard("block_actions")
-    shop.ana.click_in(place, "go", state=typed)
-    state = shop.heard("block_actions")["state"]["values"]
+    harness.ana.click_in(place, "pick", selected="b")
+    harness.heard("block_actions")
+    harness.ana.click_in(place, "go", state=typed)
+    state = harness.heard("block_actions")["state"]["values"]
     assert state["field"]["text"] == {"type": "plain_text_input", "value": "hello"}
     assert state["m"]["pick"]["selected_option"]["value"] == "b"
-    shop.sandbox.person("ben").click_in(place, "go")
-    state = shop.heard("block_actions")["state"]["values"]
+    harness.sandbox.person("ben").click_in(place, "go")
+    state = harness.heard("block_actions")["state"]["values"]
     assert (state["field"]["text"]["value"], state["m"]["pick"]["selected_option"]) == (None, None)
 
 
@@ -98,40 +99,40 @@ def option(value: str) -> Json:
     ],
 )
 def test_dispatch_action_config(
-    shop: Workshop, on: tuple[str, ...], enter: bool, sent: int
+    harness: BoltHarness, on: tuple[str, ...], enter: bool, sent: int
 ) -> None:
     """Typing and Enter tell the app as the element says; Enter is what counts where it says
     nothing.
     """
-    where: Where = ("support", shop.post(field(text(*on), dispatch_action=True)))
-    deliveries = shop.ana.type("text", "hi", where=where, enter=enter)
+    where: Where = ("support", harness.post(field(text(*on), dispatch_action=True)))
+    deliveries = harness.ana.type("text", "hi", where=where, enter=enter)
     assert [d.wait() for d in deliveries] == ["acked"] * sent
     assert [d.payload["actions"][0]["value"] for d in deliveries] == ["hi"] * sent
 
 
-def test_no_dispatch_action(shop: Workshop) -> None:
+def test_no_dispatch_action(harness: BoltHarness) -> None:
     """An input block without dispatch_action tells the app nothing, and keeps what was typed."""
-    where: Where = ("support", shop.post(field(text()), buttons("go")))
-    assert shop.ana.type("text", "quiet", where=where, enter=True) == []
+    where: Where = ("support", harness.post(field(text()), buttons("go")))
+    assert harness.ana.type("text", "quiet", where=where, enter=True) == []
     with pytest.raises(ValueError, match="no dispatch_action"):
-        shop.ana.click_in(where, "text", value="quiet")
-    shop.ana.click_in(where, "go")
-    assert shop.heard("block_actions")["state"]["values"]["field"]["text"]["value"] == "quiet"
+        harness.ana.click_in(where, "text", value="quiet")
+    harness.ana.click_in(where, "go")
+    assert harness.heard("block_actions")["state"]["values"]["field"]["text"]["value"] == "quiet"
 
 
-def test_inside_a_container(shop: Workshop) -> None:
+def test_inside_a_container(harness: BoltHarness) -> None:
     """Elements in containers and on cards are used with the ids of the block they stand in."""
     inner = {
         "type": "container",
         "title": {"type": "plain_text", "text": "Box"},
         "child_blocks": [buttons("go", block_id="in")],
     }
-    where: Where = ("support", shop.post(inner))
-    shop.ana.click_in(where, "go")
-    assert shop.heard("block_actions")["actions"][0]["block_id"] == "in"
+    where: Where = ("support", harness.post(inner))
+    harness.ana.click_in(where, "go")
+    assert harness.heard("block_actions")["actions"][0]["block_id"] == "in"
 
 
-def test_feedback_buttons_send_the_pressed_half(shop: Workshop) -> None:
+def test_feedback_buttons_send_the_pressed_half(harness: BoltHarness) -> None:
     """Feedback buttons send the value of the half that was pressed."""
     half = {"text": {"type": "plain_text", "text": "Good"}, "value": "good"}
     other = {"text": {"type": "plain_text", "text": "Bad"}, "value": "bad"}
@@ -143,12 +144,12 @@ def test_feedback_buttons_send_the_pressed_half(shop: Workshop) -> None:
     }
     where: Where = (
         "support",
-        shop.post({"type": "context_actions", "block_id": "f", "elements": [element]}),
+        harness.post({"type": "context_actions", "block_id": "f", "elements": [element]}),
     )
-    shop.ana.click_in(where, "rate", value="bad")
-    assert shop.heard("block_actions")["actions"][0]["value"] == "bad"
+    harness.ana.click_in(where, "rate", value="bad")
+    assert harness.heard("block_actions")["actions"][0]["value"] == "bad"
     with pytest.raises(ValueError, match="no value"):
-        shop.ana.click_in(where, "rate", value="ugly")
+        harness.ana.click_in(where, "rate", value="ugly")
 
 
 @pytest.mark.parametrize(
@@ -171,18 +172,20 @@ def test_feedback_buttons_send_the_pressed_half(shop: Workshop) -> None:
         ({"type": "overflow", "options": [option("a")]}, "a", "z"),
     ],
 )
-def test_only_what_can_be_chosen(shop: Workshop, element: Json, good: object, bad: object) -> None:
+def test_only_what_can_be_chosen(
+    harness: BoltHarness, element: Json, good: object, bad: object
+) -> None:
     """Pickers take what a client's picker gives, and nothing else."""
     where: Where = (
         "support",
-        shop.post(
+        harness.post(
             {"type": "actions", "block_id": "m", "elements": [{"action_id": "pick", **element}]}
         ),
     )
     with pytest.raises(ValueError, match="pick"):
-        shop.ana.choose("pick", bad, where=where)
-    assert shop.ana.choose("pick", good, where=where) is not None
-    (action,) = shop.heard("block_actions")["actions"]
+        harness.ana.choose("pick", bad, where=where)
+    assert harness.ana.choose("pick", good, where=where) is not None
+    (action,) = harness.heard("block_actions")["actions"]
     (chosen,) = (value for key, value in action.items() if key.startswith("selected_"))
     plain = [each["value"] for each in chosen] if isinstance(chosen, list) else chosen
     assert (plain["value"] if isinstance(plain, dict) else plain) == good
@@ -191,15 +194,15 @@ def test_only_what_can_be_chosen(shop: Workshop, element: Json, good: object, ba
 # inputs in modals
 
 
-def test_a_chosen_conversation_gives_a_response_url(shop: Workshop) -> None:
+def test_a_chosen_conversation_gives_a_response_url(harness: BoltHarness) -> None:
     """A conversation chosen in a select with response_url_enabled gives an address that posts
     there.
     """
     select = {"type": "conversations_select", "action_id": "where", "response_url_enabled": True}
-    shop.form(modal("form", blocks=[field(select)]))
-    shop.ana.choose("where", "C0FINANCE")
-    assert shop.ana.submit()["outcome"] == "closed"
-    body = shop.heard("view_submission")
+    harness.form(modal("form", blocks=[field(select)]))
+    harness.ana.choose("where", "C0FINANCE")
+    assert harness.ana.submit()["outcome"] == "closed"
+    body = harness.heard("view_submission")
     recorded = fixture("bolt_payloads.json")["view_submission.response_url_payload_body"]
     assert differences(recorded["response_urls"], body["response_urls"]) == []
     (link,) = body["response_urls"]
@@ -210,21 +213,21 @@ def test_a_chosen_conversation_gives_a_response_url(shop: Workshop) -> None:
     )
     said = json.dumps({"text": "from the form", "response_type": "in_channel"}).encode()
     urlopen(Request(link["response_url"], said, {"Content-Type": "application/json"})).close()
-    assert shop.ana.everything("finance-approvals")[-1]["text"] == "from the form"
+    assert harness.ana.everything("finance-approvals")[-1]["text"] == "from the form"
 
 
-def test_no_response_urls(shop: Workshop) -> None:
+def test_no_response_urls(harness: BoltHarness) -> None:
     """There is no address where the select does not ask for one, or nothing was chosen."""
     for extra in ({}, {"response_url_enabled": True}):
-        shop.form(
+        harness.form(
             modal(
                 "form", blocks=[field({"type": "channels_select", "action_id": "where", **extra})]
             )
         )
         if not extra:
-            shop.ana.choose("where", "C0SUPPORT")
-        shop.ana.submit()
-        assert shop.heard("view_submission")["response_urls"] == []
+            harness.ana.choose("where", "C0SUPPORT")
+        harness.ana.submit()
+        assert harness.heard("view_submission")["response_urls"] == []
 
 
 @pytest.mark.parametrize(
@@ -237,15 +240,15 @@ def test_no_response_urls(shop: Workshop) -> None:
     ],
 )
 def test_default_to_current_conversation(
-    shop: Workshop, kind: str, extra: Json, starts_with: object
+    harness: BoltHarness, kind: str, extra: Json, starts_with: object
 ) -> None:
     """Such a select starts with the channel the person was looking at, if its filter lets it
     through.
     """
     element = {"type": kind, "action_id": "where", "default_to_current_conversation": True, **extra}
-    shop.form(modal("form", blocks=[field(element)]), channel="support")
-    view = shop.ana.view()
+    harness.form(modal("form", blocks=[field(element)]), channel="support")
+    view = harness.ana.view()
     assert view is not None
     state = view["state"]["values"]["field"]["where"]
     assert next(value for key, value in state.items() if key.startswith("selected_")) == starts_with
-    assert shop.ana.submit() == {"outcome": "closed"}
+    assert harness.ana.submit() == {"outcome": "closed"}

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from slack_bolt import App, Respond
 
-from tests.sandbox.support import Json, differences, fixture, modal, section
-from tests.sandbox.workshop import Workshop, workshop
+from tests.sandbox.builders import Json, modal, section
+from tests.sandbox.harness import BoltHarness, bolt_harness
+from tests.sandbox.recordings import differences, fixture
 
 TICKET = {
     "name": "Make a ticket",
@@ -35,14 +36,14 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Workshop]:
+def running() -> Iterator[BoltHarness]:
     """A workspace with the shortcuts."""
-    with workshop(listen, shortcuts=[TICKET, DEAF]) as made:
+    with bolt_harness(listen, shortcuts=[TICKET, DEAF]) as made:
         yield made
 
 
 @pytest.fixture
-def shop(running: Workshop) -> Workshop:
+def harness(running: BoltHarness) -> BoltHarness:
     """The same, with nothing heard yet."""
     return running.fresh()
 
@@ -52,29 +53,29 @@ def without_grid(found: list[str]) -> list[str]:
     return [each for each in found if "/enterprise" not in each]
 
 
-def test_a_global_shortcut_opens_a_modal(shop: Workshop) -> None:
+def test_a_global_shortcut_opens_a_modal(harness: BoltHarness) -> None:
     """A global shortcut has the keys of the recorded one, no channel and no response_url.
 
     Its trigger opens a modal.
     """
-    assert shop.ana.shortcut("form").wait() == "acked"
-    body = shop.heard("shortcut")
+    assert harness.ana.shortcut("form").wait() == "acked"
+    body = harness.heard("shortcut")
     recorded = fixture("bolt_payloads.json")["shortcut.global_shortcut_body"]
     assert without_grid(differences(recorded, body)) == []
     assert without_grid(differences(body, recorded)) == ["/is_enterprise_install: unknown"]
     assert (body["callback_id"], body["user"]["id"]) == ("form", "UANA00001")
-    shop.client.views_open(trigger_id=body["trigger_id"], view=modal("opened"))
-    view = shop.ana.view()
+    harness.client.views_open(trigger_id=body["trigger_id"], view=modal("opened"))
+    view = harness.ana.view()
     assert view is not None
     assert view["callback_id"] == "opened"
-    shop.ana.close_view()
+    harness.ana.close_view()
 
 
-def test_a_message_shortcut_carries_its_message(shop: Workshop) -> None:
+def test_a_message_shortcut_carries_its_message(harness: BoltHarness) -> None:
     """A message shortcut carries channel and message, and its response_url answers there."""
-    ts = shop.ana.say("support", "the printer is on fire")
-    assert shop.ana.message_shortcut("support", ts, "ticket").wait() == "acked"
-    body = shop.heard("message_action")
+    ts = harness.ana.say("support", "the printer is on fire")
+    assert harness.ana.message_shortcut("support", ts, "ticket").wait() == "acked"
+    body = harness.heard("message_action")
     recorded = fixture("bolt_payloads.json")["shortcut.message_shortcut_body"]
     recorded["message"]["blocks"] = []  # of another text
     assert without_grid(differences(recorded, body)) == []
@@ -86,50 +87,50 @@ def test_a_message_shortcut_carries_its_message(shop: Workshop) -> None:
         "the printer is on fire",
         "support",
     )
-    shop.sandbox.wait(
-        lambda: [m for m in shop.ana.everything("support") if m["text"] == "ticket made"]
+    harness.sandbox.wait(
+        lambda: [m for m in harness.ana.everything("support") if m["text"] == "ticket made"]
     )
 
 
-def test_in_a_thread_and_on_the_apps_own_messages(shop: Workshop) -> None:
+def test_in_a_thread_and_on_the_apps_own_messages(harness: BoltHarness) -> None:
     """Message shortcuts work in threads and on what apps posted."""
-    root = shop.ana.say("support", "root")
-    reply = shop.post(section("reply"), thread_ts=root)
-    shop.ana.message_shortcut("support", reply, "ticket").wait()
-    message = shop.heard("message_action")["message"]
+    root = harness.ana.say("support", "root")
+    reply = harness.post(section("reply"), thread_ts=root)
+    harness.ana.message_shortcut("support", reply, "ticket").wait()
+    message = harness.heard("message_action")["message"]
     assert (message["ts"], message["thread_ts"], message["app_id"]) == (
         reply,
         root,
-        shop.sandbox.world.app.id,
+        harness.sandbox.world.app.id,
     )
 
 
-def test_not_for_everybody(shop: Workshop) -> None:
+def test_not_for_everybody(harness: BoltHarness) -> None:
     """People of other companies have no shortcuts.
 
     Unknown names, other kinds and ephemeral messages are refused.
     """
-    eve, ts = shop.sandbox.person("eve"), shop.ana.say("partners", "hello")
+    eve, ts = harness.sandbox.person("eve"), harness.ana.say("partners", "hello")
     with pytest.raises(ValueError, match="no global shortcut 'form' for this person"):
         eve.shortcut("form")
     with pytest.raises(ValueError, match="no message shortcut 'ticket'"):
         eve.message_shortcut("partners", ts, "ticket")
     with pytest.raises(ValueError, match="no message shortcut 'form'"):
-        shop.ana.message_shortcut("partners", ts, "form")
-    psst = shop.client.chat_postEphemeral(channel="C0SUPPORT", user=shop.ana.id, text="x")[
+        harness.ana.message_shortcut("partners", ts, "form")
+    psst = harness.client.chat_postEphemeral(channel="C0SUPPORT", user=harness.ana.id, text="x")[
         "message_ts"
     ]
     with pytest.raises(ValueError, match="only one person sees"):
-        shop.ana.message_shortcut("support", str(psst), "ticket")
+        harness.ana.message_shortcut("support", str(psst), "ticket")
     with pytest.raises(ValueError, match="sees no message"):
-        shop.ana.message_shortcut("support", "1.0", "ticket")
+        harness.ana.message_shortcut("support", "1.0", "ticket")
 
 
-def test_an_unhandled_shortcut_runs_out_of_time(shop: Workshop) -> None:
+def test_an_unhandled_shortcut_runs_out_of_time(harness: BoltHarness) -> None:
     """A shortcut that nobody handles runs out of time and is not sent again."""
-    shop.sandbox.world.ack_seconds = 0.2
+    harness.sandbox.world.ack_seconds = 0.2
     try:
-        delivery = shop.ana.shortcut("deaf")
+        delivery = harness.ana.shortcut("deaf")
         assert (delivery.wait(), delivery.attempts) == ("timeout", 1)
     finally:
-        shop.sandbox.world.ack_seconds = 3.0
+        harness.sandbox.world.ack_seconds = 3.0

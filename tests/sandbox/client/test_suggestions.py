@@ -12,8 +12,9 @@ from slack_bolt import App
 from slack_sdk import WebClient
 
 from bot.sandbox.client.actor import Where
-from tests.sandbox.support import Json, differences, fixture, modal
-from tests.sandbox.workshop import Workshop, over_http, workshop
+from tests.sandbox.builders import Json, modal
+from tests.sandbox.harness import BoltHarness, bolt_harness, over_http
+from tests.sandbox.recordings import differences, fixture
 
 FRUIT = ["apple", "apricot", "banana"]
 Ack = Callable[..., None]
@@ -69,14 +70,14 @@ def listen(bolt: App) -> None:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Workshop]:
+def running() -> Iterator[BoltHarness]:
     """A workspace with that app."""
-    with workshop(listen) as made:
+    with bolt_harness(listen) as made:
         yield made
 
 
 @pytest.fixture
-def shop(running: Workshop) -> Workshop:
+def harness(running: BoltHarness) -> BoltHarness:
     """The same, with nothing heard yet."""
     return running.fresh()
 
@@ -86,14 +87,14 @@ def values(options: list[Json]) -> list[str]:
     return [each["value"] for each in options]
 
 
-def test_in_a_message(shop: Workshop) -> None:
+def test_in_a_message(harness: BoltHarness) -> None:
     """The payload is shaped as recorded; what is offered can be chosen, and only that."""
-    where: Where = ("support", shop.post(actions(external("fruit"))))
+    where: Where = ("support", harness.post(actions(external("fruit"))))
     with pytest.raises(ValueError, match="no option 'apple'"):
-        shop.ana.choose("fruit", "apple", where=where)
-    assert values(shop.ana.suggest("fruit", "ap", where=where)) == ["apple", "apricot"]
+        harness.ana.choose("fruit", "apple", where=where)
+    assert values(harness.ana.suggest("fruit", "ap", where=where)) == ["apple", "apricot"]
     body, recorded = (
-        shop.heard("block_suggestion"),
+        harness.heard("block_suggestion"),
         fixture("bolt_payloads.json")["block_suggestion.body"],
     )
     missing = {d for d in differences(recorded, body) if "/enterprise" not in d}
@@ -104,60 +105,60 @@ def test_in_a_message(shop: Workshop) -> None:
         "C0SUPPORT",
     )
     with pytest.raises(ValueError, match="no option 'banana'"):
-        shop.ana.choose("fruit", "banana", where=where)
-    sent = shop.ana.choose("fruit", "apple", where=where)
+        harness.ana.choose("fruit", "banana", where=where)
+    sent = harness.ana.choose("fruit", "apple", where=where)
     assert sent is not None
-    chosen = shop.heard("block_actions")
+    chosen = harness.heard("block_actions")
     apple = option("apple")
     apple["text"]["emoji"] = True
     assert chosen["actions"][0]["selected_option"] == apple
     assert chosen["state"]["values"]["menus"]["fruit"]["selected_option"] == apple
 
 
-def test_what_was_offered_to_another(shop: Workshop) -> None:
+def test_what_was_offered_to_another(harness: BoltHarness) -> None:
     """An option counts for the person it was offered to."""
-    where: Where = ("support", shop.post(actions(external("fruit"))))
-    shop.sandbox.person("ben").suggest("fruit", "b", where=where)
+    where: Where = ("support", harness.post(actions(external("fruit"))))
+    harness.sandbox.person("ben").suggest("fruit", "b", where=where)
     with pytest.raises(ValueError, match="no option 'banana'"):
-        shop.ana.choose("fruit", "banana", where=where)
+        harness.ana.choose("fruit", "banana", where=where)
 
 
-def test_in_a_modal(shop: Workshop) -> None:
+def test_in_a_modal(harness: BoltHarness) -> None:
     """In a modal the payload carries the view.
 
     Many can be chosen, the app hears of them at the submission.
     """
     menu = external("fruit", "multi_external_select", max_selected_items=2)
-    shop.form(modal("form", blocks=[field(menu)]))
-    shop.ana.suggest("fruit", "a")
-    shop.ana.suggest("fruit", "b")
-    body = shop.heard("block_suggestion")
+    harness.form(modal("form", blocks=[field(menu)]))
+    harness.ana.suggest("fruit", "a")
+    harness.ana.suggest("fruit", "b")
+    body = harness.heard("block_suggestion")
     missing = differences(fixture("bolt_payloads.json")["block_suggestion.body"], body)
     assert [d for d in missing if "/enterprise" not in d and "/view/blocks" not in d] == []
     assert "channel" not in body
     with pytest.raises(ValueError, match="at most 2"):
-        shop.ana.choose("fruit", FRUIT)
-    assert shop.ana.choose("fruit", ["apricot", "banana"]) is None
-    assert shop.ana.submit() == {"outcome": "closed"}
-    state = shop.heard("view_submission")["view"]["state"]["values"]["menu"]["fruit"]
+        harness.ana.choose("fruit", FRUIT)
+    assert harness.ana.choose("fruit", ["apricot", "banana"]) is None
+    assert harness.ana.submit() == {"outcome": "closed"}
+    state = harness.heard("view_submission")["view"]["state"]["values"]["menu"]["fruit"]
     assert values(state["selected_options"]) == ["apricot", "banana"]
 
 
-def test_typed_into_the_submission(shop: Workshop) -> None:
+def test_typed_into_the_submission(harness: BoltHarness) -> None:
     """A submission that brings an option nobody offered is refused before it is sent."""
-    shop.form(modal("form", blocks=[field(external("fruit", initial_option=option("kiwi")))]))
+    harness.form(modal("form", blocks=[field(external("fruit", initial_option=option("kiwi")))]))
     made_up = {"menu": {"fruit": {"selected_option": option("durian")}}}
     with pytest.raises(ValueError, match="no option 'durian'"):
-        shop.ana.submit(made_up)
+        harness.ana.submit(made_up)
     initial = {"menu": {"fruit": {"selected_option": option("kiwi")}}}
-    assert shop.ana.submit(initial)["outcome"] == "closed"
+    assert harness.ana.submit(initial)["outcome"] == "closed"
 
 
-def test_grouped_options_are_offered_as_groups(shop: Workshop) -> None:
+def test_grouped_options_are_offered_as_groups(harness: BoltHarness) -> None:
     """Groups of options are offered as groups; the person API opens them."""
-    where: Where = ("support", shop.post(actions(external("groups"))))
-    assert values(shop.ana.suggest("groups", "f", where=where)) == ["fig"]
-    assert shop.ana.choose("groups", "fig", where=where) is not None
+    where: Where = ("support", harness.post(actions(external("groups"))))
+    assert values(harness.ana.suggest("groups", "f", where=where)) == ["fig"]
+    assert harness.ana.choose("groups", "fig", where=where) is not None
 
 
 @pytest.mark.parametrize(
@@ -168,36 +169,36 @@ def test_grouped_options_are_offered_as_groups(shop: Workshop) -> None:
         ("wordless", "either options or option_groups"),
     ],
 )
-def test_answers_that_slack_would_not_take(shop: Workshop, action_id: str, says: str) -> None:
+def test_answers_that_slack_would_not_take(harness: BoltHarness, action_id: str, says: str) -> None:
     """Too many options, too long ones or none at all: the person sees that they could not be
     loaded.
     """
-    where: Where = ("support", shop.post(actions(external(action_id))))
+    where: Where = ("support", harness.post(actions(external(action_id))))
     with pytest.raises(ValueError, match="could not be loaded") as refused:
-        shop.ana.suggest(action_id, "x", where=where)
+        harness.ana.suggest(action_id, "x", where=where)
     assert says in str(refused.value)
 
 
-def test_no_suggestions_in_time_shows_the_same(shop: Workshop) -> None:
+def test_no_suggestions_in_time_shows_the_same(harness: BoltHarness) -> None:
     """No answer in time is the same to the person."""
-    where: Where = ("support", shop.post(actions(external("deaf"))))
-    shop.sandbox.world.ack_seconds = 0.2
+    where: Where = ("support", harness.post(actions(external("deaf"))))
+    harness.sandbox.world.ack_seconds = 0.2
     try:
         with pytest.raises(ValueError, match=r"^The options could not be loaded\.$"):
-            shop.ana.suggest("deaf", "x", where=where)
+            harness.ana.suggest("deaf", "x", where=where)
     finally:
-        shop.sandbox.world.ack_seconds = 3.0
+        harness.sandbox.world.ack_seconds = 3.0
 
 
-def test_min_query_length(shop: Workshop) -> None:
+def test_min_query_length(harness: BoltHarness) -> None:
     """Too short a query asks nobody; Slack wants three characters where no number is said."""
     element = {"type": "external_select", "action_id": "fruit"}
-    where: Where = ("support", shop.post(actions(element)))
-    before = len(shop.sandbox.deliveries)
+    where: Where = ("support", harness.post(actions(element)))
+    before = len(harness.sandbox.deliveries)
     with pytest.raises(ValueError, match="at least 3"):
-        shop.ana.suggest("fruit", "ap", where=where)
-    assert len(shop.sandbox.deliveries) == before
-    assert values(shop.ana.suggest("fruit", "app", where=where)) == ["apple"]
+        harness.ana.suggest("fruit", "ap", where=where)
+    assert len(harness.sandbox.deliveries) == before
+    assert values(harness.ana.suggest("fruit", "app", where=where)) == ["apple"]
 
 
 @pytest.mark.parametrize(
@@ -222,33 +223,33 @@ def test_min_query_length(shop: Workshop) -> None:
     ],
 )
 def test_slacks_own_offers(
-    shop: Workshop, kind: str, extra: Json, query: str, offered: list[str]
+    harness: BoltHarness, kind: str, extra: Json, query: str, offered: list[str]
 ) -> None:
     """People and conversations are offered by Slack itself, filtered.
 
     What is not offered cannot be chosen.
     """
-    assert shop.ana.dm_channel == "DANA00001"
-    where: Where = ("support", shop.post(actions({"type": kind, "action_id": "who", **extra})))
-    before = len([d for d in shop.sandbox.deliveries if d.payload["type"] == "block_suggestion"])
-    found = shop.ana.suggest("who", query, where=where)
+    assert harness.ana.dm_channel == "DANA00001"
+    where: Where = ("support", harness.post(actions({"type": kind, "action_id": "who", **extra})))
+    before = len([d for d in harness.sandbox.deliveries if d.payload["type"] == "block_suggestion"])
+    found = harness.ana.suggest("who", query, where=where)
     assert values(found) == offered
     assert (
-        len([d for d in shop.sandbox.deliveries if d.payload["type"] == "block_suggestion"])
+        len([d for d in harness.sandbox.deliveries if d.payload["type"] == "block_suggestion"])
         == before
     )
     stranger: Any = ["UZOE00001"] if kind.startswith("multi") else "UZOE00001"
     with pytest.raises(ValueError, match="does not offer"):
-        shop.ana.choose("who", stranger, where=where)
+        harness.ana.choose("who", stranger, where=where)
 
 
-def test_a_guest_is_offered_less(shop: Workshop) -> None:
+def test_a_guest_is_offered_less(harness: BoltHarness) -> None:
     """A guest can choose only among the channels they are in."""
     where: Where = (
         "support",
-        shop.post(actions({"type": "channels_select", "action_id": "where"})),
+        harness.post(actions({"type": "channels_select", "action_id": "where"})),
     )
-    assert values(shop.sandbox.person("gus").suggest("where", where=where)) == ["C0SUPPORT"]
+    assert values(harness.sandbox.person("gus").suggest("where", where=where)) == ["C0SUPPORT"]
 
 
 def test_suggestions_over_http_use_the_options_url(manifest: Json) -> None:

@@ -10,8 +10,8 @@ from slack_bolt import App as Bolt
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
+from tests.sandbox.builders import Json, buttons, modal
 from tests.sandbox.http_app import HttpApp, Say, serving, through
-from tests.sandbox.support import Json, buttons, modal
 
 
 @pytest.fixture

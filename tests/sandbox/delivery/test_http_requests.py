@@ -15,8 +15,9 @@ from slack_sdk.signature import SignatureVerifier
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.records import Delivery
+from tests.sandbox.builders import Json, buttons, modal
 from tests.sandbox.http_app import Got, HttpApp, Say, serving, through
-from tests.sandbox.support import Json, buttons, fixture, modal
+from tests.sandbox.recordings import fixture
 
 
 @pytest.fixture

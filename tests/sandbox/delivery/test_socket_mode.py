@@ -13,7 +13,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import HandApp, Json, buttons, close_bolt, modal
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.socket_app import HandApp, close_bolt
 
 
 def test_ticket_works_once(app: HandApp) -> None:

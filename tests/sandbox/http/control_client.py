@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 
 from slack_bolt import App
 
-from tests.sandbox.support import Json
-from tests.sandbox.workshop import Workshop, workshop
+from tests.sandbox.builders import Json
+from tests.sandbox.harness import BoltHarness, bolt_harness
 
 Ack = Callable[..., None]
 TICKET = {
@@ -59,36 +59,36 @@ def _listen(bolt: App) -> None:
         ack(options=[offer]) if payload["value"] != "none" else ack(options=[offer] * 101)
 
 
-def get(shop: Workshop, path: str, **query: object) -> Any:
+def get(harness: BoltHarness, path: str, **query: object) -> Any:
     """What a GET answers."""
-    with urlopen(f"{shop.sandbox.url}/sandbox/{path}?{urlencode(query)}") as answer:
+    with urlopen(f"{harness.sandbox.url}/sandbox/{path}?{urlencode(query)}") as answer:
         return json.load(answer)
 
 
-def post(shop: Workshop, path: str, body: object) -> Json:
+def post(harness: BoltHarness, path: str, body: object) -> Json:
     """What a POST answers."""
     headers = {"Content-Type": "application/json"}
     with urlopen(
-        Request(f"{shop.sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)
+        Request(f"{harness.sandbox.url}/sandbox/{path}", json.dumps(body).encode(), headers)
     ) as answer:
         parsed: Json = json.load(answer)
         return parsed
 
 
-def do(shop: Workshop, path: str, who: str = "ana", **body: object) -> Json:
+def do(harness: BoltHarness, path: str, who: str = "ana", **body: object) -> Json:
     """What that person's doing answers."""
-    return post(shop, path, {"as": who, **body})
+    return post(harness, path, {"as": who, **body})
 
 
-def state(shop: Workshop, who: str = "ana") -> Json:
+def state(harness: BoltHarness, who: str = "ana") -> Json:
     """What that person sees."""
-    seen: Json = get(shop, "state", **{"as": who})
+    seen: Json = get(harness, "state", **{"as": who})
     return seen
 
 
 @contextmanager
-def control_shop() -> Iterator[Workshop]:
+def control_harness() -> Iterator[BoltHarness]:
     """A workspace with that app."""
     deaf = {"command": "/deaf", "description": "Hears nothing."}
-    with workshop(_listen, shortcuts=[TICKET], slash_commands=[HELLO, deaf]) as made:
+    with bolt_harness(_listen, shortcuts=[TICKET], slash_commands=[HELLO, deaf]) as made:
         yield made

@@ -14,7 +14,8 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json, buttons, close_bolt, modal
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.socket_app import close_bolt
 
 
 @pytest.fixture

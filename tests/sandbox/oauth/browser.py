@@ -12,7 +12,7 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.apps import App
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
 
 BACK = "http://127.0.0.1:9/back"
 

@@ -6,8 +6,8 @@ import pytest
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.apps import App
+from tests.sandbox.builders import Json
 from tests.sandbox.oauth.browser import BACK
-from tests.sandbox.support import Json
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from slack_sdk.errors import SlackApiError
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.apps import App
 from tests.sandbox.oauth.browser import BACK, Parts, address, consent, exchanged, fetch
-from tests.sandbox.support import code
+from tests.sandbox.refusals import code
 
 
 def test_the_consent_page_names_app_and_scopes(sandbox: Sandbox, app: App) -> None:

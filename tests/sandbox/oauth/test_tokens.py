@@ -17,9 +17,10 @@ from slack_sdk.oauth.state_store import FileOAuthStateStore
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.apps import App
+from tests.sandbox.builders import Json
 from tests.sandbox.http_app import HttpApp, serving, through
 from tests.sandbox.oauth.browser import Parts, consent, exchanged, fetch
-from tests.sandbox.support import Json, code
+from tests.sandbox.refusals import code
 
 
 def test_a_code_works_once_for_its_own_app(sandbox: Sandbox, app: App, manifest: Json) -> None:

@@ -16,8 +16,10 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.recordings import differences, fixture
+from tests.sandbox.socket_app import HandApp
 from tests.sandbox.spec.test_shapes import pruned
-from tests.sandbox.support import HandApp, Json, buttons, differences, fixture, modal
 
 SUPPORT = "C0SUPPORT"
 # Keys that the recordings lack. The inventories of the Java SDK were made with its own classes and

@@ -9,7 +9,9 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import HandApp, Json, buttons, differences, fixture, modal
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.recordings import differences, fixture
+from tests.sandbox.socket_app import HandApp
 
 # Known from Slack's documentation or measured, while the recordings (made with blanked test data)
 # lack them.

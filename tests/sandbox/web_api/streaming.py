@@ -7,7 +7,7 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
 
 FOR_BEN = {"recipient_user_id": "UBEN00001", "recipient_team_id": "T0SANDBOX"}
 

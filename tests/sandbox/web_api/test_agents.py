@@ -8,7 +8,8 @@ from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.web_api import agents
-from tests.sandbox.support import Json, code
+from tests.sandbox.builders import Json
+from tests.sandbox.refusals import code
 
 SUPPORT = "C0SUPPORT"
 

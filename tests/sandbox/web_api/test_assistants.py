@@ -9,7 +9,8 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.web_api import agents
-from tests.sandbox.support import HandApp, Json
+from tests.sandbox.builders import Json
+from tests.sandbox.socket_app import HandApp
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.clock import ShiftedClock
 from bot.sandbox.workspace.seed import default_seed
 from bot.sandbox.workspace.state import World
-from tests.sandbox.support import Json, buttons, code, section
+from tests.sandbox.builders import Json, buttons, section
+from tests.sandbox.refusals import code
 
 
 def post(client: WebClient, **more: object) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.calls import events, refused, second_client
+from tests.sandbox.harness import events, second_client
+from tests.sandbox.refusals import refused
 
 SUPPORT = "C0SUPPORT"
 ANA, BEN, EVE = "UANA00001", "UBEN00001", "UEVE00001"

@@ -7,7 +7,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json, code
+from tests.sandbox.builders import Json
+from tests.sandbox.refusals import code
 
 
 def test_users_info_tells_kinds_of_people_apart(client: WebClient) -> None:

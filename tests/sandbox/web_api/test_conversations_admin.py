@@ -6,8 +6,9 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.calls import events, refused
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
+from tests.sandbox.harness import events
+from tests.sandbox.refusals import refused
 
 SUPPORT, GENERAL, FINANCE, RANDOM = "C0SUPPORT", "C0GENERAL", "C0FINANCE", "C0RANDOM"
 ANA, BEN, EVE, GUS = "UANA00001", "UBEN00001", "UEVE00001", "UGUS00001"

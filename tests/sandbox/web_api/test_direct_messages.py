@@ -5,8 +5,8 @@ from __future__ import annotations
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.calls import refused
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
+from tests.sandbox.refusals import refused
 
 ANA, BEN = "UANA00001", "UBEN00001"
 

@@ -15,7 +15,9 @@ from slack_sdk.http_retry.builtin_handlers import (
 from slack_sdk.http_retry.builtin_interval_calculators import FixedValueRetryIntervalCalculator
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import HandApp, buttons, code
+from tests.sandbox.builders import buttons
+from tests.sandbox.refusals import code
+from tests.sandbox.socket_app import HandApp
 
 
 def texts(sandbox: Sandbox) -> list[str]:

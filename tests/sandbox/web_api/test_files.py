@@ -15,8 +15,10 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.web_api import file_store
-from tests.sandbox.calls import events, refused, second_client
-from tests.sandbox.support import Json, fixture
+from tests.sandbox.builders import Json
+from tests.sandbox.harness import events, second_client
+from tests.sandbox.recordings import fixture
+from tests.sandbox.refusals import refused
 
 SUPPORT = "C0SUPPORT"
 

@@ -16,7 +16,7 @@ import pytest
 from bot.sandbox.server import Sandbox, load_manifest
 from bot.sandbox.spec.facts import FACTS
 from bot.sandbox.spec.table import WORDS_FOR_MISSING
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
 
 
 @pytest.fixture(scope="module")

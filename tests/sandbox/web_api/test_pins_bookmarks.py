@@ -7,8 +7,9 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
 from bot.sandbox.web_api import marks
-from tests.sandbox.calls import events, refused, second_client
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
+from tests.sandbox.harness import events, second_client
+from tests.sandbox.refusals import refused
 
 SUPPORT = "C0SUPPORT"
 

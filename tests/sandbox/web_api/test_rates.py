@@ -10,7 +10,7 @@ from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 from bot.sandbox.server import Sandbox
 from bot.sandbox.spec.facts import TIERS
 from bot.sandbox.web_api.rates import BURST
-from tests.sandbox.calls import second_client
+from tests.sandbox.harness import second_client
 
 SUPPORT = "C0SUPPORT"
 

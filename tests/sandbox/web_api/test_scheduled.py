@@ -10,8 +10,9 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.calls import refused, second_client
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
+from tests.sandbox.harness import second_client
+from tests.sandbox.refusals import refused
 
 SUPPORT = "C0SUPPORT"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.calls import events, refused
+from tests.sandbox.harness import events
+from tests.sandbox.refusals import refused
 
 SUPPORT, PARTNERS, EVE = "C0SUPPORT", "C0PARTNER", "UEVE00001"
 

@@ -6,7 +6,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json
+from tests.sandbox.builders import Json
 from tests.sandbox.web_api.streaming import seen, start, task, words
 
 

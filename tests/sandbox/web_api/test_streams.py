@@ -9,7 +9,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json, code, section
+from tests.sandbox.builders import Json, section
+from tests.sandbox.refusals import code
 from tests.sandbox.web_api.streaming import FOR_BEN, seen, start, task, words
 
 

@@ -8,8 +8,10 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.calls import events, refused
-from tests.sandbox.support import Json, differences, fixture
+from tests.sandbox.builders import Json
+from tests.sandbox.harness import events
+from tests.sandbox.recordings import differences, fixture
+from tests.sandbox.refusals import refused
 
 ANA, BEN, CLEO = "UANA00001", "UBEN00001", "UCLEO0001"
 

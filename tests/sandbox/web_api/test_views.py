@@ -11,7 +11,9 @@ from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.client.actor import Actor
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import HandApp, Json, buttons, code, modal
+from tests.sandbox.builders import Json, buttons, modal
+from tests.sandbox.refusals import code
+from tests.sandbox.socket_app import HandApp
 
 TYPED: Json = {"field": {"text": {"value": "v"}}}
 

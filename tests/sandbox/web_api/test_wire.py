@@ -11,7 +11,8 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.sandbox.server import Sandbox
-from tests.sandbox.support import Json, code
+from tests.sandbox.builders import Json
+from tests.sandbox.refusals import code
 
 
 def call(

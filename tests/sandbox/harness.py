@@ -1,7 +1,4 @@
-"""A sandbox with a real Bolt app in it, over Socket Mode, that keeps every body it gets.
-
-For the tests of a file.
-"""
+"""A sandbox with a real Bolt app in it that keeps every body it gets, and what was sent to apps."""
 
 from __future__ import annotations
 
@@ -19,12 +16,13 @@ from slack_sdk import WebClient
 
 from bot.sandbox.client.actor import Actor
 from bot.sandbox.server import Sandbox, load_manifest
+from tests.sandbox.builders import Json
 from tests.sandbox.http_app import HttpApp, serving, through
-from tests.sandbox.support import Json, close_bolt
+from tests.sandbox.socket_app import close_bolt
 
 
 @dataclass
-class Workshop:
+class BoltHarness:
     """The sandbox, the app, its client and what the app heard."""
 
     sandbox: Sandbox
@@ -37,7 +35,7 @@ class Workshop:
         """A member of every channel but #random."""
         return self.sandbox.person("ana")
 
-    def fresh(self) -> Workshop:
+    def fresh(self) -> BoltHarness:
         """Forget what was heard so far."""
         while not self.bodies.empty():
             self.bodies.get()
@@ -71,20 +69,20 @@ FORM = {"name": "Form", "type": "global", "callback_id": "form", "description": 
 
 
 @contextmanager
-def workshop(
+def bolt_harness(
     listen: Callable[[App], Any], manifest: Json | None = None, **features: Any
-) -> Iterator[Workshop]:
-    """A workshop whose app has those listeners and, in its manifest, those features."""
+) -> Iterator[BoltHarness]:
+    """A harness whose app has those listeners and, in its manifest, those features."""
     manifest = manifest or load_manifest(Path("none.yml"))
     manifest["features"] |= {"shortcuts": [FORM, *features.pop("shortcuts", [])], **features}
     with Sandbox(manifest) as sandbox:
         client = WebClient(token=sandbox.bot_token, base_url=sandbox.api_url, retry_handlers=[])
         bolt = App(client=client)
-        shop = Workshop(sandbox, bolt, client)
+        harness = BoltHarness(sandbox, bolt, client)
 
         @bolt.middleware
         def keep(body: Json, next_: Callable[[], None]) -> None:
-            shop.bodies.put(body)
+            harness.bodies.put(body)
             next_()
 
         listen(bolt)
@@ -93,7 +91,7 @@ def workshop(
         handler = SocketModeHandler(bolt, sandbox.app_token)
         handler.connect()  # type: ignore[no-untyped-call]  # the library's has no annotations
         sandbox.wait_connected()
-        yield shop
+        yield harness
         close_bolt(sandbox, handler)
 
 
@@ -106,3 +104,14 @@ def over_http(listen: Callable[[App], Any], manifest: Json) -> Iterator[tuple[Sa
         listen(bolt)
         there.answer = through(bolt)
         yield sandbox, there
+
+
+def events(sandbox: Sandbox, *types: str) -> list[Json]:
+    """The events of these types that were sent to the apps, in their order."""
+    return [d.event for d in sandbox.deliveries if d.event.get("type") in types]
+
+
+def second_client(sandbox: Sandbox, *channels: str) -> WebClient:
+    """The client of a second app with the scopes and events of the first, in these channels."""
+    app = sandbox.install(sandbox.world.app.manifest, channels)
+    return WebClient(token=app.bot_token, base_url=sandbox.api_url, retry_handlers=[])
