@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-
 from pathlib import Path
 
 from bot.signals import Precedence
@@ -46,7 +45,7 @@ def test_a_wait_in_vain_ends_the_claim() -> None:
 
 
 def test_a_model_turn_waits_for_decisions(tmp_path: Path) -> None:
-    """The model is not asked while a click is undecided; the tick that decides it frees the turn."""
+    """The model is not asked while a click is undecided; deciding it frees the turn."""
     harness = LoopHarness(tmp_path / "countersign.db")
     harness.model.script = ["answer"]
     harness.say("please")

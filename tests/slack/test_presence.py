@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bot.sandbox.server import Sandbox
+from bot.signals import Precedence
 from bot.slack import presence as module
 from bot.slack.client import SlackClient
-from bot.signals import Precedence
 from bot.slack.presence import PROMPTS, SlackPresence
 from storage.models import Run
 
