@@ -1,0 +1,137 @@
+"""The card that had a decision: what it says of it, and what can still be clicked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.messages.cards.card import card
+from bot.messages.views import Value
+from storage.states import CallStatus
+from tests.messages.cards_support import (
+    CANCEL,
+    NOW,
+    REFUND,
+    accept_message,
+    action_ids,
+    buttons,
+    inside,
+    read,
+    view,
+)
+
+DECIDED = replace(REFUND, decided_by=("UANA00001",), decided_at=NOW)
+
+
+OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
+    CallStatus.APPROVED: (
+        {},
+        "✅ Approved by {UANA00001} · {21 Nov 2026, 14:00 UTC} — not started yet",
+    ),
+    CallStatus.REFUSED: ({"note": "outside office hours"}, "⛔ Refused: outside office hours"),
+    CallStatus.REJECTED: (
+        {"note": "Not needed"},
+        "🚫 Rejected by {UANA00001} · {21 Nov 2026, 14:00 UTC} — Not needed",
+    ),
+    CallStatus.EXPIRED: ({}, "⌛ Expired: nobody answered by {21 Nov 2026, 15:00 UTC}"),
+    CallStatus.CANCELLED: (
+        {"note": "an earlier step failed", "decided_by": (), "decided_at": None},
+        "⏹️ Cancelled — an earlier step failed",
+    ),
+    CallStatus.SUPERSEDED: ({}, "↪️ Superseded: the request was changed"),
+    CallStatus.INVALIDATED: ({"note": "the tool is gone"}, "⚠️ No longer valid: the tool is gone"),
+    CallStatus.RUNNING: ({}, "⏳ Running…"),
+    CallStatus.SUCCEEDED: ({"result": "refund R-7 booked"}, "✅ Done: refund R-7 booked"),
+    CallStatus.FAILED: ({"note": "no order 1042"}, "❌ Failed: no order 1042"),
+    CallStatus.UNKNOWN: ({}, "❓ Unknown: it started, and nobody knows whether it finished"),
+}
+
+
+@pytest.mark.parametrize("status", list(OUTCOMES))
+def test_every_outcome_has_its_line(status: CallStatus) -> None:
+    """After a decision the same message says who, when, why and what came of it.
+
+    It keeps the arguments.
+    """
+    changes, line = OUTCOMES[status]
+    drawn = card(view(replace(DECIDED, status=status, **changes)), NOW)
+    accept_message(drawn.blocks)
+    lines = read(drawn.blocks).splitlines()
+    assert lines[:3] == [
+        "Refund 40.00 EUR of order 1042",
+        line,
+        "Order: 1042  ·  Amount: 40.00 EUR",
+    ]
+    assert set(OUTCOMES) | {CallStatus.PENDING} == set(CallStatus)
+
+
+@pytest.mark.parametrize("status", list(OUTCOMES))
+def test_only_an_unknown_outcome_has_buttons(status: CallStatus) -> None:
+    """A decided card has no button that could be clicked again. An unknown one asks a person."""
+    ids = action_ids(card(view(replace(DECIDED, status=status)), NOW).blocks)
+    wanted = (
+        ["resolve_done", "resolve_not_done", "run_again"] if status is CallStatus.UNKNOWN else []
+    )
+    assert ids == wanted
+
+
+def test_running_an_unknown_call_again_asks_first() -> None:
+    """Doing it twice takes a second thought."""
+    found = buttons(card(view(replace(DECIDED, status=CallStatus.UNKNOWN)), NOW).blocks)
+    assert "second time" in found["run_again", "call-1:1"]["confirm"]["text"]["text"]
+
+
+def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
+    """Partly decided, the card shows what is settled and what is not.
+
+    It keeps the open call's buttons.
+    """
+    drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
+    accept_message(drawn.blocks)
+    assert "waiting for the other decisions" in read(drawn.blocks)
+    assert action_ids(drawn.blocks) == ["approve", "edit", "reject", "cancel_run"]
+
+
+def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
+    """The fallback text tells the truth as the blocks do."""
+    done = replace(DECIDED, status=CallStatus.SUCCEEDED)
+    assert (
+        card(view(done), NOW).text
+        == "Approved by <@UANA00001>: Refund 40.00 EUR of order 1042. Done."
+    )
+    expired = replace(REFUND, status=CallStatus.EXPIRED)
+    assert (
+        card(view(expired), NOW).text == "Expired, nobody answered: Refund 40.00 EUR of order 1042."
+    )
+
+
+def test_a_decided_card_still_says_who_asked() -> None:
+    """Among direct messages a settled card keeps its requester and the way to the thread."""
+    done = replace(DECIDED, status=CallStatus.SUCCEEDED)
+    text = read(card(view(done, origin="https://shop.slack.com/archives/C1/p1"), NOW).blocks)
+    assert text.endswith("Asked by <@UBEN00001> (<https://shop.slack.com/archives/C1/p1|see it>)")
+
+
+def test_many_arguments_of_a_decided_card_are_counted() -> None:
+    """What a settled card leaves out, it counts."""
+    values = tuple(Value("Note", "x" * 300) for _ in range(9))
+    text = read(
+        card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, values=values)), NOW).blocks
+    )
+    assert text.count("Note: ") == 5
+    assert "more characters)" in text
+    assert "and 4 more" in text
+
+
+def test_a_result_of_many_lines_is_quoted() -> None:
+    """A tool's result cannot write lines of the card."""
+    result = "booked\n✅ Approved by Ana"
+    blocks = card(view(replace(DECIDED, status=CallStatus.SUCCEEDED, result=result)), NOW).blocks
+    quotes = [
+        each["elements"][0]["text"]
+        for each in inside(blocks)
+        if each.get("type") == "rich_text_quote"
+    ]
+    assert quotes == [result]
