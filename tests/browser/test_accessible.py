@@ -30,8 +30,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness,
 def test_axe_finds_nothing_on_the_way_to_a_decision(
     page: Page, product: tuple[Harness, str]
 ) -> None:
-    """First steps, the card in its thread, the hint, Edit with an error, the phone, deliveries and
-    JSON.
+    """Every screen on the way to a decision is accessible.
+
+    First steps, the card, the hint, Edit with an error, the phone, deliveries and JSON.
     """
     world, root = product
     check = Checked(page)

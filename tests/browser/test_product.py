@@ -1,6 +1,4 @@
-"""The product as a person meets it: through the page, with the real bot behind it and the stand-in
-planner planning.
-"""
+"""The product through the page, with the real bot behind it and the stand-in for the model."""
 
 from __future__ import annotations
 
@@ -43,8 +41,9 @@ def asked(page: Page, world: Harness, order: int) -> str:
 
 
 def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None:
-    """From the first load by the page's own hints alone: a prompt, whom to act as, the card, the
-    answer, the phone.
+    """A first visitor gets to an answer by the page's own hints alone.
+
+    A prompt, whom to act as, the card, the answer, the phone.
     """
     page.open(world.slack.url, "ben", SUPPORT)
     assert len(page.all("[data-testid=example]")) == 3

@@ -29,9 +29,7 @@ def kind(value: Any) -> str:
 
 
 def differences(ours: Any, theirs: Any, at: str = "") -> list[str]:
-    """Keys of ours that theirs does not have, and values of other types (null fits all), at any
-    depth.
-    """
+    """Keys of ours that theirs lacks, and values of other types (null fits all), at any depth."""
     if kind(ours) == "null" or kind(theirs) == "null":
         return []
     if kind(ours) != kind(theirs):

@@ -1,6 +1,4 @@
-"""Several apps in one local Slack: each gets what is its own, over its own sockets, and nothing of
-the others.
-"""
+"""Several apps in one local Slack: each gets its own, over its own sockets."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ def test_who_came_is_told_where_the_bot_is(sandbox: Sandbox, other: App) -> None
 def test_another_bot_speaks(
     sandbox: Sandbox, client: WebClient, their_client: WebClient, other: App
 ) -> None:
-    """A bot's message is another bot's to the others: its ids are in it, it can be answered, not
-    changed.
-    """
+    """A bot's message shows its ids to the others, who can answer but not change it."""
     ts = client.chat_postMessage(channel="C0SUPPORT", text=f"<@{other.bot_user}> rain?")["ts"]
     seen = next(
         d.event for d in sandbox.deliveries if d.app is other and d.event["type"] == "app_mention"

@@ -1,6 +1,4 @@
-"""The pytest plugin, used by a Bolt project that has nothing to do with this one, in a pytest run
-of its own.
-"""
+"""The pytest plugin in the tests of another Bolt project, in a pytest run of its own."""
 
 from __future__ import annotations
 

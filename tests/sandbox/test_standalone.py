@@ -1,6 +1,4 @@
-"""`countersign sandbox` as a process: what it prints is what an app needs, and what is wrong is one
-line.
-"""
+"""`countersign sandbox` as a process: it prints what an app needs, and mistakes as one line."""
 
 from __future__ import annotations
 
@@ -65,8 +63,9 @@ def printed(process: subprocess.Popen[str]) -> tuple[str, list[dict[str, str]]]:
 
 
 def test_two_manifests_make_two_apps(tmp_path: Path) -> None:
-    """Two manifests, YAML and JSON, make two apps whose tokens work as printed; Ctrl-C ends it with
-    0.
+    """Two manifests make two apps whose tokens work as printed; Ctrl-C ends it with 0.
+
+    One is YAML, one JSON.
     """
     other = tmp_path / "tiny.json"
     other.write_text(
@@ -177,8 +176,9 @@ def test_unknown_scopes_and_events_are_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("socket_mode", "mark"), [(True, "# "), (False, "")])
 def test_who_is_given_a_client_id(socket_mode: bool, mark: str) -> None:
-    """Only an app that OAuth installs over HTTP has its client id without a #: Bolt ignores the
-    token beside one.
+    """Only an app that OAuth installs over HTTP has its client id without a #.
+
+    Bolt ignores the token beside one.
     """
     url = "http://127.0.0.1:9/"
     settings = {"socket_mode_enabled": socket_mode, "event_subscriptions": {"request_url": url}}

@@ -1,6 +1,4 @@
-"""The block checker against an independent JSON schema of Block Kit: every sample broken in every
-place, both asked.
-"""
+"""The checker against an independent JSON schema: every sample broken in every place."""
 
 from __future__ import annotations
 
@@ -115,8 +113,9 @@ WRONG: dict[str, Any] = {
 
 
 def _broken(sample: Json, places: list[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
-    """Every way of breaking the sample in one place: pointer, how, and the result (some are still
-    sound).
+    """Every way of breaking the sample in one place: pointer, how, and what comes of it.
+
+    Some are still sound.
     """
     for at, value in places:
         for how, wrong in WRONG.items():
@@ -169,9 +168,7 @@ for _label in SAMPLES.keys() - {f"block {name}" for name in BLOCKS}:
 
 @pytest.mark.parametrize("label", SAMPLES)
 def test_sound_samples_pass_both(label: str) -> None:
-    """What is sound passes the checker and the schema, so that each refusal below comes from what
-    was broken.
-    """
+    """What is sound passes both, so that each refusal below comes from what was broken."""
     kind, name, *_ = label.split()
     assert _verdicts(kind, name, SAMPLES[label]) == (True, True)
 
@@ -185,8 +182,9 @@ def _disagreements(label: str) -> Iterator[str]:
 
 
 def test_breaking_a_sample_anywhere_is_judged_as_the_schema_does() -> None:
-    """Limits, required and unknown fields, types and counts: refused and accepted as in the schema,
-    or listed.
+    """What is broken in one place is judged as by the schema, or the difference is listed.
+
+    Limits, required and unknown fields, types and counts.
     """
     found = [each for label in SAMPLES for each in _disagreements(label)]
     used = {reason for each in found for reason in DIFFERENCES if re.search(reason, each)}

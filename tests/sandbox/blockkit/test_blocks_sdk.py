@@ -1,6 +1,4 @@
-"""The checker against slack_sdk's models: what they build is taken, what they refuse is refused,
-the rest is listed.
-"""
+"""The checker against slack_sdk's models: what they build, what they refuse, and what differs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a message is besides its blocks: attachments, what an app needs leave for, elements deep
-inside, error codes.
-"""
+"""A message besides its blocks: attachments, leave to use, nested elements, error codes."""
 
 from __future__ import annotations
 

@@ -67,9 +67,7 @@ def latest(harness: BoltHarness, name: str = "ana") -> Json:
 
 
 def test_a_commands_body_has_slacks_keys(harness: BoltHarness) -> None:
-    """A command's body has the keys and types that Slack's has, with text and ids of the person and
-    the place.
-    """
+    """A command's body has the keys and types of Slack's, with the person and the place."""
     assert sent(harness, "/quiet  a <b> & @ben ").wait() == "acked"
     body = harness.heard("/quiet")
     theirs = fixture("slack/SlashCommandPayload.json")
@@ -99,9 +97,7 @@ def test_should_escape_turns_names_into_tokens(harness: BoltHarness) -> None:
 
 
 def test_answers_in_the_acknowledgement(harness: BoltHarness) -> None:
-    """What comes with the acknowledgement is for the person alone, or for the channel where it says
-    so.
-    """
+    """An answer with the acknowledgement is for the person, or the channel where it says so."""
     before = latest(harness)["ts"] if harness.ana.everything("support") else ""
     sent(harness, "/quiet").wait()
     assert not harness.ana.everything("support") or latest(harness)["ts"] == before
@@ -161,9 +157,7 @@ def test_an_unacknowledged_command_shows_operation_timeout(harness: BoltHarness)
 def test_a_command_out_of_place_never_reaches_the_app(
     harness: BoltHarness, name: str, channel: str, line: str, threaded: bool, says: str
 ) -> None:
-    """Unknown commands, commands in threads and those of people from elsewhere never reach the app,
-    and say so.
-    """
+    """Unknown commands, commands in threads and those of partners never reach the app."""
     who = harness.sandbox.person(name)
     root = who.say(channel, "root") if threaded else None
     before = [d for d in harness.sandbox.deliveries if d.kind == "slash_commands"]
@@ -204,8 +198,9 @@ def test_a_command_without_a_connection_says_so(manifest: Json) -> None:
 
 
 def test_the_last_installed_wins(manifest: Json) -> None:
-    """Two apps with one command: it goes to the one installed last, and to the other when that is
-    gone; none without the scope.
+    """Of two apps with one command the last installed gets it, then the other.
+
+    Without the scope there is none.
     """
     manifest["features"]["slash_commands"] = [command("/shared")]
     with Sandbox(manifest) as sandbox:

@@ -72,9 +72,7 @@ def bare(view: Json) -> Json:
 
 
 def test_a_published_view_is_for_one_person(harness: BoltHarness) -> None:
-    """A published view is shaped as Slack's, is for one person, and keeps its id with a new hash
-    each time.
-    """
+    """A published view is shaped as Slack's, for one person; its id stays, its hash changes."""
     first = publish(harness, home(callback_id="start"))
     inventory = fixture("slack/views.publish.json")["view"]
     assert differences(bare(first), bare(inventory)) == []
@@ -180,9 +178,7 @@ def test_a_click_in_home_opens_a_modal(harness: BoltHarness) -> None:
 
 
 def test_inputs_keep_their_values(harness: BoltHarness) -> None:
-    """What is typed in Home comes with each click and outlives a publish that keeps the ids, not
-    one that does not.
-    """
+    """What is typed in Home comes with each click, and stays as long as its ids do."""
     app = harness.sandbox.world.app
     publish(harness, home(note(), buttons("go")))
     (sent,) = harness.ana.type("text", "milk", where=app, enter=True)

@@ -1,6 +1,4 @@
-"""Inputs in messages and modals: what is typed and chosen there, when the app hears of it, what
-cannot be chosen.
-"""
+"""Inputs in messages and modals: what is typed and chosen, refused, and told to the app."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ def harness(running: BoltHarness) -> BoltHarness:
 
 
 def test_state_comes_with_the_click(harness: BoltHarness) -> None:
-    """What is in a message's inputs comes with a click on its button, also what was chosen before,
-    for each person.
-    """
+    """What a person entered into a message comes with their click on its button."""
     menu = {"type": "static_select", "action_id": "pick", "options": [option("a"), option("b")]}
     place = (
         "support",
@@ -101,9 +97,7 @@ def option(value: str) -> Json:
 def test_dispatch_action_config(
     harness: BoltHarness, on: tuple[str, ...], enter: bool, sent: int
 ) -> None:
-    """Typing and Enter tell the app as the element says; Enter is what counts where it says
-    nothing.
-    """
+    """Typing and Enter tell the app as the element says, Enter alone where it says nothing."""
     where: Where = ("support", harness.post(field(text(*on), dispatch_action=True)))
     deliveries = harness.ana.type("text", "hi", where=where, enter=enter)
     assert [d.wait() for d in deliveries] == ["acked"] * sent
@@ -195,9 +189,7 @@ def test_only_what_can_be_chosen(
 
 
 def test_a_chosen_conversation_gives_a_response_url(harness: BoltHarness) -> None:
-    """A conversation chosen in a select with response_url_enabled gives an address that posts
-    there.
-    """
+    """A conversation chosen with response_url_enabled gives an address that posts there."""
     select = {"type": "conversations_select", "action_id": "where", "response_url_enabled": True}
     harness.form(modal("form", blocks=[field(select)]))
     harness.ana.choose("where", "C0FINANCE")
@@ -242,9 +234,7 @@ def test_no_response_urls(harness: BoltHarness) -> None:
 def test_default_to_current_conversation(
     harness: BoltHarness, kind: str, extra: Json, starts_with: object
 ) -> None:
-    """Such a select starts with the channel the person was looking at, if its filter lets it
-    through.
-    """
+    """Such a select starts with the channel the person looked at, if its filter allows."""
     element = {"type": kind, "action_id": "where", "default_to_current_conversation": True, **extra}
     harness.form(modal("form", blocks=[field(element)]), channel="support")
     view = harness.ana.view()

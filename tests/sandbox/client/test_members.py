@@ -1,6 +1,4 @@
-"""What people do among themselves: reactions, their own messages, coming into channels and leaving
-them.
-"""
+"""What people do among themselves: reactions, their own messages, coming and going."""
 
 from __future__ import annotations
 
@@ -71,9 +69,7 @@ def reactions(harness: BoltHarness, ts: str) -> list[Json]:
 
 
 def test_unsound_reactions_are_refused(harness: BoltHarness) -> None:
-    """The same one twice, none to take back, odd names, too many, and channels one is not in are
-    refused.
-    """
+    """Repeated, missing, odd and too many reactions are refused, and those from outside."""
     ts = harness.post(section("x"))
     harness.ana.react("support", ts, "eyes")
     with pytest.raises(ValueError, match="already_reacted"):

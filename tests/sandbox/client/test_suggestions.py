@@ -1,6 +1,4 @@
-"""External selects: what apps suggest while somebody types, what may then be chosen, and who hears
-of it.
-"""
+"""External selects: what apps suggest while somebody types, what is chosen, who hears of it."""
 
 from __future__ import annotations
 
@@ -170,9 +168,7 @@ def test_grouped_options_are_offered_as_groups(harness: BoltHarness) -> None:
     ],
 )
 def test_answers_that_slack_would_not_take(harness: BoltHarness, action_id: str, says: str) -> None:
-    """Too many options, too long ones or none at all: the person sees that they could not be
-    loaded.
-    """
+    """Too many, too long or no options: the person sees that they could not be loaded."""
     where: Where = ("support", harness.post(actions(external(action_id))))
     with pytest.raises(ValueError, match="could not be loaded") as refused:
         harness.ana.suggest(action_id, "x", where=where)

@@ -1,6 +1,4 @@
-"""Pictures of people and apps: addresses that an app can put into a block, and that lead to a
-picture.
-"""
+"""Pictures of people and apps: addresses fit for a block, which lead to a picture."""
 
 from __future__ import annotations
 

@@ -41,9 +41,7 @@ def over_http(sandbox: Sandbox, body: Any = None, method: str = "POST") -> tuple
 def test_calls_over_http(
     sandbox: Sandbox, client: WebClient, body: Json, happens: tuple[int, str | None]
 ) -> None:
-    """A fault switched on over HTTP hits that method and person, as often as asked, and is listed
-    until then.
-    """
+    """A fault switched on over HTTP hits its calls as often as asked, and is listed till then."""
     limits = {"method": "users.info", "person": "ana", "times": 2}
     assert over_http(sandbox, body | limits) == (200, {"ok": True})
     [listed] = over_http(sandbox, method="GET")[1]["faults"]

@@ -175,9 +175,7 @@ def test_every_body_is_checked(harness: BoltHarness, path: str) -> None:
 
 
 def test_odd_questions_are_refused_with_the_reason(harness: BoltHarness) -> None:
-    """No JSON, odd numbers, places that are none and states that are none are refused with the
-    reason.
-    """
+    """No JSON, odd numbers, unknown places and unknown states are refused with the reason."""
     with pytest.raises(HTTPError) as error:
         urlopen(
             Request(

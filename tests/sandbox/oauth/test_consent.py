@@ -13,9 +13,7 @@ from tests.sandbox.refusals import code
 
 
 def test_the_consent_page_names_app_and_scopes(sandbox: Sandbox, app: App) -> None:
-    """The page names app and scopes, lets members choose who they are, and has labels and a
-    language.
-    """
+    """The page names app and scopes, lets people choose who they are, and has labels."""
     app.manifest["features"]["bot_user"]["display_name"] = "Tea & <Biscuits>"
     status, page, _ = fetch(address(sandbox))
     assert status == 200
@@ -79,9 +77,7 @@ def test_cancelling_sends_back_access_denied(sandbox: Sandbox) -> None:
     ],
 )
 def test_a_wrong_address(sandbox: Sandbox, query: dict[str, str], error: str) -> None:
-    """An address that asks for what cannot be ends on a page that says why, for both looking and
-    deciding.
-    """
+    """An address that asks for what cannot be ends on a page that says why."""
     for form in (None, {"as": "ana", "decision": "allow"}):
         status, page, location = fetch(address(sandbox, **query), form)
         assert (status, location) == (400, "")
@@ -96,9 +92,7 @@ def test_a_guest_installs_nothing(sandbox: Sandbox) -> None:
 
 
 def test_a_path_below(sandbox: Sandbox) -> None:
-    """A redirect_uri below a configured one will do, has to be repeated with the code, and keeps
-    its own query.
-    """
+    """A redirect_uri below a configured one will do, with its query, repeated with the code."""
     below = f"{BACK}/here?x=1"
     back = consent(sandbox, redirect_uri=below)
     assert back["x"] == "1"

@@ -113,9 +113,7 @@ def there() -> Iterator[HttpApp]:
 
 
 def test_bolt_installs_itself(sandbox: Sandbox, app: App, there: HttpApp, tmp_path: Any) -> None:
-    """A real Bolt app leads a person through its own install page and ours, and then works with
-    what it stored.
-    """
+    """A real Bolt app leads a person through both pages, and works with what it stored."""
     app.manifest["oauth_config"]["redirect_urls"] = [there.url]
     there.manifest(app.manifest)
     settings = OAuthSettings(

@@ -59,8 +59,9 @@ def test_failed_and_incomplete_responses(planner: Planner, client: OpenAI) -> No
 def test_ordered_faults_become_the_clients_errors(
     planner: Planner, client: OpenAI, status: int, expected: type[openai.APIStatusError]
 ) -> None:
-    """An ordered status arrives as the client's exception with its Retry-After, once, and the
-    script is kept.
+    """An ordered status becomes the client's exception, once, and the script is kept.
+
+    Its Retry-After comes along.
     """
     planner.script(Turn(text="after all"))
     planner.fail(status, retry_after=7)
@@ -105,9 +106,7 @@ def test_refused_connections_reach_the_client(planner: Planner, client: OpenAI) 
 def test_a_held_request_waits_for_its_release(
     planner: Planner, client: OpenAI, after_events: int
 ) -> None:
-    """A hold shows when the request is there and keeps it, before the answer or in mid-stream,
-    until released.
-    """
+    """A held request waits, before its answer or in mid-stream, until it is released."""
     hold = planner.hold(after_events)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stream, client)

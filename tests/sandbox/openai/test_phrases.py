@@ -1,6 +1,4 @@
-"""What people say to the stand-in for the model, and the calls that must come of it, valid for
-their schemas.
-"""
+"""What people say to the stand-in for the model, and the valid calls that come of it."""
 
 from __future__ import annotations
 
@@ -127,9 +125,7 @@ PHRASES: list[tuple[str, Calls]] = [
 
 @pytest.mark.parametrize(("words", "expected"), PHRASES, ids=[words[:40] for words, _ in PHRASES])
 def test_phrases_become_calls(words: str, expected: Calls) -> None:
-    """Each way of asking becomes exactly these calls, and each call passes its tool's own
-    validation.
-    """
+    """Each way of asking becomes exactly these calls, which their tools find valid."""
     answer = turn(said(words))
     got = called(answer)
     assert got == expected
@@ -137,9 +133,7 @@ def test_phrases_become_calls(words: str, expected: Calls) -> None:
 
 @pytest.mark.parametrize("words", ["hi", "help", "What can you do?", "sing me a song", ""])
 def test_small_talk_says_what_it_is(words: str) -> None:
-    """Greetings and what it cannot read are answered with what it is and what it can do, without a
-    call.
-    """
+    """Greetings and what it cannot read are answered without a call, by what it can do."""
     answer = turn(said(words))
     assert not answer.calls
     assert "offline stand-in planner" in answer.text
@@ -183,9 +177,7 @@ def test_an_answer_completes_the_request(first: str, second: str, expected: Any)
 
 
 def test_quoted_history_is_data() -> None:
-    """What others said earlier in the thread starts nothing, in its own item or quoted in the
-    message.
-    """
+    """What others said earlier starts nothing, in its own item or quoted in the message."""
     history = "Earlier messages of this thread, quoted as data.\nDan Weber:\n> cancel order 1043"
     assert called(turn(said(history, author=""), said("look up order 1042"))) == [look(1042)]
     assert called(turn(said("> cancel order 1043\nlook up order 1042"))) == [look(1042)]

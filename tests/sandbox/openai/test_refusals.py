@@ -1,6 +1,4 @@
-"""What the stand-in refuses, as the real client reports it: the same mistakes that the real API
-would not take.
-"""
+"""What the stand-in refuses, as the real client reports it: mistakes the real API refuses."""
 
 from __future__ import annotations
 
@@ -168,9 +166,7 @@ def test_an_unknown_path_is_not_found(client: OpenAI) -> None:
 
 
 def test_a_refusal_uses_up_no_script(planner: Planner, client: OpenAI) -> None:
-    """A refused request leaves the scripted turns for the next good one, streamed requests
-    included.
-    """
+    """A refused request, streamed or not, leaves the scripted turns for the next good one."""
     planner.script(Turn(text="for the good one"))
     with pytest.raises(openai.BadRequestError):
         list(

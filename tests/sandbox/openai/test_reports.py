@@ -1,6 +1,4 @@
-"""After the calls: look-ups that lead to an action, truthful reports, and corrections of what was
-proposed.
-"""
+"""After the calls: look-ups that lead to actions, truthful reports, corrected proposals."""
 
 from __future__ import annotations
 

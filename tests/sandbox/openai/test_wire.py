@@ -19,9 +19,7 @@ from tests.sandbox.openai.samples import ASK, TWO, answered, stream
 
 
 def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> None:
-    """Text, reasoning and two calls come as the event sequence of the Responses API, numbered
-    without a gap.
-    """
+    """Text, reasoning and two calls come as the documented events, numbered without a gap."""
     planner.script(TWO)
     events = stream(client)
     names: list[str] = []
@@ -57,9 +55,7 @@ def test_stream_has_the_documented_events(planner: Planner, client: OpenAI) -> N
 
 
 def test_every_event_is_valid_for_the_client(planner: Planner, client: OpenAI) -> None:
-    """Each event passes the client's own models in strict validation, not only its lenient
-    construction.
-    """
+    """Each event passes the client's own models in strict validation."""
     planner.script(TWO)
     adapter: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
     for event in stream(client):
@@ -69,9 +65,7 @@ def test_every_event_is_valid_for_the_client(planner: Planner, client: OpenAI) -
 
 
 def test_deltas_add_up_to_what_is_done(planner: Planner, client: OpenAI) -> None:
-    """Deltas joined equal the text and the arguments of the finished items, spaces and line ends
-    included.
-    """
+    """Deltas joined equal the finished items' text and arguments, white space included."""
     text = "One two.\n\n  • three   four\n" + "x" * 50
     planner.script(Turn(text=text, calls=[("look_up_order", {"order_id": 1042})]))
     events = stream(client)
@@ -104,9 +98,7 @@ def test_whole_answer_has_the_same_content(planner: Planner, client: OpenAI) -> 
 
 
 def test_the_clients_stream_helper_agrees(planner: Planner, client: OpenAI) -> None:
-    """The client's accumulating stream helper takes the whole sequence and ends with the final
-    response.
-    """
+    """The client's stream helper takes the whole sequence and ends with the final response."""
     planner.script(TWO)
     with client.responses.stream(**ASK) as running:
         final = running.get_final_response()

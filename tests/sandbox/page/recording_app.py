@@ -1,6 +1,4 @@
-"""A tiny app at the other end of the sandbox's socket: it records what arrives and acknowledges as
-it is told to.
-"""
+"""A tiny app on the sandbox's socket that records what arrives and answers as told."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ class RecordingApp:
         self._socket.send(json.dumps({"envelope_id": frame["envelope_id"]} | payload))
 
     def wait(self, kind: str) -> Payload:
-        """The newest interactive payload of that type ("block_actions", "view_submission" …),
-        waited for.
-        """
+        """The newest interactive payload of that type ("block_actions" …), waited for."""
         found = self.sandbox.wait(lambda: [p for p in self.seen if p["type"] == kind])
         return found[-1]
 

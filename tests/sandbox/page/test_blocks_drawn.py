@@ -1,6 +1,4 @@
-"""Every block and element as the page draws it: complete, accessible, on a phone, and with text
-that stays text.
-"""
+"""Every block and element as the page draws it: whole, accessible, and fit for a phone."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str, width: int) -> None:
-    """The gallery of all messages passes an accessibility checker in both themes, wide and on a
-    phone.
-    """
+    """All messages pass an accessibility checker in both themes, wide and on a phone."""
     gallery.look(theme, width)
     gallery.page.one(f"{MAIN} [data-ts]")
     assert findings(gallery.page, MAIN) == []

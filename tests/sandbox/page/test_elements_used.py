@@ -1,6 +1,4 @@
-"""What each element tells the app when it is used, by mouse and by keyboard, asserted on what the
-sandbox delivered.
-"""
+"""What each element tells the app when it is used, by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -140,9 +138,7 @@ USED: dict[str, tuple[Callable[[Gallery], None], Json]] = {
 
 @pytest.mark.parametrize("name", USED)
 def test_what_an_element_sends(gallery: Gallery, name: str) -> None:
-    """One use makes one delivery whose action says what Slack's would, with its ids and the
-    message's state.
-    """
+    """One use makes one delivery that says what Slack's would, with ids and state."""
     element = copy.deepcopy({**ELEMENTS, **ONLY_ACTIONS, **CONTEXT_ACTIONS}[name])
     kind = "context_actions" if name in CONTEXT_ACTIONS else "actions"
     gallery.css = gallery.shown({"type": kind, "block_id": "here", "elements": [element]})
@@ -172,9 +168,7 @@ def test_every_element_is_used(gallery: Gallery) -> None:
 
 
 def test_a_no_to_the_question_changes_nothing(gallery: Gallery) -> None:
-    """A select with a confirm question sends nothing after "Not yet", and shows what was chosen
-    before.
-    """
+    """A select with a question sends nothing after "Not yet", and shows the old choice."""
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["static_select grouped"])))
     gallery.mark()
     gallery.page.choose(css, "orange")
@@ -217,9 +211,7 @@ def test_a_menu_by_keyboard(gallery: Gallery) -> None:
 
 
 def test_several_by_keyboard(gallery: Gallery) -> None:
-    """In a menu of several, Enter ticks, its limit is said, Backspace takes the last one away, Tab
-    sends it once.
-    """
+    """A menu of several is used by keyboard: ticked, limited, taken back, sent once."""
     css = gallery.shown(samples.actions(copy.deepcopy(ELEMENTS["multi_static_select"])))
     gallery.mark()
     gallery.focus(f"{css} [role=combobox]")

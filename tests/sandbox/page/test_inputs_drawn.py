@@ -51,9 +51,7 @@ def _modal_samples() -> list[Json]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_input_is_drawn(gallery: Gallery, theme: str) -> None:
-    """A modal with every input: all there, each with its name, no scrolling sideways, nothing axe
-    would mend.
-    """
+    """A modal draws every input with its name, accessible, without scrolling sideways."""
     gallery.look(theme)
     blocks = _modal_samples()
     gallery.modal(*blocks)
@@ -135,9 +133,7 @@ def test_a_date_typed_by_keyboard_is_sent_once(gallery: Gallery) -> None:
 
 
 def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
-    """What is typed into a message survives its change, belongs to one person, and comes with the
-    next click.
-    """
+    """What is typed into a message survives its change, is one person's, and comes along."""
     words = samples.field("words", {"type": "plain_text_input", "initial_value": "as it was"})
     blocks = [words, samples.actions(samples.button("Send", "send"))]
     css = gallery.shown(*blocks)
@@ -158,9 +154,7 @@ def test_inputs_in_a_message_are_kept_and_sent(gallery: Gallery) -> None:
 
 
 def test_external_select_waits_for_enough_letters(gallery: Gallery) -> None:
-    """An external select asks the app once the query is long enough, says when nothing is found,
-    and remembers.
-    """
+    """An external select asks for a query that is long enough, and says if nothing is found."""
     element = {"type": "external_select", "action_id": "order", "min_query_length": 2}
     gallery.modal(asking(element, block_id="which"))
     where = f"{MODAL} [data-block-id=which]"
@@ -198,9 +192,7 @@ def test_a_file_is_uploaded_and_named(gallery: Gallery, tmp_path: Path) -> None:
 
 
 def test_the_home_tab_works(gallery: Gallery) -> None:
-    """A Home view is drawn, its clicks carry its state, and publishing it again keeps what was
-    typed.
-    """
+    """A Home view is drawn, its clicks carry its state, and what was typed stays."""
     blocks = [
         samples.field("note", {"type": "plain_text_input"}),
         samples.actions(samples.button("Go", "go")),
@@ -225,9 +217,7 @@ def test_the_home_tab_works(gallery: Gallery) -> None:
 
 
 def test_a_modal_by_keyboard(gallery: Gallery) -> None:
-    """Tab leads through the fields in their order, a menu opens and closes without closing the
-    modal, Enter submits.
-    """
+    """Tab goes through the fields in order, Escape closes a menu only, Enter submits."""
     blocks = [samples.field("name", {"type": "plain_text_input"})]
     blocks += [
         samples.field("size", {"type": "static_select", "options": samples.options("s", "m")})

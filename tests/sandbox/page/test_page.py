@@ -1,6 +1,4 @@
-"""The page against the sandbox alone: what it draws, what it keeps, what it sends, and what it must
-never run.
-"""
+"""The page and the sandbox alone: what it draws, keeps and sends, and what it never runs."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ EVIL = (
 
 
 def test_card_is_drawn(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """A card's header, fields, mentions and buttons appear as a person reads them, in the right
-    colours.
-    """
+    """A card's header, fields, mentions and coloured buttons appear as a person reads them."""
     ts = app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)["ts"]
     page.open(sandbox.url)
     card = page.one(f'{MAIN} [data-ts="{ts}"]')
@@ -156,8 +152,9 @@ def test_strings_never_become_markup(sandbox: Sandbox, app: RecordingApp, page: 
 
 
 def test_what_is_said_is_shown(sandbox: Sandbox, page: Page) -> None:
-    """Enter sends, Shift+Enter makes a line, the button addresses the bot, and what is sent is
-    escaped once.
+    """Enter sends, Shift+Enter makes a line, the button addresses the bot.
+
+    What is sent is escaped once.
     """
     page.open(sandbox.url)
     page.press("[data-testid=mention-bot]")

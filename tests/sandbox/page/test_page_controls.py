@@ -197,9 +197,7 @@ def test_views_on_top_of_each_other(sandbox: Sandbox, app: RecordingApp, page: P
 
 
 def test_click_in_a_modal_that_fails(sandbox: Sandbox, app: RecordingApp, page: Page) -> None:
-    """The warning about a click inside a modal stands above that modal, where it can be read and
-    dismissed.
-    """
+    """The warning about a click in a modal stands above it, to be read and dismissed."""
     app.open_modal_on_click(samples.modal(samples.actions(samples.button("Look up", "inside"))))
     app.client.chat_postMessage(channel=SUPPORT, text="card", blocks=samples.CARD)
     page.open(sandbox.url)

@@ -66,9 +66,7 @@ def test_the_editor_writes_rich_text(gallery: Gallery) -> None:
 
 
 def test_the_editor_keeps_what_it_was_given(gallery: Gallery) -> None:
-    """Rich text that was there comes back as it was when nobody touched it, and pasted markup comes
-    in as text.
-    """
+    """Untouched rich text comes back as it was, and pasted markup comes in as text."""
     gallery.modal(sample_input("rich_text_input", "story"))
     given = INPUTS["rich_text_input"]["initial_value"]["elements"]
     editor = gallery.page.one(f"{MODAL} [data-action-id=story]")

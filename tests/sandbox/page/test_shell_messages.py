@@ -1,6 +1,4 @@
-"""What one does with messages: commands, names, editing, files, reactions, pins, shortcuts,
-streams.
-"""
+"""What one does with messages: commands, editing, files, reactions, pins, streams."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def test_slash_offers_commands(at: Page, workspace: Workspace) -> None:
 
 
 def test_unknown_commands_are_kept(at: Page) -> None:
-    """A command that no app has is refused by Slackbot, only visible to who typed it, and stays in
-    the composer.
-    """
+    """An unknown command is refused in private by Slackbot, and stays in the composer."""
     at.type(COMPOSER, "/dance now")
     at.keys(Keys.ENTER)
     notice = at.message("/dance")
@@ -107,9 +103,7 @@ def test_own_messages_are_edited_and_deleted(at: Page, workspace: Workspace) -> 
 
 
 def test_files_are_shown(at: Page, workspace: Workspace) -> None:
-    """A file has its name, type and size, a small CSV is a table, and the download is for who
-    looks.
-    """
+    """A file has its name, type and size, a small CSV is a table, each can be downloaded."""
     text = 'order,customer,"of ""x"""\n1042,"Lindqvist, Mara",1\n'
     workspace.client.files_upload_v2(
         channel=SUPPORT, filename="orders.csv", content=text, title="Orders"
@@ -127,9 +121,7 @@ def test_files_are_shown(at: Page, workspace: Workspace) -> None:
 
 
 def test_reactions_come_and_go(at: Page, workspace: Workspace) -> None:
-    """One is added from the picker by keyboard, is counted with others' and named, and goes when
-    pressed again.
-    """
+    """A reaction is picked by keyboard, counted and named, and goes when pressed again."""
     ts = workspace.sandbox.person("ana").say("#support", "react to this")
     workspace.sandbox.person("ana").react("#support", ts, "eyes")
     mine = f'{MAIN} [data-ts="{ts}"]'

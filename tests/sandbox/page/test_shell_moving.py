@@ -19,9 +19,7 @@ COMPOSER = "[data-testid=composer]"
 
 
 def test_home_is_beside_the_messages(at: Page, workspace: Workspace) -> None:
-    """Each app's DM has a Home tab: opened it tells the app, shows what it published, and its
-    buttons work.
-    """
+    """Each app's DM has a Home tab that tells the app and works as published."""
     workspace.client.views_publish(
         user_id="UBEN00001",
         view={"type": "home", "blocks": [samples.actions(samples.button("Refresh", "refresh"))]},
@@ -56,9 +54,7 @@ def test_joining_a_public_channel(page: Page, workspace: Workspace) -> None:
 
 
 def test_notifications_as_a_phone_shows_them(page: Page, workspace: Workspace) -> None:
-    """The phone lists the fallback text with names, newest first, counts what was not on screen,
-    and leads there.
-    """
+    """The phone lists fallback texts, newest first, counts the unseen, and leads there."""
     page.open(workspace.sandbox.url, "cleo", SUPPORT)
     root = workspace.sandbox.person("ana").say("#general", "a place")
     text = "<@UBEN00001> asks *Cleo* &amp; <!subteam^S0LEADS>: <https://example.com/|look> :eyes:"
@@ -84,9 +80,7 @@ def test_notifications_as_a_phone_shows_them(page: Page, workspace: Workspace) -
 
 
 def test_the_inspector_shows_deliveries(at: Page, workspace: Workspace) -> None:
-    """It shows a message's JSON with metadata, deliveries with acknowledgement times, and calls
-    without tokens.
-    """
+    """The inspector shows a message's JSON, deliveries with times, and calls without tokens."""
     data = {"event_type": "card", "event_payload": {"key": "value"}}
     ts = str(
         workspace.client.chat_postMessage(channel=SUPPORT, text="look inside", metadata=data)["ts"]
@@ -140,8 +134,9 @@ def test_clock_to_the_next_deadline(at: Page, workspace: Workspace) -> None:
 
 
 def test_keyboard_from_end_to_end(at: Page, workspace: Workspace) -> None:
-    """Skip link, arrow keys in the channels and messages, a message's own buttons, and where Escape
-    leads back to.
+    """The whole page is used by keyboard, and Escape leads back.
+
+    Skip link, arrow keys in channels and messages, a message's own buttons.
     """
     ts = workspace.sandbox.person("ana").say("#support", "the newest one")
     at.message("the newest one")
@@ -173,9 +168,7 @@ def test_keyboard_from_end_to_end(at: Page, workspace: Workspace) -> None:
 
 
 def test_whom_one_acts_as_by_keyboard(at: Page) -> None:
-    """Alt+P opens the list of people, a letter finds one, Enter acts as them; Escape leaves things
-    as they are.
-    """
+    """Alt+P lists people, a letter finds one, Enter acts as them, Escape as before."""
     at.keys(Keys.ALT, "p")
     at.has_focus("[data-person=ben]")
     at.keys("c", Keys.ENTER)

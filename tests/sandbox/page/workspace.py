@@ -1,5 +1,6 @@
-"""A workspace for the page's shell: two apps with commands, shortcuts and Home tabs, and a few
-things said already.
+"""A workspace for the page's shell: two apps, and a few things said already.
+
+The apps have commands, shortcuts and Home tabs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Seed files: what they say is what the local Slack holds, and what is wrong in one is named with
-its place.
-"""
+"""Seed files: the local Slack holds what they say, and what is wrong is named with its place."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ MANIFEST = (
 
 
 def test_the_documented_example_is_made_in_full() -> None:
-    """Every row of the documented example is in the workspace that it makes, seen through the Web
-    API.
-    """
+    """Every row of the documented example is in its workspace, seen through the Web API."""
     seed, apps = read_seed(EXAMPLE)
     with Sandbox(apps[0].manifest, seed=seed) as sandbox:
         populate(sandbox, apps)
@@ -54,9 +50,7 @@ def test_the_documented_example_is_made_in_full() -> None:
 
 
 def test_apps_at_request_urls(tmp_path: Path) -> None:
-    """A request URL in the seed goes wherever the manifest names none, and switches the app to
-    HTTP.
-    """
+    """A request URL in the seed goes where the manifest has none, and means HTTP."""
     (tmp_path / "app.yml").write_text(MANIFEST + "\nsettings: {socket_mode_enabled: true}")
     (tmp_path / "seed.toml").write_text(
         '[[people]]\nname = "ida"\n[[apps]]\nmanifest = "app.yml"\nrequest_url = "http://127.0.0.1:9/slack"'

@@ -41,9 +41,7 @@ def raised_by(method: Callable[..., Any]) -> set[str]:
 
 @cache
 def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionType]]:
-    """The codes in one function with those that it leaves to defaults, and the functions that it
-    names.
-    """
+    """The codes in one function, those that it leaves to defaults, and the functions it names."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     codes: set[str] = set()
@@ -60,9 +58,7 @@ def _read(function: FunctionType) -> tuple[frozenset[str], frozenset[FunctionTyp
 
 
 def _may_be_raised(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and all below it, without strings that are compared with, and strings and lists in
-    dicts: answers.
-    """
+    """The node and all below it but compared strings, and strings and lists in dicts (answers)."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.Dict | ast.Compare) and isinstance(child, ast.Constant | ast.List):

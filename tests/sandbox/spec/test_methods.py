@@ -1,6 +1,4 @@
-"""The sandbox's facts about Web API methods, and what its code may answer, against a scrape of
-Slack's reference.
-"""
+"""The facts about Web API methods, and what the code may answer, against Slack's reference."""
 
 from __future__ import annotations
 
@@ -114,9 +112,7 @@ def unexplained(found: set[str], explanations: dict[str, str]) -> set[str]:
 
 
 def test_the_tables_are_about_the_same_methods() -> None:
-    """Every method the sandbox knows has facts, error codes, and code that answers, unless no bot
-    can call it.
-    """
+    """Every method has facts, error codes and code that answers, unless no bot can call it."""
     assert set(FACTS) == set(SCOPES) == set(TIERS) == set(ERRORS)
     assert all(codes >= ANYWHERE for codes in ERRORS.values())
     assert set(FACTS) - set(METHODS) <= {
@@ -127,9 +123,7 @@ def test_the_tables_are_about_the_same_methods() -> None:
 
 @needs_reference
 def test_every_method_is_there() -> None:
-    """Each method of the reference is in the sandbox, and the other way round, or it is listed with
-    a reason.
-    """
+    """The sandbox has the methods of the reference and no others, or there is a reason."""
     assert set(reference()) - set(FACTS) == set(NOT_HERE)
     assert set(FACTS) - set(reference()) == set(NOT_IN_REFERENCE)
 
@@ -172,9 +166,7 @@ def test_body_formats_are_slacks() -> None:
 
 @needs_reference
 def test_error_codes_are_slacks() -> None:
-    """No method lists an error code that Slack's reference does not know for it, or the difference
-    is listed.
-    """
+    """A method lists only error codes of Slack's reference, or the difference is listed."""
     extra = {
         f"{name} {code}"
         for name in shared()
@@ -191,9 +183,7 @@ def test_what_the_code_raises_is_listed(method: str) -> None:
 
 @pytest.mark.parametrize(("method", "argument"), sorted(WORDS_FOR_MISSING))
 def test_words_for_missing_arguments_are_the_methods_own(method: str, argument: str) -> None:
-    """What a missing argument is answered with is a code of the method, about an argument that it
-    requires.
-    """
+    """A missing argument is answered with a code of the method about a required one."""
     assert WORDS_FOR_MISSING[method, argument] in ERRORS[method]
     assert argument in FACTS[method].required
 

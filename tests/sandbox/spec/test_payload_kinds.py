@@ -1,5 +1,4 @@
-"""Each kind of payload in both directions: no key that Slack's lacks, none missing that Slack's
-has, or a reason.
+"""Each kind of payload has the keys that Slack's has and no others, or there is a reason.
 
 `TOO_MANY` and `TOO_FEW` list every difference by its place. Commands, shortcuts and suggestions
 have own files.
@@ -222,9 +221,7 @@ def unexplained(found: list[str], reasons: dict[str, str], kind: str) -> list[st
 def test_a_payload_has_slacks_keys_and_types(
     sandbox: Sandbox, client: WebClient, app: HandApp, name: str
 ) -> None:
-    """A payload has the keys and types that Slack's has, in both directions, but for the listed
-    ones.
-    """
+    """A payload has the keys and types of Slack's and no others, but for the listed ones."""
     kind, subtype, cause, inventory, recordings = KINDS[name]
     scene = Scene(sandbox, client, app)
     cause(scene)
@@ -247,9 +244,7 @@ def test_app_rate_limited_comes_unasked_without_an_event(sandbox: Sandbox, app: 
 
 
 def test_a_channel_with_another_id(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
-    """After channel_id_changed the old id names nothing, and all that was said is under the new
-    one.
-    """
+    """After channel_id_changed the old id names nothing; the new one has all that was said."""
     ts = sandbox.person("ana").say("support", "hello")
     new = sandbox.change_id("support")
     event = Scene(sandbox, client, app).next("channel_id_changed")["event"]

@@ -113,8 +113,9 @@ def test_events_have_all(
     subtype: str | None,
     recording: str,
 ) -> None:
-    """An event has every key that the recorded one has, apart from those of big organisations and
-    of old apps.
+    """An event has every key of the recorded one.
+
+    Apart from those of big organisations and of old apps.
     """
     cause(sandbox, client, what)
     ours = event(app, type_, subtype)
@@ -251,9 +252,7 @@ def test_an_answer_has_slacks_keys_and_types(
 
 
 def test_error_codes_are_slacks(sandbox: Sandbox) -> None:
-    """Each refusal in the sandbox's code is one that Slack documents, or a general one measured
-    elsewhere.
-    """
+    """Each refusal in the code is one that Slack documents, or a general one measured elsewhere."""
     import re
     from pathlib import Path
 

@@ -208,9 +208,7 @@ def test_without_the_stop_event(
 
 
 def test_a_person_retitles(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """When a person renames a session, the app hears the new title and the one before, if there was
-    one.
-    """
+    """When a person renames a session, the app hears the new title and the old one."""
     client.api_call(
         "agents.sessions.setStatus",
         json={"channel_id": SUPPORT, "thread_ts": thread, "status": "active"},

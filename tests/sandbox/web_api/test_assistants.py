@@ -1,6 +1,4 @@
-"""Apps with the older assistant_view: opening the DM begins a thread, and what is written there
-goes into it.
-"""
+"""Apps with the older assistant_view: opening the DM begins a thread for what is written."""
 
 from __future__ import annotations
 

@@ -161,9 +161,7 @@ def test_unsound_questions_are_refused(
 
 
 def test_open_and_join(sandbox: Sandbox, client: WebClient) -> None:
-    """Opening a DM twice gives the same one, several people make a group DM, and joining is an
-    event.
-    """
+    """Opening a DM twice gives the same one, several people make a group, joining is told."""
     dm = client.conversations_open(users="UANA00001")["channel"]["id"]
     assert (
         dm
@@ -190,9 +188,7 @@ def test_team_and_bot(client: WebClient, sandbox: Sandbox) -> None:
 
 
 def test_reading_in_pages(sandbox: Sandbox, client: WebClient) -> None:
-    """History and replies come in pages that slack_sdk can follow, the root in each page of
-    replies.
-    """
+    """History and replies come in pages, each page of replies with the root."""
     ana = sandbox.person("ana")
     root = ana.say("support", "0")
     for number in range(1, 6):

@@ -45,9 +45,7 @@ def test_an_unsound_channel_name_is_refused(
 
 
 def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """Topic and purpose are kept with who set them and when, and an empty one takes the old one
-    away.
-    """
+    """Topic and purpose are kept with who set them and when, until they are emptied."""
     client.conversations_setPurpose(channel=made, purpose="Get it out")
     client.conversations_setTopic(channel=made, topic="Monday")
     info = client.conversations_info(channel=made)["channel"]
@@ -62,9 +60,7 @@ def test_topic_and_purpose(sandbox: Sandbox, client: WebClient, made: str) -> No
 
 
 def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """An archived channel takes no message and no change, is left out of lists on request, and
-    comes back.
-    """
+    """An archived channel takes no change, can be left out of lists, and comes back."""
     client.conversations_archive(channel=made)
     for method, arguments, error in (
         ("chat.postMessage", {"text": "x"}, "is_archived"),
@@ -129,8 +125,9 @@ def test_archive_and_back(sandbox: Sandbox, client: WebClient, made: str) -> Non
 def test_each_method_refuses_with_its_own_code(
     client: WebClient, method: str, arguments: Json, error: str | None
 ) -> None:
-    """Each method refuses with its own code (None: the same people make one group DM, asked for
-    once or often).
+    """Each method refuses with its own code.
+
+    None: the same people make one group DM, asked for once or often.
     """
     if error is None:
         first = client.conversations_open(users=[ANA, BEN, GUS])["channel"]["id"]
@@ -140,9 +137,7 @@ def test_each_method_refuses_with_its_own_code(
 
 
 def test_scopes_by_kind(sandbox: Sandbox, client: WebClient, made: str) -> None:
-    """The scope for public channels opens no private one, for any of the methods that change a
-    channel.
-    """
+    """The scope for public channels opens no private one, for any method."""
     scopes = sandbox.world.app.manifest["oauth_config"]["scopes"]["bot"]
     for name in [s for s in scopes if s.startswith(("groups:", "im:", "mpim:"))]:
         scopes.remove(name)

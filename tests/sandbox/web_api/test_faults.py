@@ -132,9 +132,7 @@ def test_sockets_drop_without_a_word(sandbox: Sandbox, app: HandApp) -> None:
 
 
 def test_a_response_url_works_five_times(sandbox: Sandbox, client: WebClient, app: HandApp) -> None:
-    """A response_url changes even an ephemeral message, five times, and answers in private unless
-    told otherwise.
-    """
+    """A response_url changes even an ephemeral message, five times, in private by itself."""
     ana = sandbox.person("ana")
     ts = client.chat_postEphemeral(
         channel="C0SUPPORT", user=ana.id, text="psst", blocks=[buttons("go")]

@@ -1,6 +1,4 @@
-"""files.*: upload as slack_sdk does it, the message that shares, download, listing, deletion,
-limits.
-"""
+"""files.*: uploads as slack_sdk does them, sharing, download, listing, deletion, limits."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ def upload(client: WebClient, content: str = "a,b\n1,2\n", **more: Any) -> Json:
 
 
 def test_upload_to_a_thread(sandbox: Sandbox, client: WebClient) -> None:
-    """slack_sdk's files_upload_v2 leads to one message in the thread, with the file and the
-    comment.
-    """
+    """files_upload_v2 leads to one message in the thread, with file and comment."""
     root = sandbox.person("ana").say("support", "rows, please")
     file = upload(
         client, title="Rows", channel=SUPPORT, thread_ts=root, initial_comment="Here, <@UBEN00001>"
@@ -136,8 +132,9 @@ def test_private_until_shared(sandbox: Sandbox, client: WebClient) -> None:
 def test_an_upload_address_takes_the_announced_bytes_once(
     sandbox: Sandbox, client: WebClient
 ) -> None:
-    """An upload address takes exactly the announced bytes, raw or as a form, by POST or PUT, and
-    only once.
+    """An upload address takes the announced bytes, in any documented way, only once.
+
+    Raw or as a form, by POST or PUT.
     """
 
     def address(length: int = 3) -> tuple[str, str]:

@@ -1,6 +1,4 @@
-"""The Web API's front door: formats, tokens, scopes and missing arguments of every method, request
-by request.
-"""
+"""The Web API's front door, request by request: formats, tokens, scopes, arguments."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ def answer(
 
 @pytest.mark.parametrize("method", sorted(name for name, facts in FACTS.items() if facts.required))
 def test_a_call_without_arguments_is_refused(sandbox: Sandbox, method: str) -> None:
-    """A call without arguments is refused with Slack's word for it, or with one that names each
-    missing argument.
-    """
+    """A call without arguments is refused as Slack does, or with each one named."""
     if FACTS[method].caller != "bot":
         pytest.skip("no bot may call it")
     found = answer(sandbox, method, sandbox.bot_token)
@@ -63,9 +59,7 @@ def test_a_call_without_arguments_is_refused(sandbox: Sandbox, method: str) -> N
 
 @pytest.mark.parametrize("method", sorted(FACTS))
 def test_a_missing_or_wrong_token_is_refused(sandbox: Sandbox, method: str) -> None:
-    """Without a token, with a wrong one and with one of the wrong kind a method is refused as Slack
-    does it.
-    """
+    """No token, a wrong one and one of the wrong kind are refused as Slack does it."""
     caller = FACTS[method].caller
     if caller == "anyone":
         assert answer(sandbox, method).get("error") != "not_authed"
@@ -77,9 +71,7 @@ def test_a_missing_or_wrong_token_is_refused(sandbox: Sandbox, method: str) -> N
 
 
 def test_an_app_without_scopes_is_refused(sandbox: Sandbox) -> None:
-    """An app without any scope is refused every method that takes one, with the scopes it would
-    take.
-    """
+    """An app without scopes is refused all methods that take one, and told which."""
     bare = sandbox.install({"oauth_config": {"scopes": {"bot": []}}})
     for method, facts in FACTS.items():
         if facts.scopes and facts.caller == "bot":
@@ -178,8 +170,9 @@ def test_methods_take_get_and_post_only(sandbox: Sandbox) -> None:
 def test_methods_without_a_subject_here(
     sandbox: Sandbox, method: str, arguments: Json, error: str | None
 ) -> None:
-    """What the sandbox has nothing of (workflow steps, work objects) is refused as in a workspace
-    without it.
+    """What the sandbox has nothing of is refused as in a workspace without it.
+
+    Workflow steps and work objects, for example.
     """
     body = urlencode(arguments).encode()
     found = answer(sandbox, method, sandbox.bot_token, body=body, Content_Type=FORM)

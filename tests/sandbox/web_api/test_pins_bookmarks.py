@@ -15,9 +15,7 @@ SUPPORT = "C0SUPPORT"
 
 
 def test_pin_and_unpin(sandbox: Sandbox, client: WebClient) -> None:
-    """Pins are listed latest first, told to the app, shown on the message, and gone after
-    pins.remove.
-    """
+    """Pins are listed latest first, told, shown on the message, and gone when removed."""
     first, second = (sandbox.person("ana").say("support", text) for text in ("one", "two"))
     client.pins_add(channel=SUPPORT, timestamp=first)
     sandbox.clock.advance(5)

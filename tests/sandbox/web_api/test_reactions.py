@@ -20,8 +20,9 @@ def ts(sandbox: Sandbox) -> str:
 
 
 def test_add_see_and_remove(sandbox: Sandbox, client: WebClient, ts: str) -> None:
-    """A reaction stands on the message with who gave it, for history, reactions.get and people,
-    until it is removed.
+    """A reaction stands on the message with who gave it until it is removed.
+
+    For history, reactions.get and people.
     """
     second = second_client(sandbox, "support")
     client.reactions_add(channel=SUPPORT, timestamp=ts, name="eyes")
@@ -56,9 +57,7 @@ def test_each_reaction_is_told_to_the_apps(sandbox: Sandbox, client: WebClient, 
 
 
 def test_a_users_reactions_come_in_pages(sandbox: Sandbox, client: WebClient, ts: str) -> None:
-    """reactions.list pages through what a user reacted to, newest first, and is the bot's own
-    without a user.
-    """
+    """reactions.list pages through a user's, else the bot's own, newest first."""
     later = sandbox.person("ben").say("support", "later")
     for each in (ts, later):
         client.reactions_add(channel=SUPPORT, timestamp=each, name="eyes")

@@ -1,6 +1,4 @@
-"""Messages that wait: scheduling, listing, taking back, and posting when the sandbox's clock gets
-there.
-"""
+"""Messages that wait: scheduled, listed, taken back, and posted when their time comes."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ def test_a_shared_channel(client: WebClient) -> None:
 
 
 def test_people_of_other_companies(sandbox: Sandbox, client: WebClient) -> None:
-    """Of a partner's people a bot learns the team, not the address, and only while a channel is
-    shared.
-    """
+    """A bot learns a partner's team, not the address, and only by a shared channel."""
     eve = client.users_info(user=EVE)["user"]
     assert (eve["team_id"], eve["profile"]["team"], eve["is_stranger"]) == (
         "T0OTHERCO",

@@ -58,9 +58,7 @@ def test_tasks_stand_by_time_or_in_a_plan(
 
 
 def test_a_task_grows(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """A later update of a task replaces title and status, and adds to its details, output and
-    sources.
-    """
+    """A later update replaces a task's title and status, and adds to all else."""
     source = {"type": "url", "url": "https://shop.example/7", "text": "Order 7"}
     ts = start(client, thread, chunks=[task(1, details="look", sources=[source])])
     client.chat_appendStream(

@@ -95,9 +95,7 @@ def test_dm_needs_no_recipient(sandbox: Sandbox, client: WebClient) -> None:
 
 
 def test_ends_of_a_stream(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """Nothing is appended after the stop, after ten minutes of silence, or to what never was a
-    stream.
-    """
+    """A stream takes nothing after its stop, after ten silent minutes, or if it is none."""
     stopped = start(client, thread, markdown_text="a")
     client.chat_stopStream(channel="C0SUPPORT", ts=stopped)
     silent = start(client, thread, markdown_text="b")
@@ -137,9 +135,7 @@ def test_stopped_by_a_person(sandbox: Sandbox, client: WebClient, thread: str) -
 
 
 def test_stop_after_a_persons_stop(sandbox: Sandbox, client: WebClient, thread: str) -> None:
-    """After a person's Stop the app may still close the stream, with a last word, and nothing more
-    after that.
-    """
+    """After a person's Stop the app may still close the stream, with a last word."""
     ts = start(client, thread, markdown_text="a")
     sandbox.person("ben").stop_agent("support", thread)
     client.chat_stopStream(channel="C0SUPPORT", ts=ts, markdown_text=" (stopped)")

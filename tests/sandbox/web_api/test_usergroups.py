@@ -1,6 +1,4 @@
-"""usergroups.* and what is told of people: making and changing groups, addresses, profiles,
-presence.
-"""
+"""usergroups.* and what is told of people: groups, addresses, profiles, presence."""
 
 from __future__ import annotations
 

@@ -94,9 +94,7 @@ def test_values_of_the_wrong_type(sandbox: Sandbox) -> None:
 
 
 def test_missing_and_wrong_tokens_are_refused(sandbox: Sandbox) -> None:
-    """No token, an unknown one, the app's where the bot's belongs and one in the query are all
-    refused.
-    """
+    """No token, an unknown one, the app's and one in the query are all refused."""
     for token, error in (
         (None, "not_authed"),
         ("xoxb-no", "invalid_auth"),
@@ -124,9 +122,7 @@ def test_an_unknown_method_says_so(client: WebClient) -> None:
 
 
 def test_a_missing_scope_is_named(sandbox: Sandbox, client: WebClient, manifest: Json) -> None:
-    """A scope that the manifest lacks is refused and named, and the header lists those that are
-    there.
-    """
+    """A missing scope is refused and named, and a header lists those that are there."""
     assert "users:read" in client.auth_test().headers["X-OAuth-Scopes"].split(",")
     manifest["oauth_config"]["scopes"]["bot"].remove("users:read")
     with pytest.raises(SlackApiError) as refused:
@@ -146,9 +142,7 @@ def test_scope_by_kind_of_channel(client: WebClient, manifest: Json) -> None:
 
 
 def test_calls_are_logged(sandbox: Sandbox, client: WebClient) -> None:
-    """Every call is kept with its arguments and its answer, never with the token; Bolt's team_id
-    does not hurt.
-    """
+    """Every call is kept with arguments and answer, never its token; a team_id does no harm."""
     client.users_info(user="UANA00001", team_id=sandbox.team_id)
     last = sandbox.requests[-1]
     assert (last.method, last.args, last.status) == (
