@@ -43,21 +43,25 @@ outcomes = st.sampled_from(["returns", "returns", "refuses", "raises", "loses"])
 seldom = st.sampled_from([False, False, True])
 deaths = st.sampled_from(["", "", "", "before", "after"])  # before or after the effect
 steps = st.one_of(proposals, proposals, st.sampled_from(["answer", "crash", "fail"]))
+BEGINNINGS = (  # one call that asks, or several on one card
+    [("note", "a"), ("peek", "b")],
+    [("note", "a"), ("wipe", "b"), ("put", "c")],
+)
 TEMPLATE = Path(tempfile.mkdtemp(prefix="machine-")) / "empty.db"
 
 
 class Machine(RuleBasedStateMachine):
     """One workspace, one thread or two, any order of things."""
 
-    @initialize(script=st.lists(steps, max_size=3))
-    def begin(self, script: list[Any]) -> None:
+    @initialize(first=st.sampled_from(BEGINNINGS), script=st.lists(steps, max_size=3))
+    def begin(self, first: list[tuple[str, str]], script: list[Any]) -> None:
         """Somebody asks for something."""
         if not TEMPLATE.exists():
             Store(f"sqlite:///{TEMPLATE}").open().close()
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         shutil.copy(TEMPLATE, self.folder / "db")
         self.harness = LoopHarness(self.folder / "db")
-        self.harness.model.script = [[("note", "a"), ("peek", "b")], *script]
+        self.harness.model.script = [first, *script]
         self.harness.say("please")
         self.tick_and_work()
 
