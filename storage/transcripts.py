@@ -69,15 +69,12 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     bodies = [body for _, body in rows]
     # at once: several times as fast as one by one
     found: list[dict[str, Any]] = json.loads(f"[{','.join(bodies)}]")
-    kinds = {"function_call": set[str](), "function_call_output": set[str]()}
-    for item in found:
-        ids = kinds.get(str(item.get("type")))
-        if ids is not None:
-            ids.add(item["call_id"])
+    proposed = {each["call_id"] for each in found if each.get("type") == "function_call"}
+    answered = {each["call_id"] for each in found if each.get("type") == "function_call_output"}
     return Transcript(
         (*had.items, *found),
-        had.proposed | kinds["function_call"],
-        had.answered | kinds["function_call_output"],
+        had.proposed | proposed,
+        had.answered | answered,
         rows[-1][0],
         had.size + sum(map(len, bodies)),
     )

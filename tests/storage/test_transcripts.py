@@ -1,0 +1,67 @@
+"""Transcripts are read on from where they were read last, and always say what the rows say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from storage import runs, transcripts
+from storage.store import Store
+from storage.transcripts import Transcripts
+from tests.storage.builders import AT, Seeded, seed
+
+
+@pytest.fixture
+def seeded(store: Store) -> Seeded:
+    """A database with one run."""
+    return seed(store)
+
+
+def append(seeded: Seeded, *items: dict[str, Any]) -> None:
+    """More items in the run's thread."""
+    with seeded.store.write() as tx:
+        for item in items:
+            runs.append(tx, seeded.run(), item, at=AT)
+
+
+CALL = {"type": "function_call", "call_id": "c1", "name": "note", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
+
+
+def test_what_was_added_meanwhile_is_there(seeded: Seeded) -> None:
+    """Each reading has every item in order, however many were read before and by whom."""
+    known = Transcripts()
+    for step in ([{"role": "user", "content": "a"}], [CALL], [], [OUTPUT, {"role": "user"}]):
+        append(seeded, *step)
+        with seeded.store.read() as tx:
+            read, fresh = known.read(tx, seeded.run()), Transcripts().read(tx, seeded.run())
+            assert list(read.items) == runs.transcript(tx, seeded.run())
+        assert read == fresh
+    assert (read.proposed, read.answered) == ({"c1"}, {"c1"})
+
+
+def test_an_uncommitted_item_is_not_remembered(seeded: Seeded) -> None:
+    """What a transaction that was rolled back had appended is not in the next reading."""
+    known = Transcripts()
+    with pytest.raises(RuntimeError), seeded.store.write() as tx:
+        runs.append(tx, seeded.run(), CALL, at=AT)
+        raise RuntimeError
+    with seeded.store.read() as tx:
+        assert known.read(tx, seeded.run()).items == ()
+
+
+def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads read longest ago are forgotten first, and read anew in full when they return."""
+    monkeypatch.setattr(transcripts, "KEPT", 150)
+    known, other = Transcripts(), seeded.run()
+    other.thread_ts = "1.2"
+    long = {"role": "user", "content": "x" * 100}
+    append(seeded, long)
+    with seeded.store.write() as tx:
+        runs.append(tx, other, long, at=AT)
+    with seeded.store.read() as tx:
+        for run in (seeded.run(), other, seeded.run()):
+            assert known.read(tx, run).items == (long,)
+    assert len(known._known) == 1
+    assert known._size <= 150
