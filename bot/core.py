@@ -25,6 +25,7 @@ from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.limits import Allowance
 from bot.approvals.votes import Votes
 from bot.clock import Clock
+from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
 from bot.identity import Identity
 from bot.policy.authority import Authority, Directory
@@ -32,7 +33,6 @@ from bot.policy.current import CurrentPolicy
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import Forgetful, Intake
 from bot.runs.loop import Acts, Loop
-from bot.runs.policy_reload import PolicyReload
 from bot.runs.ports import Answer, Presence, Thread
 from bot.runs.proposals import Proposals
 from bot.runs.turns import Turns

@@ -11,14 +11,15 @@ from datetime import datetime, timedelta
 from json import dumps
 from typing import Any
 
-from bot.approvals.cards.card_view import effect_of
 from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.cards.routing import Asked, put_cards, route
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
+from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_of, next_moment
+from bot.approvals.terms.gating import gate_of
+from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, read_submission
@@ -29,8 +30,8 @@ from bot.tools.arguments import as_editable, dump_arguments, load_arguments, rea
 from bot.tools.preview import preview
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Applied, Open
 from storage.models import Delivery, Run
+from storage.outcomes import Applied, Open
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from bot.approvals.cards.card_view import effect_of
+from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.tools import Registry

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bot.approvals.terms.gating import standing, waited
+from bot.approvals.terms.progress import standing, waited
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.text import mention
 from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
 from bot.policy.gates import Ask, load_gate
 from storage import calls, runs
-from storage.decisions import Decided, Open, Outcome, TooLate, Voted
 from storage.models import Call, Run
+from storage.outcomes import Decided, Open, Outcome, TooLate, Voted
 from storage.states import CallStatus
 from storage.store import Store
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from bot.approvals.cards.card_view import effect_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
+from bot.approvals.terms.effect import effect_of
 from bot.messages import sentences
 from bot.messages.actions import CallTarget
 from bot.policy.authority import No
 from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
-from storage.decisions import Open
 from storage.models import Delivery
+from storage.outcomes import Open
 from storage.store import Store
 
 

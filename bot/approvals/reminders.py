@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bot.approvals.cards.card_view import effect_of
 from bot.approvals.cards.placement import Place, group_ids, place_for
 from bot.approvals.cards.routing import Asked, card_row
-from bot.approvals.terms.gating import next_moment, standing, waited
+from bot.approvals.terms.effect import effect_of
+from bot.approvals.terms.progress import next_moment, standing, waited
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.text import channel_mention, group_mention, mention

@@ -11,8 +11,8 @@ from bot.messages.actions import CallTarget, Rating
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from storage import audit, calls, decisions, endings, inbox, moves, outbox, runs
-from storage.decisions import Applied
 from storage.models import Delivery
+from storage.outcomes import Applied
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.approvals.cards.card_view import effect_of
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms import grants
-from bot.approvals.terms.gating import still_needed, weigher
+from bot.approvals.terms.effect import effect_of
+from bot.approvals.terms.progress import still_needed, weigher
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.actions import CallTarget, CardTarget
@@ -17,8 +17,8 @@ from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
-from storage.decisions import Applied, Closed, Gone, Open, Outcome
 from storage.models import Call, Delivery, Run
+from storage.outcomes import Applied, Closed, Gone, Open, Outcome
 from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import Transaction

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.terms.facts import Sources, facts_of, needed, total
-from bot.approvals.terms.gating import standing
+from bot.approvals.terms.progress import standing
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.explain.words import Words
 from bot.messages.text import in_utc

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.policy.assembly import Assembly
-from bot.policy.conditions.facts import Facts
+from bot.policy.conditions.facts import Facts, Needs
 from bot.policy.file import (
     EFFECTS,
     PolicyFile,
     sentence_for,
 )
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
-from bot.policy.rules import Needs, Rule
+from bot.policy.rules import Rule, needs_of
 from bot.toml_file import Problems
 
 __all__ = [
@@ -141,7 +141,7 @@ class Policy(BaseModel):
             for rule in self.rules
             if rule.is_about(tool, effect if effect in EFFECTS else None, risk)
         ]
-        return Needs.of(about)
+        return needs_of(about)
 
     def asks(self) -> list[Ask]:
         """Return the gates that ask people, in the order of the rules, the default last."""

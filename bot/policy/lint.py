@@ -7,9 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from bot.policy.file import Options
 from bot.policy.gates import Approvers, Ask
+
+if TYPE_CHECKING:
+    from bot.policy.file import Options
 
 
 def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from bot.policy.conditions.facts import Facts, Spent
+from bot.policy.conditions.facts import Facts, Needs, Spent
 from bot.policy.gates import Gate
 
 if TYPE_CHECKING:
@@ -112,24 +111,15 @@ class Rule(BaseModel):
         return frozenset(self.effects) if every else frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What rules need to know beside the call itself."""
-
-    groups: frozenset[str]  # handles without @
-    channels: frozenset[str]  # #names
-    spent: frozenset[Spent]
-
-    @classmethod
-    def of(cls, rules: Iterable[Rule]) -> Needs:
-        """What any of these rules needs."""
-        groups: set[str] = set()
-        channels: set[str] = set()
-        spent: set[Spent] = set()
-        for rule in rules:
-            groups |= {each[1:] for each in rule.requesters if each.startswith("@")}
-            channels |= {each for each in rule.channels if each.startswith("#")}
-            if rule.when:
-                groups |= condition(rule.when).groups
-                spent |= condition(rule.when).spent
-        return cls(frozenset(groups), frozenset(channels), frozenset(spent))
+def needs_of(rules: Iterable[Rule]) -> Needs:
+    """What any of these rules needs."""
+    groups: set[str] = set()
+    channels: set[str] = set()
+    spent: set[Spent] = set()
+    for rule in rules:
+        groups |= {each[1:] for each in rule.requesters if each.startswith("@")}
+        channels |= {each for each in rule.channels if each.startswith("#")}
+        if rule.when:
+            groups |= condition(rule.when).groups
+            spent |= condition(rule.when).spent
+    return Needs(frozenset(groups), frozenset(channels), frozenset(spent))

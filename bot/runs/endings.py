@@ -11,7 +11,7 @@ from typing import Any
 from bot.agent import outputs
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.reapproval import Renewal
+from bot.runs.renewal import Renewal
 from bot.runs.results import put_table
 from bot.signals import Signal
 from bot.tools import Effect

@@ -19,12 +19,13 @@ from bot.agent import outputs
 from bot.approvals.terms import grants
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import ballots_of, gate_within, standing
+from bot.approvals.terms.gating import gate_within
+from bot.approvals.terms.progress import ballots_of, standing
 from bot.policy.authority import Authority, LookupFailedError
 from bot.policy.gates import Ask, Deny, load_gate, tally
 from bot.runs import reapproval
 from bot.runs.endings import Endings
-from bot.runs.reapproval import Renewal
+from bot.runs.renewal import Renewal, no_longer_remembered, stricter
 from bot.signals import Signal
 from bot.tools import Registry, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
@@ -200,10 +201,10 @@ class CallExecutor:
                     return False
                 case Ask() if call.grant_id:
                     if not grants.use(tx, call, gate, now):
-                        self._renewed(tx, run, call, reapproval.no_longer_remembered(call, gate))
+                        self._renewed(tx, run, call, no_longer_remembered(call, gate))
                         return False
                 case Ask() if not (enough and gate == seen):
-                    self._renewed(tx, run, call, reapproval.stricter(call, gate))
+                    self._renewed(tx, run, call, stricter(call, gate))
                     return False
             return moves.call(
                 tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}

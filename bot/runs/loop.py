@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
@@ -27,12 +28,14 @@ from bot.config.settings import Settings
 from bot.messages import sentences
 from bot.policy.authority import LookupFailedError
 from bot.runs.intake import Intake
-from bot.runs.policy_reload import PolicyReload
 from bot.signals import Signals
 from storage import endings, inbox, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.states import RunStatus
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.config.policy_reload import PolicyReload
 
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall

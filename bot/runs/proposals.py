@@ -19,8 +19,9 @@ from bot.approvals.terms import duplicates, grants
 from bot.approvals.terms.duplicates import Repeat
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_within, next_moment
+from bot.approvals.terms.gating import gate_within
 from bot.approvals.terms.limits import Allowance
+from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate

@@ -6,7 +6,6 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,43 +14,17 @@ from pydantic import BaseModel
 from bot.approvals.cards.routing import withdraw
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_of, next_moment
+from bot.approvals.terms.gating import gate_of
+from bot.approvals.terms.progress import next_moment
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.gates import stricter as both
-from bot.tools import Preview, Tool
+from bot.runs.renewal import Renewal
+from bot.tools import Tool
 from bot.tools.preview import preview
 from bot.tools.runner import Refused
 from storage import calls, decisions
 from storage.models import Call, Run
 from storage.transaction import Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class Renewal:
-    """A call to be asked again: the gate and the preview for its new card, and why."""
-
-    gate: Ask
-    seen: Preview
-    why: str  # for people
-    actor: str  # policy | worker
-
-
-def stricter(call: Call, gate: Ask) -> Renewal:
-    """Return the renewal of a call of which policy asks something else than the gate it met.
-
-    What would happen is as it was shown.
-    """
-    shown = load_gate(call.gate)
-    if isinstance(shown, Ask):
-        gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
-    why = "policy changed after this was approved, so it is asked again"
-    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
-
-
-def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
-    """Return the renewal of a call whose remembered approval no longer holds."""
-    why = "the approval that was remembered for this no longer holds, so it is asked"
-    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
 
 
 def changed(

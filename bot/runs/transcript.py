@@ -5,16 +5,18 @@ Pure but `tell`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
 from bot.agent.turn import Plan, Proposed
 from bot.messages import sentences
-from bot.runs.proposals import Prepared
 from storage import outbox
 from storage.models import Run
 from storage.transaction import Transaction
 from storage.transcripts import Transcript
+
+if TYPE_CHECKING:
+    from bot.runs.proposals import Prepared
 
 
 def tell(tx: Transaction, run: Run, prepared: Prepared) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.approvals.cards.card_view import call_view, effect_of
+from bot.approvals.cards.card_view import call_view
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.permissions import Permissions
+from bot.approvals.terms.effect import effect_of
 from bot.approvals.votes import pending_on, words_for
 from bot.clock import Clock
 from bot.messages import sentences
@@ -41,8 +42,8 @@ from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
-from storage.decisions import Open
 from storage.models import Call
+from storage.outcomes import Open
 from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import Transaction

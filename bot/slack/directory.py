@@ -11,16 +11,18 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.clock import Clock
 from bot.policy.authority import Directory, Group, LookupFailedError, Person
-from bot.policy.evaluate import Policy
 from storage import inbox
 from storage.models import Delivery
+
+if TYPE_CHECKING:
+    from bot.policy.evaluate import Policy
 
 FRESH = timedelta(seconds=60)
 MISSING = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.policy.conditions.facts import Facts, Spent
+from bot.policy.conditions.facts import Facts, Needs, Spent
 from bot.policy.gates import Allow
-from bot.policy.rules import Needs, Rule
+from bot.policy.rules import Rule, needs_of
 
 DAY = 86_400
 EVERY: dict[str, Any] = {
@@ -112,7 +112,7 @@ def test_needs_are_collected() -> None:
 
     Sums come from conditions.
     """
-    needs = Needs.of(
+    needs = needs_of(
         [
             rule(requesters=("@a", "U1"), channels=("#x", "C1")),
             rule(when='requester in groups.a || requester in groups["b-c"]'),
@@ -127,7 +127,7 @@ def test_needs_are_collected() -> None:
         frozenset({"#x"}),
         frozenset({Spent("pay", "amount", DAY), Spent("pay", "", DAY)}),
     )
-    assert Needs.of([rule()]) == Needs(frozenset(), frozenset(), frozenset())
+    assert needs_of([rule()]) == Needs(frozenset(), frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(

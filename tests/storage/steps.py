@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from storage import decisions
-from storage.decisions import Applied, Decided, Outcome
+from storage.outcomes import Applied, Decided, Outcome
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
 
 ANA, CLEO = "UANA00001", "UCLEO0001"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from storage import endings, moves, runs
-from storage.decisions import Decided
+from storage.outcomes import Decided
 from storage.store import Store
 from tests.storage.builders import AT, C, R, Seeded, seed
 from tests.storage.steps import ANA, vote

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from storage import calls, decisions, endings, schedule
-from storage.decisions import Applied, Decided, Gone, Stale, TooLate
 from storage.models import Vote
+from storage.outcomes import Applied, Decided, Gone, Stale, TooLate
 from storage.store import Store
 from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed
 from tests.storage.steps import ANA, CLEO, edit, resolve, status_of, vote

@@ -14,7 +14,7 @@ from sqlmodel import SQLModel
 
 import storage.migrations
 from storage import audit, decisions, runs
-from storage.decisions import Applied, Decided
+from storage.outcomes import Applied, Decided
 from storage.sqlite import APPEND_ONLY
 from storage.store import SchemaError, Store, migrate
 from tests.storage.builders import AT, ONE, C, R, Seeded, seed

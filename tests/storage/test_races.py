@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from storage import audit, calls, decisions, endings, runs
-from storage.decisions import Applied
 from storage.models import Vote
+from storage.outcomes import Applied
 from storage.store import Store
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, C, R, Seeded, seed
 

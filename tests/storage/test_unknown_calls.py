@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from storage import endings
-from storage.decisions import Decided, Stale
+from storage.outcomes import Decided, Stale
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, C, R, seed
 from tests.storage.steps import resolve, status_of

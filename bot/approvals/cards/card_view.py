@@ -12,13 +12,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bot.approvals.terms.gating import standing, waited
+from bot.approvals.terms.effect import effect_at
+from bot.approvals.terms.progress import standing, waited
 from bot.messages import sentences
 from bot.messages.forms.form import values
 from bot.messages.views import CallView, CardView, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
-from bot.tools.arguments import as_editable, load_arguments, readable_arguments
+from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Message, Revision, Run, Vote
@@ -35,22 +36,6 @@ DECIDED = (
 )
 
 
-def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
-    """Return the sentence that says what the call would do now; secrets masked."""
-    current = calls.revision(tx, call.id, call.revision)
-    return _effect(tools, call, current) if current else call.tool
-
-
-def _effect(tools: Registry, call: Call, revision: Revision) -> str:
-    tool = tools.get(call.tool)
-    if tool is None:
-        return f"{call.tool} (this tool is no longer there)"
-    try:
-        return masked(tool.effect_sentence(load_arguments(tool, revision.arguments)))
-    except ValidationError:
-        return f"{tool.title} (its arguments no longer fit the tool)"
-
-
 def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
     """One call as its readers see it, secrets masked; None when it is not there."""
     shown = calls.shown(tx, call_id)
@@ -65,7 +50,7 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
         id=call.id,
         revision=call.revision,
         title=tool.title if tool else call.tool,
-        effect=_effect(tools, call, shown.revision),
+        effect=effect_at(tools, call, shown.revision),
         does=call.does,
         status=call.status,
         values=_values(tools, call, shown.revision, before if changed else None),

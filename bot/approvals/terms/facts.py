@@ -19,9 +19,8 @@ from pydantic import BaseModel
 
 from bot.clock import Clock
 from bot.policy.authority import Directory, LookupFailedError
-from bot.policy.conditions.facts import Facts, Spent
+from bot.policy.conditions.facts import Facts, Needs, Spent
 from bot.policy.current import CurrentPolicy
-from bot.policy.rules import Needs
 from bot.tools import Tool
 from bot.tools.arguments import opened
 from storage import spending

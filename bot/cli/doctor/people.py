@@ -17,7 +17,7 @@ from bot.cli.doctor.slack import Workspace
 from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
 from bot.policy.evaluate import Ask, Policy
 from bot.policy.gates import Approvers
-from bot.policy.rules import Needs, Rule
+from bot.policy.rules import Rule, needs_of
 from bot.slack.directory import SlackDirectory
 
 CROWD = 50  # more people than this are not written to one by one
@@ -37,7 +37,7 @@ def check_people(policy: Policy, workspace: Workspace, usual: Usual) -> Iterator
     handles = dict.fromkeys(handle for each in named for handle in each.groups)
     for handle in handles:
         yield people.group(handle)
-    needs = Needs.of(policy.rules)
+    needs = needs_of(policy.rules)
     for handle in sorted(needs.groups - set(handles)):
         yield from _condition_group(handle, directory)
     for name in sorted(needs.channels):

@@ -40,3 +40,12 @@ class Facts:
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
     spent: Mapping[Spent, Decimal | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What rules need to know beside the call itself."""
+
+    groups: frozenset[str]  # handles without @
+    channels: frozenset[str]  # #names
+    spent: frozenset[Spent]

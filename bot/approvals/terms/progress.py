@@ -1,0 +1,53 @@
+"""How far a call has come: its votes against its gate, how long it has waited, what is due next.
+
+It reads what is stored; it looks nobody up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from bot.policy.gates import Ask, Ballot, Tally, load_gate, tally
+from storage import calls
+from storage.models import Call, Vote
+from storage.outcomes import Weigh
+from storage.states import CallStatus
+from storage.transaction import Transaction
+
+
+def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
+    """Return how far these votes of one revision have come."""
+    return tally(gate, ballots_of(votes))
+
+
+def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
+    """Return stored votes as the tally counts them."""
+    return [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes]
+
+
+def weigher(gate: Ask) -> Weigh:
+    """Return `standing` bound to one gate."""
+    return partial(standing, gate)
+
+
+def still_needed(tx: Transaction, call: Call) -> int:
+    """Return how many more people have to approve a pending call; 0 for any other."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.PENDING or not isinstance(gate, Ask):
+        return 0
+    return gate.people - sum(
+        map(len, standing(gate, calls.votes(tx, call.id, call.revision)).approved)
+    )
+
+
+def waited(call: Call, at: datetime) -> timedelta:
+    """Return how long the call has waited for people at that moment."""
+    return max(at - (call.asked_at or call.created_at), timedelta())
+
+
+def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
+    """Return when a reminder or an escalation is due next; None when none is left."""
+    moments = gate.moments()[dealt_with:]
+    return asked_at + timedelta(seconds=moments[0]) if moments else None

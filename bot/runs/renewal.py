@@ -1,0 +1,37 @@
+"""A call to be asked again, as it would stand on its new card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Preview
+from storage.models import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A call to be asked again: the gate and the preview for its new card, and why."""
+
+    gate: Ask
+    seen: Preview
+    why: str  # for people
+    actor: str  # policy | worker
+
+
+def stricter(call: Call, gate: Ask) -> Renewal:
+    """Return the renewal of a call of which policy asks something else than the gate it met.
+
+    What would happen is as it was shown.
+    """
+    shown = load_gate(call.gate)
+    if isinstance(shown, Ask):
+        gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
+    why = "policy changed after this was approved, so it is asked again"
+    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
+
+
+def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
+    """Return the renewal of a call whose remembered approval no longer holds."""
+    why = "the approval that was remembered for this no longer holds, so it is asked"
+    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
