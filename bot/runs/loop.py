@@ -1,5 +1,4 @@
-"""The tick: take in what arrived, expire what is due, hand out what is ready. Nothing here waits
-for a model or a tool.
+"""The tick: take in what arrived, expire what is due, hand out what is ready, wait for nothing.
 
 One thread waits on an event that every stored fact sets; APScheduler sets it at an interval and at
 the nearest deadline, so a deadline needs no fact and no wake is lost.
@@ -73,11 +72,8 @@ class Loop:
 
         `warm` looks people up before a burst of clicks is decided.
         """
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._acts = acts
-        self._advance = advance
+        self._store, self._clock, self._settings = store, clock, settings
+        self._acts, self._advance = acts, advance
         self._warm = warm
         self._wake = signals.work
         self._post, self._decisions = signals.post, signals.decisions
@@ -145,7 +141,7 @@ class Loop:
             self._ended.wait_for(lambda: not self._active, grace)
 
     def is_idle(self) -> bool:
-        """Return whether no wake is outstanding, no tick is under way and no run is being worked on."""
+        """Return whether no wake is outstanding, no tick under way and no run being worked on."""
         with self._lock:
             return not (self._active or self._again or self.busy or self._wake.is_given())
 

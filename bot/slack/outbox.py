@@ -1,7 +1,6 @@
 """The outbox: posts each message once, and draws it again until it tells the truth.
 
 A message whose answer was lost is looked up before it is posted again.
-
 Its client never retries by itself: a post repeated on a dropped connection would be a second card.
 
     pending ─► sending (own commit) ─► sent(ts)
@@ -71,10 +70,7 @@ class Outbox:
         self._wake.give()
 
     def is_idle(self) -> bool:
-        """Whether no wake is outstanding and nothing is being sent.
-
-        Postponed messages may remain.
-        """
+        """Whether no wake is outstanding and nothing is being sent; postponed ones may remain."""
         with self._lock:
             return not (self._looking or self._taken or self._wake.is_given())
 
@@ -201,7 +197,8 @@ class Outbox:
     def _posted_before(self, row: Message) -> Mapping[str, Any] | None:
         """The message in Slack that this row was posted as, if it may have been.
 
-        It is SENDING, or was there before this process: a power failure may have taken SENDING along.
+        Only what is SENDING may have been, or was before this process began: a power failure
+        may have taken SENDING along.
         """
         if row.status is M.SENDING or (row.seq or 0) <= self._inherited:
             return self._posting.find(row, lambda message: key_of(message) == row.key)
