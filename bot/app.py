@@ -118,7 +118,7 @@ class App:
         self.core.store.close()
 
     def is_quiet(self) -> bool:
-        """Return whether nothing is under way that does not wait for people, time or the network."""
+        """Return whether all that is under way waits for people, time or the network."""
         return self.loop.is_idle() and self.outbox.is_idle() and self.loop.is_idle()
 
     def settle(self, timeout: float = 10.0) -> None:

@@ -63,7 +63,7 @@ def lock(path: Path) -> IO[Any]:
 
     Raises AlreadyRunningError when another process has it.
     """
-    handle = open(path.with_name(path.name + ".lock"), "a+")
+    handle = open(path.with_name(path.name + ".lock"), "a+")  # noqa: SIM115 # outlives this
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

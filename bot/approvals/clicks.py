@@ -29,6 +29,7 @@ from bot.messages.forms.form import FieldErrors
 from bot.messages.modals import read_feedback, read_rejection
 from bot.messages.review import read_approval
 from storage.models import Delivery
+from storage.states import DeliveryKind
 
 log = logging.getLogger("countersign.clicks")
 RESOLVE = {
@@ -54,7 +55,7 @@ class Clicks:
     def take(self, delivery: Delivery) -> None:
         """Deal with one click or submitted dialog, and settle it."""
         payload = json.loads(delivery.body)
-        if delivery.kind == "action":
+        if delivery.kind == DeliveryKind.ACTION:
             self._click(delivery, decode_action(payload["actions"][0]))
         else:
             self._submitted(delivery, payload["view"])

@@ -17,7 +17,7 @@ from bot.policy.authority import Authority
 from bot.tools import Registry
 from storage import contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
-from storage.states import MessageKind, RunStatus
+from storage.states import DeliveryKind, MessageKind, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -65,7 +65,7 @@ class Intake:
         event = json.loads(delivery.body)["event"]
         note = (
             self._message(delivery, event)
-            if delivery.kind == "message"
+            if delivery.kind == DeliveryKind.MESSAGE
             else self._event(delivery, event)
         )
         if note is not None:

@@ -18,7 +18,7 @@ from bot.signals import Signals
 from bot.slack.directory import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
-from storage.states import MessageKind, MessageStatus
+from storage.states import MessageKind, MessageStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -64,7 +64,7 @@ class SlackAnswer:
         self._last = time.monotonic()
         with self._store.read() as tx:
             held = runs.held_by(tx, self._run.id, self._run.fence)
-        if held.status != "running":
+        if held.status is not RunStatus.RUNNING:
             raise moves.FencedError(self._run.id)
         self._push()
 

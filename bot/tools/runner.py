@@ -240,9 +240,8 @@ def _message(error: BaseException) -> str:
 
 
 def _secrets(tool: Tool[Any], args: BaseModel) -> dict[str, str]:
-    return {
-        name: str(value) for name in tool.secret if (value := getattr(args, name, None)) is not None
-    }
+    given = {name: getattr(args, name, None) for name in tool.secret}
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _mask(text: str, secrets: Mapping[str, str]) -> str:

@@ -158,7 +158,8 @@ def _approvers(
 def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
-    views = [view for call_id in body["calls"] if (view := call_view(tools, tx, call_id))]
+    found = [call_view(tools, tx, call_id) for call_id in body["calls"]]
+    views = [view for view in found if view]
     if plan is None or run is None or not views:
         return None
     return CardView(

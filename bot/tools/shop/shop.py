@@ -46,8 +46,8 @@ class Shop:
                 return
             for table, values in rows():
                 marks = ", ".join("?" * len(values))
-                # the names are those of our own tables
-                db.execute(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608
+                statement = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608 # tables of our own
+                db.execute(statement, values)
 
     def order(self, order_id: int) -> Order:
         """The order of that number; ToolError where there is none."""
