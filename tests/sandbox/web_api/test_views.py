@@ -49,9 +49,8 @@ def with_button(callback_id: str = "form", **extra: Any) -> Json:
 def submit(app: HandApp, ana: Actor, answer: Json | None, values: Json | None = None) -> Json:
     """Submit the top modal while the app answers so; the outcome."""
     result: Json = {}
-    worker = threading.Thread(
-        target=lambda: result.update(ana.submit(TYPED if values is None else values))
-    )
+    typed = TYPED if values is None else values
+    worker = threading.Thread(target=lambda: result.update(ana.submit(typed)))
     worker.start()
     app.take(answer)
     worker.join(5)
@@ -79,10 +78,9 @@ def test_an_expired_trigger_opens_nothing(
 
 def test_bad_view_keeps_the_trigger(client: WebClient, trigger: str, ana: Actor) -> None:
     """A view that Slack would not take is refused with the place, and the trigger is still good."""
+    too_long = modal(title={"type": "plain_text", "text": "t" * 25})
     with pytest.raises(SlackApiError) as refused:
-        client.views_open(
-            trigger_id=trigger, view=modal(title={"type": "plain_text", "text": "t" * 25})
-        )
+        client.views_open(trigger_id=trigger, view=too_long)
     assert code(refused) == "invalid_arguments"
     assert "/view/title" in refused.value.response["response_metadata"]["messages"][0]
     client.views_open(trigger_id=trigger, view=modal())
