@@ -28,7 +28,7 @@ class Command(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """One command in the table."""
 
     module: str
@@ -40,23 +40,23 @@ class Entry:
         return cast(Command, importlib.import_module(self.module))
 
 
-COMMANDS: Mapping[str, Entry] = {
-    "run": Entry(
+COMMANDS: Mapping[str, CommandEntry] = {
+    "run": CommandEntry(
         "bot.cli.run", "the bot, with settings from the environment and .env", serves=True
     ),
-    "demo": Entry(
+    "demo": CommandEntry(
         "bot.cli.demo", "a local Slack, a local planner and the bot, in one process", serves=True
     ),
-    "sandbox": Entry(
+    "sandbox": CommandEntry(
         "bot.cli.sandbox",
         "the local Slack alone, for any app that honours SLACK_API_URL",
         serves=True,
     ),
-    "doctor": Entry("bot.cli.doctor.doctor", "look at everything a start depends on"),
-    "explain": Entry(
+    "doctor": CommandEntry("bot.cli.doctor.doctor", "look at everything a start depends on"),
+    "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),
-    "policy": Entry(
+    "policy": CommandEntry(
         "bot.cli.replay", "replay: which recorded calls a policy would have decided otherwise"
     ),
 }

@@ -36,7 +36,7 @@ MOST = 11_000  # characters of one answer
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SlashCommand:
     """Who asks, where, and the words behind the command's own."""
 
     person: str
@@ -51,7 +51,7 @@ class Question:
     usage: str  # behind the command
     says: str
     # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
-    answer: Callable[[Answerer, Asked], str]
+    answer: Callable[[Answerer, SlashCommand], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class SlackWords:
         return sentences.said(text, 1200)
 
 
-def _explain(can: Answerer, asked: Asked) -> str:
+def _explain(can: Answerer, asked: SlashCommand) -> str:
     tool, args = typed_call(can.tools, asked.words)
     now = can.grounds.sources.clock.now()
     run = Run(
@@ -111,16 +111,16 @@ def _explain(can: Answerer, asked: Asked) -> str:
     )
 
 
-def _help(_can: Answerer, _asked: Asked) -> str:
+def _help(_can: Answerer, _asked: SlashCommand) -> str:
     lines = [f"{COMMAND} {each.usage} — {each.says}" for each in QUESTIONS.values()]
     return "\n".join(["You can ask me:", *(f"• {escape(line)}" for line in lines)])
 
 
-def _grants(can: Answerer, asked: Asked) -> str:
+def _grants(can: Answerer, asked: SlashCommand) -> str:
     return can.grants.listed(asked.person)
 
 
-def _revoke(can: Answerer, asked: Asked) -> str:
+def _revoke(can: Answerer, asked: SlashCommand) -> str:
     if len(asked.words) != 1:
         raise MistypedError("Name one remembered approval by its id.")
     return can.grants.revoke(asked.words[0].strip("`"), asked.person)
@@ -188,7 +188,7 @@ class Commands:
             question = QUESTIONS.get(name.lower())
             if question is None:
                 raise MistypedError(f"I do not know {COMMAND} {name!r}.")
-            return question.answer(self._answerer, Asked(person, channel, words))
+            return question.answer(self._answerer, SlashCommand(person, channel, words))
         except MistypedError as error:
             return f"{sentences.said(str(error), 1200)} See {COMMAND} help."
         except LookupFailedError:
