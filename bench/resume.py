@@ -23,6 +23,7 @@ from bench.history import write_history
 from bench.offline import Bench
 from bench.payloads import approval, mention
 from bench.yardstick import Yardstick
+from bot.agent import outputs
 from storage import calls, decisions, runs
 from storage.models import Call
 from storage.outcomes import Applied
@@ -65,6 +66,7 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
                 APPROVER,
                 at=bench.clock.now(),
                 weigh=lambda _votes: Approved(),
+                words=outputs,
             )
         assert isinstance(found, Applied)
         bench.worker.advance(run.id)

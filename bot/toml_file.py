@@ -92,7 +92,7 @@ class Places:
 
 
 def key_of(loc: Loc) -> str:
-    """Return a place as the file's author would name it: "rule 2 deadline", "[defaults] editors"."""
+    """Return a place as the file's author would name it, such as "rule 2 deadline"."""
     if len(loc) > 1 and isinstance(loc[1], int):
         return " ".join([str(loc[0]), str(loc[1] + 1), *(str(each) for each in loc[2:3])])
     return f"[{loc[0]}] {loc[1]}" if len(loc) > 1 else str(loc[0])

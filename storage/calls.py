@@ -249,7 +249,7 @@ def open_under(tx: Transaction, key: str) -> list[Call]:
 
 
 def rejected_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> bool:
-    """Whether a person rejected this very call (same tool, same canonical arguments) in this run."""
+    """Whether a person rejected this tool with these canonical arguments in this run."""
     return bool(
         tx.scalar(_REJECTED_BEFORE, {"id_": run_id, "tool_": tool, "arguments_": arguments})
     )

@@ -29,6 +29,7 @@ from storage.outcomes import (
     TooLate,
     Voted,
     Weigh,
+    Words,
     look,
 )
 from storage.states import CallStatus
@@ -46,6 +47,7 @@ __all__ = [
     "TooLate",
     "Voted",
     "Weigh",
+    "Words",
     "look",
 ]
 C = CallStatus
@@ -60,13 +62,14 @@ def vote(
     *,
     at: datetime,
     weigh: Weigh,
+    words: Words,
     stage: int = 0,
     reason: str = "",
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
     `stage`: the one in which this person may vote; stale where another is open by now. The call
-    moves when `weigh` says that the votes have decided it.
+    moves when `weigh` says that the votes have decided it; `words` tell the model.
     """
     if verb not in ("approve", "reject"):
         raise ValueError(f"unknown verb {verb!r}")
@@ -90,12 +93,17 @@ def vote(
     )
     calls.add_vote(tx, row)
     standing = weigh([*before, row])
-    _moved_by_votes(tx, call, standing, [*before, row], at)
+    _moved_by_votes(tx, call, standing, [*before, row], at, words)
     return Applied(calls.get(tx, call_id) or call)
 
 
 def _moved_by_votes(
-    tx: Transaction, call: Call, standing: Standing, votes: list[Vote], at: datetime
+    tx: Transaction,
+    call: Call,
+    standing: Standing,
+    votes: list[Vote],
+    at: datetime,
+    words: Words,
 ) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
@@ -116,11 +124,8 @@ def _moved_by_votes(
         moves.touch(tx, call.plan_id)
         return
     target = C.APPROVED if standing.outcome == "approved" else C.REJECTED
-    output = (
-        rejected_output([each for each in votes if each.verb == "reject"])
-        if target is C.REJECTED
-        else ""
-    )
+    against = [(each.person, each.reason) for each in votes if each.verb == "reject"]
+    output = words.rejected(against) if target is C.REJECTED else ""
     moved = moves.call(
         tx,
         call,
@@ -135,16 +140,6 @@ def _moved_by_votes(
     if not moved:
         raise RuntimeError("a call moved inside the writer's own transaction")
     runs.free(tx, call.run_id, at=at, actor=last.person)
-
-
-def rejected_output(votes: Sequence[Vote]) -> str:
-    """What the model is told of a rejection; the reasons are quoted and bounded."""
-    who = ", ".join(f"<@{each.person}>" for each in votes)
-    reasons = "; ".join(f'"{each.reason[:500]}"' for each in votes if each.reason)
-    quoted = f" Their reason, quoted: {reasons}" if reasons else " They gave no reason."
-    return (
-        f"REJECTED by {who}; it was not run.{quoted} Do not propose the same call again unchanged."
-    )
 
 
 def edit(
@@ -251,7 +246,14 @@ def ask_again(
 
 
 def resolve(
-    tx: Transaction, call_id: str, revision: int, person: str, verb: str, *, at: datetime
+    tx: Transaction,
+    call_id: str,
+    revision: int,
+    person: str,
+    verb: str,
+    *,
+    at: datetime,
+    words: Words,
 ) -> Outcome:
     """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again
     (`again`).
@@ -266,11 +268,7 @@ def resolve(
         return Stale(call)
     if at >= call.deadline:
         return TooLate(call)
-    said = {
-        "done": f"It is not certain from here, but <@{person}> looked and says that it DID happen.",
-        "not_done": f"FAILED: <@{person}> looked and says that it did NOT happen.",
-        "again": "",
-    }[verb]
+    said = "" if verb == "again" else words.resolved(person, verb == "done")
     ended: dict[str, Any] = {"finished_at": at} if verb != "again" else {}
     moves.call(
         tx,

@@ -1,6 +1,7 @@
 """How calls and runs end without a vote: the deadline, a cancellation, a request that is remade.
 
-Each in the caller's transaction. What had started is let finish, and is recorded.
+Each in the caller's transaction, in the `words` that the model is told. What had started is let
+finish, and is recorded.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from sqlmodel import col
 
 from storage import audit, calls, moves, runs
 from storage.models import Call, Run
+from storage.outcomes import Words
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 
 C = CallStatus
 
 
-def expire(tx: Transaction, call: Call, *, at: datetime) -> bool:
+def expire(tx: Transaction, call: Call, *, at: datetime, words: Words) -> bool:
     """The deadline falls: a pending call is denied.
 
     An unknown one is given up, and the model is told so.
@@ -36,7 +38,7 @@ def expire(tx: Transaction, call: Call, *, at: datetime) -> bool:
         audit.record(tx, "call.given_up", at=at, actor="clock", run_id=call.run_id, call_id=call.id)
         moves.touch(tx, call.plan_id)
     else:
-        output = "EXPIRED: nobody decided before the deadline, so it was not run. This is not a person's rejection."
+        output = words.expired()
         if not moves.call(tx, call, C.EXPIRED, at=at, actor="clock", decided_at=at, output=output):
             return False
     runs.free(tx, call.run_id, at=at, actor="clock")
@@ -57,7 +59,7 @@ def _end_undecided(
     return ended
 
 
-def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str) -> bool:
+def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str, words: Words) -> bool:
     """End a run: what was not started never will be; what runs is let finish and recorded.
 
     False when it had ended.
@@ -70,11 +72,11 @@ def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str) -> bool:
         C.CANCELLED,
         at=at,
         actor=actor,
-        output="CANCELLED by the requester; it was not run.",
+        output=words.cancelled(),
     )
     # handed back after a crash, and no worker has taken it up yet
     if run.status is not RunStatus.RUNNING:
-        _lose_running(tx, run, at=at)
+        _lose_running(tx, run, at=at, words=words)
     if not moves.run(tx, run, RunStatus.CANCELLED, at=at, actor=actor):
         return False
     close_cancelled(tx, run, at=at)
@@ -95,44 +97,42 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
     runs.close_plan(tx, run, plan, at=at)
 
 
-def leave_behind(tx: Transaction, run: Run, *, at: datetime) -> None:
+def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Words) -> None:
     """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
     never will be.
     """
-    output = "SUPERSEDED: a new request was made in this thread, so it was not run."
+    output = words.left_behind()
     _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
-    _lose_running(tx, run, at=at)
+    _lose_running(tx, run, at=at, words=words)
     close_cancelled(tx, run, at=at)
 
 
-def _lose_running(tx: Transaction, run: Run, *, at: datetime) -> None:
+def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Words) -> None:
     """Calls whose worker is no more: nobody will write down how they ended."""
     plan = calls.open_plan(tx, run.id)
     for call in calls.of_plan(tx, plan.id) if plan else ():
         if call.status is C.RUNNING:
-            said = "UNKNOWN: it was started, and its end is not known."
+            said = words.lost()
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
-def remake(tx: Transaction, run: Run, *, at: datetime) -> int:
+def remake(tx: Transaction, run: Run, *, at: datetime, words: Words) -> int:
     """The requester asked for something else: what was not started is superseded.
 
     Returns how many calls were.
     """
-    output = (
-        "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
-    )
+    output = words.superseded()
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
     runs.free(tx, run.id, at=at, actor=run.requester)
     return ended
 
 
-def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime) -> None:
+def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime, words: Words) -> None:
     """The requester takes a pending call back.
 
     Raises when it has moved since it was read in this transaction.
     """
-    output = "CANCELLED: the requester withdrew this call; it was not run. Do not propose it again unasked."
+    output = words.withdrawn()
     if not moves.call(
         tx, call, C.CANCELLED, at=at, actor=person, output=output, decided_at=at, note="withdrawn"
     ):
@@ -140,15 +140,14 @@ def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime) -> None:
     runs.free(tx, call.run_id, at=at, actor=person)
 
 
-def send_back(tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime) -> int:
+def send_back(
+    tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: Words
+) -> int:
     """What was not started of the run's plan is superseded, with the feedback for the model.
 
     Returns how many calls.
     """
-    output = (
-        f'SENT BACK by <@{person}>; nothing of this was run. Their feedback, quoted: "{feedback[:500]}" '
-        "Propose one new plan that heeds it."
-    )
+    output = words.sent_back(person, feedback)
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=person, output=output)
     runs.count(tx, run, rounds=run.rounds + 1)
     runs.free(tx, run.id, at=at, actor=person)

@@ -108,7 +108,7 @@ def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
 
 
 def open_for(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
-    """What can still be used that this person asked for or gave, the one that ends soonest first."""
+    """What can still be used that this person asked for or gave, soonest end first."""
     statement = (
         select(Grant)
         .where(

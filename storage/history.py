@@ -96,7 +96,7 @@ def arguments(tx: Transaction, call: Call) -> str | None:
 
 
 def proposed(tx: Transaction, call: Call) -> str | None:
-    """The arguments in the model's own words, from the transcript; None where they are not there."""
+    """The arguments in the model's own words, from the transcript; None where there are none."""
     for text in tx.scalars(_ITEMS, {"run_": call.run_id}):
         item = json.loads(text)
         if item.get("type") == "function_call" and item.get("call_id") == call.provider_id:
@@ -105,7 +105,7 @@ def proposed(tx: Transaction, call: Call) -> str | None:
 
 
 def of_one(tx: Transaction, team: str, requester: str, tool: str) -> list[Once]:
-    """All that this person's requests ever asked of this tool, but for what was refused, in order."""
+    """All that this person's requests asked of this tool and was not refused, in order."""
     found: dict[str, Once] = {}
     found_rows = tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool})
     for row in found_rows.named():

@@ -72,7 +72,7 @@ def held(tx: Transaction, run_id: str) -> list[Delivery]:
 
 
 def oldest_click(tx: Transaction) -> datetime | None:
-    """When the oldest click that is still undecided was stored: no deadline after it may fall yet."""
+    """When the oldest undecided click was stored: no deadline after it may fall yet."""
     found: datetime | None = tx.scalar(_OLDEST_CLICK)
     return found
 

@@ -44,7 +44,8 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ),
         (
             ("authorization",),
-            r"(?i)\b((?:proxy-)?authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?\w{1,20}[ \t]{1,3})"
+            r"(?i)\b((?:proxy-)?authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?"
+            r"\w{1,20}[ \t]{1,3})"
             r"[^\s\"',;“”]{8,}()",
         ),
         (
@@ -69,7 +70,7 @@ _MASKED = rf"\1{MASK}\2"
 
 
 def masked(text: str) -> str:
-    """The text with each secret of a known form replaced by its kind and a mask: "xoxb-••••••••"."""
+    """The text with each secret of a known form masked behind its kind: "xoxb-••••••••"."""
     low = text.lower()
     for word, pattern in _BY_WORD:
         if word in low:

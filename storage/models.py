@@ -222,7 +222,7 @@ class Contact(Row, table=True):
 
 
 class Grant(Row, table=True):
-    """A remembered approval: which calls of one requester may run on it, until when and how often."""
+    """A remembered approval: which calls of a requester may run on it, until when, how often."""
 
     __tablename__ = "remembered"  # GRANT is a word of SQL's own
     __table_args__ = (Index("ix_remembered_for", "team", "requester", "tool"),)

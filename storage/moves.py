@@ -196,7 +196,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
 
 
 def claim(tx: Transaction, run_id: str, *, at: datetime, lease_until: datetime) -> Run | None:
-    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there to take."""
+    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there."""
     given = {"id_": run_id, "lease_until": lease_until, "updated_at": at}
     row = first(tx, Run, _CLAIM, **given)
     if row is not None:

@@ -105,7 +105,7 @@ def sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
 
 
 def channels_due(tx: Transaction, now: datetime) -> set[str]:
-    """Channels with something to send or draw now: their earliest unsent message is not postponed."""
+    """Channels with something to do now: their earliest unsent message is not postponed."""
     try:
         found = tx.execute(_CHANNELS)
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out

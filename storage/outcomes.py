@@ -1,8 +1,8 @@
-"""What a decision meets: it counts, or somebody was first, or it is stale, late or about nothing."""
+"""What a decision meets: it counts, somebody was first, or it is stale, late or void."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -63,6 +63,20 @@ class Voted:
 
 Closed = Decided | Stale | TooLate | Gone
 Outcome = Applied | Voted | Closed
+
+
+class Words(Protocol):
+    """What the model is told of calls that end here; `bot.agent.outputs` has the words."""
+
+    def rejected(self, votes: Sequence[tuple[str, str]]) -> str: ...
+    def expired(self) -> str: ...
+    def cancelled(self) -> str: ...
+    def withdrawn(self) -> str: ...
+    def left_behind(self) -> str: ...
+    def superseded(self) -> str: ...
+    def sent_back(self, person: str, feedback: str) -> str: ...
+    def lost(self) -> str: ...
+    def resolved(self, person: str, done: bool) -> str: ...
 
 
 class Standing(Protocol):

@@ -98,7 +98,7 @@ def is_open(run: Run | None) -> bool:
 
 
 def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
-    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there to take."""
+    """READY -> RUNNING with the next fence; the claimed row, or None when it was not there."""
     return moves.claim(tx, run_id, at=now, lease_until=lease_until)
 
 

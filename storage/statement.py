@@ -48,7 +48,7 @@ class Compiled:
     converters: tuple[tuple[int, Convert], ...]  # of those columns that need one
 
     def bind(self, given: Parameters) -> Sequence[Any] | dict[str, Any]:
-        """`given` as the driver takes it. Raises StatementError for what is missing or cannot be."""
+        """`given` as the driver takes it; StatementError for what is missing or cannot be."""
         try:
             values = [
                 _value(each, given) if each.convert is None else each.convert(_value(each, given))

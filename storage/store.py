@@ -112,7 +112,7 @@ class Store:
 
 
 def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:
-    """Bring the schema to the newest revision in `scripts`, the file copied first where it has rows.
+    """Bring the schema to the newest revision in `scripts`; a file with rows is copied first.
 
     Raises SchemaError for a database that a newer Countersign wrote.
     """

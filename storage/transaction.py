@@ -140,7 +140,7 @@ class Transaction:
         return Result(rows, rowcount, ())
 
     def command(self, sql: str) -> None:
-        """Run a text that returns nothing and is no statement of a story: BEGIN, COMMIT, ROLLBACK."""
+        """Run BEGIN, COMMIT or ROLLBACK."""
         try:
             self._raw.execute(sql)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Every word the model is told about its calls, but what `storage` writes with a decision. Pure.
+"""Every word the model is told about its calls. Pure.
 
 An output begins with what became of the call, in capitals.
 """
@@ -132,3 +132,73 @@ def not_run_again(earlier: str) -> str:
 def unseen(note: str) -> str:
     """Return the output of a call whose card could not be shown; `note` says why."""
     return f"CANCELLED: {note}, so it was not run."
+
+
+# What storage writes with a decision: `storage.outcomes.Words`.
+
+
+def rejected(votes: Sequence[tuple[str, str]]) -> str:
+    """Return the output of a call that people rejected; their reasons are quoted and bounded.
+
+    `votes`: person and reason of each.
+    """
+    who = ", ".join(f"<@{person}>" for person, _ in votes)
+    reasons = "; ".join(f'"{reason[:MOST_QUOTED]}"' for _, reason in votes if reason)
+    quoted = f" Their reason, quoted: {reasons}" if reasons else " They gave no reason."
+    return (
+        f"REJECTED by {who}; it was not run.{quoted} Do not propose the same call again unchanged."
+    )
+
+
+def expired() -> str:
+    """Return the output of a call that nobody decided in time."""
+    return (
+        "EXPIRED: nobody decided before the deadline, so it was not run. "
+        "This is not a person's rejection."
+    )
+
+
+def cancelled() -> str:
+    """Return the output of a call whose request was cancelled."""
+    return "CANCELLED by the requester; it was not run."
+
+
+def withdrawn() -> str:
+    """Return the output of a call that its requester took back."""
+    return (
+        "CANCELLED: the requester withdrew this call; it was not run. "
+        "Do not propose it again unasked."
+    )
+
+
+def left_behind() -> str:
+    """Return the output of a call of a request that nobody goes on with."""
+    return "SUPERSEDED: a new request was made in this thread, so it was not run."
+
+
+def superseded() -> str:
+    """Return the output of a call whose requester asked for something else."""
+    return (
+        "SUPERSEDED: the requester wrote something new before this was decided, so it was not run."
+    )
+
+
+def sent_back(person: str, feedback: str) -> str:
+    """Return the output of a call whose plan was sent back, with the feedback quoted."""
+    return (
+        f"SENT BACK by <@{person}>; nothing of this was run. "
+        f'Their feedback, quoted: "{feedback[:MOST_QUOTED]}" '
+        "Propose one new plan that heeds it."
+    )
+
+
+def lost() -> str:
+    """Return the output of a call that was running when its worker ended."""
+    return "UNKNOWN: it was started, and its end is not known."
+
+
+def resolved(person: str, done: bool) -> str:
+    """Return the output of an unknown call of which a person says whether it happened."""
+    if done:
+        return f"It is not certain from here, but <@{person}> looked and says that it DID happen."
+    return f"FAILED: <@{person}> looked and says that it did NOT happen."

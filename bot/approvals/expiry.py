@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from bot.agent import outputs
 from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
 from bot.messages import sentences
@@ -41,7 +42,7 @@ class Expiry:
                     call = calls.get(tx, call_id)
                     if (
                         call
-                        and endings.expire(tx, call, at=now)
+                        and endings.expire(tx, call, at=now, words=outputs)
                         and call.status is CallStatus.PENDING
                     ):
                         fallen.setdefault(call.plan_id, []).append(call)

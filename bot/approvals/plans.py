@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms.effect import effect_of
@@ -40,7 +41,7 @@ class PlanChanges:
                 tell(tx, delivery, sentences.not_the_requester(run.requester))
             else:
                 effect = effect_of(self._tools, tx, found.call)
-                endings.withdraw(tx, found.call, delivery.user, at=at)
+                endings.withdraw(tx, found.call, delivery.user, at=at, words=outputs)
                 line = sentences.withdrawn_line(delivery.user, [effect])
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "withdraw")
@@ -69,7 +70,7 @@ class PlanChanges:
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, sentences.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:
-                endings.send_back(tx, run, delivery.user, feedback, at=at)
+                endings.send_back(tx, run, delivery.user, feedback, at=at, words=outputs)
                 line = sentences.sent_back_line(delivery.user, feedback)
                 outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "send back")

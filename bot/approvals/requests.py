@@ -4,6 +4,7 @@ how it ended.
 
 from __future__ import annotations
 
+from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
 from bot.messages import sentences
@@ -52,7 +53,13 @@ class Requests:
                 tell(tx, delivery, self._permissions.refusal(verdict, call, "approve"))
             else:
                 outcome = decisions.resolve(
-                    tx, target.call, target.revision, delivery.user, verb, at=delivery.received_at
+                    tx,
+                    target.call,
+                    target.revision,
+                    delivery.user,
+                    verb,
+                    at=delivery.received_at,
+                    words=outputs,
                 )
                 if not isinstance(outcome, Applied):
                     tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
@@ -68,7 +75,9 @@ class Requests:
                     delivery,
                     sentences.not_your_run(run.requester) if run else sentences.stale_card(),
                 )
-            elif endings.cancel(tx, run, at=delivery.received_at, actor=delivery.user):
+            elif endings.cancel(
+                tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
+            ):
                 outbox.notice(
                     tx,
                     run,

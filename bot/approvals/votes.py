@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms import grants
@@ -166,6 +167,7 @@ def _cast(
         reason=reason,
         stage=admission.stage,
         weigh=weigher(admission.gate),
+        words=outputs,
     )
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from bot.agent import outputs
 from bot.clock import Clock
 from bot.messages import answers, sentences
 from bot.messages.incoming import message_text
@@ -116,7 +117,7 @@ class Intake:
             return
         if run is None or not runs.is_open(run):
             if run is not None and run.status is R.FAILED:
-                endings.leave_behind(tx, run, at=now)
+                endings.leave_behind(tx, run, at=now, words=outputs)
             run = Run(
                 team=delivery.team,
                 channel=delivery.channel,
@@ -128,12 +129,12 @@ class Intake:
             moves.started(tx, run, at=now)
             self._greet(tx, delivery)
         elif run.status is R.WAITING:
-            endings.remake(tx, run, at=now)
+            endings.remake(tx, run, at=now, words=outputs)
         inbox.hold(tx, delivery, run.id)
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
-        if run is None or not endings.cancel(tx, run, at=now, actor=delivery.user):
+        if run is None or not endings.cancel(tx, run, at=now, actor=delivery.user, words=outputs):
             self._private(tx, delivery, sentences.nothing_to_cancel())
         else:
             outbox.notice(
@@ -188,7 +189,9 @@ class Intake:
             run = runs.in_thread(tx, delivery.team, event["channel"], event.get("thread_ts", ""))
             if run is None or run.requester != delivery.user:
                 return "not the requester's stop"
-            if not endings.cancel(tx, run, at=self._clock.now(), actor=delivery.user):
+            if not endings.cancel(
+                tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
+            ):
                 return "nothing to stop"
             outbox.notice(
                 tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}

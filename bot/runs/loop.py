@@ -19,6 +19,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
+from bot.agent import outputs
 from bot.approvals.clicks import Clicks
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
@@ -248,7 +249,7 @@ class Loop:
             for run in runs.orphans(tx, datetime.max.replace(tzinfo=now.tzinfo)):
                 moves.run(tx, run, RunStatus.READY, at=now, actor="system", data={"why": "restart"})
             for run in runs.cut_short(tx):  # nobody is left to write down how its last call ended
-                endings.leave_behind(tx, run, at=now)
+                endings.leave_behind(tx, run, at=now, words=outputs)
 
     def _hand_out(self) -> None:
         with self._store.read() as tx:

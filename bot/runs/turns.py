@@ -146,7 +146,7 @@ class Turns:
         calls: int = 0,
         cards: bool = False,
     ) -> Run:
-        """Store the turn's items and count it; moves.FencedError where the run is no longer ours."""
+        """Store the turn's items and count it; moves.FencedError where the run is not ours."""
         held = runs.count_turn(tx, run, tokens=result.tokens, calls=calls, cards=int(cards))
         if held is None:
             raise moves.FencedError(run.id)

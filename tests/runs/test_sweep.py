@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bot.agent import outputs
 from bot.core import Core
 from bot.runs.loop import OVERDUE, TRIES, Loop
 from storage import audit, endings, inbox, outbox, runs
@@ -243,7 +244,7 @@ def test_a_restart_in_the_middle_of_a_cancelled_call(setup: LoopSetup) -> None:
     """
     seeded = seed(setup.store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with setup.store.write() as tx:
-        endings.cancel(tx, seeded.run(), at=AT, actor=BEN)
+        endings.cancel(tx, seeded.run(), at=AT, actor=BEN, words=outputs)
     setup.loop.adopt()
     setup.loop.adopt()
     call = seeded.call()

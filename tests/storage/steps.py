@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from bot.agent import outputs
 from storage import decisions
 from storage.outcomes import Applied, Decided, Outcome
 from tests.storage.builders import ALLOWED, AT, HOUR, ONE, Seeded
@@ -17,7 +18,15 @@ def vote(
     """Vote now."""
     with seeded.store.write() as tx:
         return decisions.vote(
-            tx, seeded.ids[index], revision, verb, person, at=AT, weigh=ONE, reason="too dear"
+            tx,
+            seeded.ids[index],
+            revision,
+            verb,
+            person,
+            at=AT,
+            weigh=ONE,
+            reason="too dear",
+            words=outputs,
         )
 
 
@@ -41,7 +50,7 @@ def edit(seeded: Seeded, text: str = "new", *, revision: int = 1, person: str = 
 def resolve(seeded: Seeded, verb: str, *, revision: int = 1) -> Outcome:
     """Say what became of an unknown call."""
     with seeded.store.write() as tx:
-        return decisions.resolve(tx, seeded.ids[0], revision, ANA, verb, at=AT)
+        return decisions.resolve(tx, seeded.ids[0], revision, ANA, verb, at=AT, words=outputs)
 
 
 def status_of(outcome: Outcome) -> object:

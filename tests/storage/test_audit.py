@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.agent import outputs
 from storage import audit, decisions, runs
 from storage.store import Store
 from tests.storage.builders import AT, ONE, Seeded, seed
@@ -22,7 +23,9 @@ def decided(store: Store) -> Seeded:
     seeded = seed(store)
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
+        decisions.vote(
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+        )
         audit.record(
             tx, "note", at=AT + timedelta(microseconds=1), actor="system", data={"text": "„ümläut“"}
         )

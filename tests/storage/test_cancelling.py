@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot.agent import outputs
 from storage import endings, moves, runs
 from storage.outcomes import Decided
 from storage.store import Store
@@ -9,7 +10,7 @@ from tests.storage.builders import AT, C, R, Seeded, seed
 from tests.storage.steps import ANA, vote
 
 
-def outputs(seeded: Seeded) -> list[tuple[str, str]]:
+def told_outputs(seeded: Seeded) -> list[tuple[str, str]]:
     """The transcript's outputs: provider call id, and its first word."""
     with seeded.store.read() as tx:
         return [
@@ -22,8 +23,10 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     """Cancelling ends what was not started, keeps what was, and gives each call its one output."""
     seeded = seed(store, C.PENDING, C.APPROVED, C.REJECTED, C.UNKNOWN, C.SUCCEEDED)
     with store.write() as tx:
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)
-        assert not endings.cancel(tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA)
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+        assert not endings.cancel(
+            tx, runs.get(tx, seeded.run_id) or seeded.run(), at=AT, actor=ANA, words=outputs
+        )
     assert seeded.run().status is R.CANCELLED
     found = [seeded.call(i) for i in range(5)]
     assert [c.status for c in found] == [
@@ -35,7 +38,7 @@ def test_cancelling_gives_each_call_one_output(store: Store) -> None:
     ]
     assert found[3].deadline is None
     told = ["CANCELLED", "CANCELLED", "output", "output", "output"]
-    assert outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
+    assert told_outputs(seeded) == [(f"call_{i}", word) for i, word in enumerate(told)]
     assert isinstance(vote(seeded), Decided)
 
 
@@ -46,8 +49,8 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
     """
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.RUNNING)
     with store.write() as tx:
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)
-    assert ([seeded.call(i).status for i in range(2)], outputs(seeded)) == (
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
+    assert ([seeded.call(i).status for i in range(2)], told_outputs(seeded)) == (
         [C.RUNNING, C.CANCELLED],
         [],
     )
@@ -55,19 +58,19 @@ def test_cancel_while_a_tool_runs(store: Store) -> None:
         moves.call(tx, seeded.call(), C.SUCCEEDED, at=AT, actor="worker", output="SUCCEEDED.")
         endings.close_cancelled(tx, seeded.run(), at=AT)
         endings.close_cancelled(tx, seeded.run(), at=AT)
-    assert outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
+    assert told_outputs(seeded) == [("call_0", "SUCCEEDED."), ("call_1", "CANCELLED")]
 
 
 def test_cancel_after_a_crash(store: Store) -> None:
     """A call whose worker died, and whose run was cancelled before a take-over, ends unknown."""
     seeded = seed(store, C.RUNNING, C.APPROVED, run=R.READY)
     with store.write() as tx:
-        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA)
+        assert endings.cancel(tx, seeded.run(), at=AT, actor=ANA, words=outputs)
     assert [(seeded.call(i).status, seeded.call(i).deadline is None) for i in range(2)] == [
         (C.UNKNOWN, True),
         (C.CANCELLED, False),
     ]
-    assert [call for call, _ in outputs(seeded)] == ["call_0", "call_1"]
+    assert [call for call, _ in told_outputs(seeded)] == ["call_0", "call_1"]
 
 
 def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
@@ -77,8 +80,8 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
-        assert endings.remake(tx, seeded.run(), at=AT) == 2
-        assert endings.remake(tx, seeded.run(), at=AT) == 0
+        assert endings.remake(tx, seeded.run(), at=AT, words=outputs) == 2
+        assert endings.remake(tx, seeded.run(), at=AT, words=outputs) == 0
     assert [seeded.call(i).status for i in range(4)] == [
         C.SUPERSEDED,
         C.SUPERSEDED,

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.agent import outputs
 from storage import calls, decisions, endings, schedule
 from storage.models import Vote
 from storage.outcomes import Applied, Decided, Gone, Stale, TooLate
@@ -76,7 +77,7 @@ def test_the_deadline_to_the_microsecond(store: Store, early: timedelta, won: bo
         assert isinstance(outcome, Applied) == won
         assert isinstance(outcome, TooLate) != won
         with store.write() as tx:
-            fell = endings.expire(tx, seeded.call(), at=AT)
+            fell = endings.expire(tx, seeded.call(), at=AT, words=outputs)
         assert fell != won
     seeded = seed(store, C.UNKNOWN, deadline=AT + early)
     assert isinstance(resolve(seeded, "done"), Applied) == won
@@ -120,8 +121,12 @@ def test_an_edit_drops_votes_and_older_buttons(store: Store) -> None:
 def test_what_is_not_there(store: Store) -> None:
     """A button of a call that does not exist is answered as such, for every verb."""
     with store.write() as tx:
-        assert isinstance(decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE), Gone)
-        assert isinstance(decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT), Gone)
+        assert isinstance(
+            decisions.vote(tx, "nothing", 1, "approve", ANA, at=AT, weigh=ONE, words=outputs), Gone
+        )
+        assert isinstance(
+            decisions.resolve(tx, "nothing", 1, ANA, "done", at=AT, words=outputs), Gone
+        )
         assert isinstance(decisions.look(tx, "nothing", 1, AT), Gone)
 
 
@@ -130,8 +135,8 @@ def test_the_deadline_denies_once(store: Store) -> None:
     seeded = seed(store, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire(tx, first, at=AT)
-        assert not endings.expire(tx, second, at=AT)
+        assert endings.expire(tx, first, at=AT, words=outputs)
+        assert not endings.expire(tx, second, at=AT, words=outputs)
     assert (seeded.call().status, seeded.run().status, seeded.votes()) == (C.EXPIRED, R.READY, [])
     assert [(a.event, a.actor) for a in seeded.audit()] == [
         ("call.expired", "clock"),
@@ -145,8 +150,8 @@ def test_no_deadline_never_falls(store: Store) -> None:
     """A call without a deadline, or with a future one, is neither expired nor listed as due."""
     seeded, later = seed(store, deadline=None), seed(store, deadline=AT + TICK)
     with store.write() as tx:
-        assert not endings.expire(tx, seeded.call(), at=AT + HOUR)
-        assert not endings.expire(tx, later.call(), at=AT)
+        assert not endings.expire(tx, seeded.call(), at=AT + HOUR, words=outputs)
+        assert not endings.expire(tx, later.call(), at=AT, words=outputs)
         assert schedule.due(tx, AT) == []
         assert schedule.next_deadline(tx) == AT + TICK
 

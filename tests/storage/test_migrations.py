@@ -13,6 +13,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlmodel import SQLModel
 
 import storage.migrations
+from bot.agent import outputs
 from storage import audit, decisions, runs
 from storage.outcomes import Applied, Decided
 from storage.sqlite import APPEND_ONLY
@@ -77,7 +78,9 @@ def pending(store: Store) -> Seeded:
     seeded = seed(store, C.PENDING, C.PENDING, C.UNKNOWN)
     with store.write() as tx:
         runs.append(tx, seeded.run(), {"role": "user", "content": "please"}, at=AT)
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
+        decisions.vote(
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+        )
     return seeded
 
 
@@ -127,13 +130,20 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
     migrate(store, followed(scripts, "; ".join(drop)))
     with store.write() as tx:
         assert isinstance(
-            decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE), Decided
+            decisions.vote(
+                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+            ),
+            Decided,
         )
         assert isinstance(
-            decisions.vote(tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE), Applied
+            decisions.vote(
+                tx, seeded.ids[1], 1, "approve", "UCLEO0001", at=AT, weigh=ONE, words=outputs
+            ),
+            Applied,
         )
         assert isinstance(
-            decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT), Applied
+            decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
+            Applied,
         )
         assert audit.verify(tx) is None
     assert (seeded.run().status, len(seeded.events())) == (R.READY, 4)

@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from bot.agent import outputs
 from storage import audit, decisions, moves, runs
 from storage.models import Call, Run
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
@@ -200,7 +201,9 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
             f"CREATE TRIGGER broken BEFORE {event} BEGIN SELECT RAISE(ABORT, 'disk on fire'); END"
         )
     with pytest.raises(Exception, match="disk on fire"), store.write() as tx:
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
+        decisions.vote(
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+        )
     assert (seeded.call().status, seeded.run().status) == (C.PENDING, R.WAITING)
     assert (seeded.votes(), seeded.events(), seeded.card().wanted, seeded.plan().revision) == (
         [],
@@ -210,7 +213,9 @@ def test_a_decision_is_whole_or_not_at_all(store: Store, broken: str) -> None:
     )
     with store.write() as tx:
         tx.exec_driver_sql("DROP TRIGGER broken")
-        decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
+        decisions.vote(
+            tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+        )
         assert audit.verify(tx) is None
     assert (seeded.call().status, len(seeded.votes()), seeded.card().wanted) == (C.APPROVED, 1, 2)
 
@@ -221,7 +226,9 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
 
     def decide_and_die() -> None:
         with store.write() as tx:
-            won = decisions.vote(tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE)
+            won = decisions.vote(
+                tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
+            )
             assert isinstance(won, decisions.Applied)
             raise KeyboardInterrupt
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from bot.agent import outputs
 from storage import audit, calls, decisions, endings, runs
 from storage.models import Vote
 from storage.outcomes import Applied
@@ -38,7 +39,8 @@ def voter(seeded: Seeded, person: str, verb: str = "approve") -> Callable[[], bo
     def click() -> bool:
         with seeded.store.write() as tx:
             return isinstance(
-                decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE), Applied
+                decisions.vote(tx, seeded.ids[0], 1, verb, person, at=AT, weigh=ONE, words=outputs),
+                Applied,
             )
 
     return click
@@ -72,7 +74,7 @@ def sweeper(seeded: Seeded) -> Callable[[], bool]:
 
     def sweep() -> bool:
         with seeded.store.write() as tx:
-            return endings.expire(tx, found, at=AT)
+            return endings.expire(tx, found, at=AT, words=outputs)
 
     return sweep
 

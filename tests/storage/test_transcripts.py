@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from storage import runs, transcripts
+from storage.models import Run
 from storage.store import Store
+from storage.transaction import Transaction
 from storage.transcripts import Transcripts
 from tests.storage.builders import AT, Seeded, seed
 
@@ -23,6 +25,12 @@ def append(seeded: Seeded, *items: dict[str, Any]) -> None:
     with seeded.store.write() as tx:
         for item in items:
             runs.append(tx, seeded.run(), item, at=AT)
+
+
+def append_and_fail(tx: Transaction, run: Run) -> None:
+    """Append an item in a transaction that does not come to its end."""
+    runs.append(tx, run, CALL, at=AT)
+    raise TypeError
 
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "note", "arguments": "{}"}
@@ -44,9 +52,8 @@ def test_what_was_added_meanwhile_is_there(seeded: Seeded) -> None:
 def test_an_uncommitted_item_is_not_remembered(seeded: Seeded) -> None:
     """What a transaction that was rolled back had appended is not in the next reading."""
     known = Transcripts()
-    with pytest.raises(RuntimeError), seeded.store.write() as tx:
-        runs.append(tx, seeded.run(), CALL, at=AT)
-        raise RuntimeError
+    with pytest.raises(TypeError), seeded.store.write() as tx:
+        append_and_fail(tx, seeded.run())
     with seeded.store.read() as tx:
         assert known.read(tx, seeded.run()).items == ()
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.agent import outputs
 from storage import endings
 from storage.outcomes import Decided, Stale
 from storage.store import Store
@@ -23,8 +24,8 @@ def test_an_unknown_call_is_given_up_once(store: Store) -> None:
     seeded = seed(store, C.UNKNOWN, deadline=AT)
     first, second = seeded.call(), seeded.call()
     with store.write() as tx:
-        assert endings.expire(tx, first, at=AT)
-        assert not endings.expire(tx, second, at=AT)
+        assert endings.expire(tx, first, at=AT, words=outputs)
+        assert not endings.expire(tx, second, at=AT, words=outputs)
     assert (seeded.call().status, seeded.call().deadline, seeded.run().status) == (
         C.UNKNOWN,
         None,
@@ -40,7 +41,7 @@ def test_a_resolved_call_is_not_given_up(store: Store) -> None:
     before = seeded.call()
     resolve(seeded, "done")
     with store.write() as tx:
-        assert not endings.expire(tx, before, at=AT + HOUR)
+        assert not endings.expire(tx, before, at=AT + HOUR, words=outputs)
     assert (seeded.call().status, seeded.events()) == (C.SUCCEEDED, ["call.succeeded", "run.ready"])
 
 

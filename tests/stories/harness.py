@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from bot.agent import outputs
 from bot.app import App, build
 from bot.config.settings import Settings
 from bot.policy.evaluate import parse
@@ -104,7 +105,7 @@ class Harness:
             waiting = rows(tx, Run, select(Run).where(Run.status.in_(list(RUN_OPEN))))
         for run in waiting:
             with self.app.core.store.write() as tx:
-                endings.cancel(tx, run, at=self.clock.now(), actor="reset")
+                endings.cancel(tx, run, at=self.clock.now(), actor="reset", words=outputs)
         self.app.loop.wake()
         self.settle()
         self.slack.wait(self._heard)

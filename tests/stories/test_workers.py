@@ -10,6 +10,7 @@ import pytest
 from slack_bolt.adapter.socket_mode import SocketModeHandler
 from sqlalchemy import text
 
+from bot.agent import outputs
 from bot.app import App
 from bot.sandbox.openai.server import Turn
 from storage import decisions
@@ -125,7 +126,9 @@ def test_two_workers_pick_up_one_run(harness: Harness, fakes: FakeTools, second:
         app.loop.pause()
     [call], run = harness.calls_in(thread), harness.run_in(thread)
     with harness.app.core.store.write() as tx:
-        decisions.vote(tx, call.id, 1, "approve", "UANA00001", at=harness.clock.now(), weigh=ONE)
+        decisions.vote(
+            tx, call.id, 1, "approve", "UANA00001", at=harness.clock.now(), weigh=ONE, words=outputs
+        )
     barrier = threading.Barrier(6)
 
     def advance(app: App) -> None:
