@@ -24,12 +24,12 @@ from storage.outcomes import (
     Gone,
     Open,
     Outcome,
+    Outputs,
     Stale,
     Standing,
     TooLate,
     Voted,
     Weigh,
-    Words,
     look,
 )
 from storage.states import CallStatus
@@ -47,7 +47,7 @@ __all__ = [
     "TooLate",
     "Voted",
     "Weigh",
-    "Words",
+    "Outputs",
     "look",
 ]
 C = CallStatus
@@ -62,7 +62,7 @@ def vote(
     *,
     at: datetime,
     weigh: Weigh,
-    words: Words,
+    words: Outputs,
     stage: int = 0,
     reason: str = "",
 ) -> Outcome:
@@ -103,7 +103,7 @@ def _moved_by_votes(
     standing: Standing,
     votes: list[Vote],
     at: datetime,
-    words: Words,
+    words: Outputs,
 ) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
@@ -253,7 +253,7 @@ def resolve(
     verb: str,
     *,
     at: datetime,
-    words: Words,
+    words: Outputs,
 ) -> Outcome:
     """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again
     (`again`).

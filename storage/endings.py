@@ -13,14 +13,14 @@ from sqlmodel import col
 
 from storage import audit, calls, moves, runs
 from storage.models import Call, Run
-from storage.outcomes import Words
+from storage.outcomes import Outputs
 from storage.states import CallStatus, RunStatus
 from storage.transaction import Transaction
 
 C = CallStatus
 
 
-def expire(tx: Transaction, call: Call, *, at: datetime, words: Words) -> bool:
+def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs) -> bool:
     """The deadline falls: a pending call is denied.
 
     An unknown one is given up, and the model is told so.
@@ -59,7 +59,7 @@ def _end_undecided(
     return ended
 
 
-def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str, words: Words) -> bool:
+def cancel(tx: Transaction, run: Run, *, at: datetime, actor: str, words: Outputs) -> bool:
     """End a run: what was not started never will be; what runs is let finish and recorded.
 
     False when it had ended.
@@ -97,7 +97,7 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
     runs.close_plan(tx, run, plan, at=at)
 
 
-def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Words) -> None:
+def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
     """Nobody will go on with this run (FAILED, or CANCELLED in mid-call): what it had not started
     never will be.
     """
@@ -107,7 +107,7 @@ def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Words) -> No
     close_cancelled(tx, run, at=at)
 
 
-def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Words) -> None:
+def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
     """Calls whose worker is no more: nobody will write down how they ended."""
     plan = calls.open_plan(tx, run.id)
     for call in calls.of_plan(tx, plan.id) if plan else ():
@@ -116,7 +116,7 @@ def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Words) -> N
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
-def remake(tx: Transaction, run: Run, *, at: datetime, words: Words) -> int:
+def remake(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
     """The requester asked for something else: what was not started is superseded.
 
     Returns how many calls were.
@@ -127,7 +127,7 @@ def remake(tx: Transaction, run: Run, *, at: datetime, words: Words) -> int:
     return ended
 
 
-def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime, words: Words) -> None:
+def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime, words: Outputs) -> None:
     """The requester takes a pending call back.
 
     Raises when it has moved since it was read in this transaction.
@@ -141,7 +141,7 @@ def withdraw(tx: Transaction, call: Call, person: str, *, at: datetime, words: W
 
 
 def send_back(
-    tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: Words
+    tx: Transaction, run: Run, person: str, feedback: str, *, at: datetime, words: Outputs
 ) -> int:
     """What was not started of the run's plan is superseded, with the feedback for the model.
 

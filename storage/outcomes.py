@@ -65,7 +65,7 @@ Closed = Decided | Stale | TooLate | Gone
 Outcome = Applied | Voted | Closed
 
 
-class Words(Protocol):
+class Outputs(Protocol):
     """What the model is told of calls that end here; `bot.agent.outputs` has the words."""
 
     def rejected(self, votes: Sequence[tuple[str, str]]) -> str: ...

@@ -134,7 +134,7 @@ def unseen(note: str) -> str:
     return f"CANCELLED: {note}, so it was not run."
 
 
-# What storage writes with a decision: `storage.outcomes.Words`.
+# What storage writes with a decision: `storage.outcomes.Outputs`.
 
 
 def rejected(votes: Sequence[tuple[str, str]]) -> str:

@@ -9,7 +9,6 @@ import pytest
 
 from bot.agent import outputs
 from storage import calls, decisions, endings, schedule
-from storage.models import Vote
 from storage.outcomes import Applied, Decided, Gone, Stale, TooLate
 from storage.store import Store
 from tests.storage.builders import ALLOWED, ASKED, AT, HOUR, ONE, C, R, seed
@@ -43,9 +42,8 @@ def test_a_rejection_quotes_its_reason(store: Store) -> None:
     assert status_of(vote(seeded, "reject")) is C.REJECTED
     assert seeded.call().output.startswith(f"REJECTED by <@{ANA}>; it was not run.")
     assert '"too dear"' in seeded.call().output
-    words, silent = (Vote(person=ANA, verb="reject", reason=reason) for reason in ("x" * 600, ""))
-    assert decisions.rejected_output([words]).count("x") == 500
-    assert "no reason" in decisions.rejected_output([silent])
+    assert outputs.rejected([(ANA, "x" * 600)]).count("x") == 500
+    assert "no reason" in outputs.rejected([(ANA, "")])
     assert isinstance(vote(seeded), Decided)
 
 
