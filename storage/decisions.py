@@ -42,12 +42,12 @@ __all__ = [
     "Gone",
     "Open",
     "Outcome",
+    "Outputs",
     "Stale",
     "Standing",
     "TooLate",
     "Voted",
     "Weigh",
-    "Outputs",
     "look",
 ]
 C = CallStatus
