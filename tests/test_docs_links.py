@@ -1,0 +1,96 @@
+"""What the pages point at is there: links, files, tests, pictures; and they keep their length."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, named, prose
+
+README = ROOT / "README.md"
+LARGEST = 150_000  # bytes of one picture
+LONGEST_README, LONGEST_DECISION = 150, 40  # lines
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Every relative link and picture of a page is there, with its anchor.
+
+    The path after #, too.
+    """
+    for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", prose(page)):
+        target = "".join(target)
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{target} is not there"
+        assert not anchor or anchor in anchors(there), f"{target} has no such heading"
+
+
+def test_every_path_named_is_there() -> None:
+    """Every path in ticks that the architecture names is there.
+
+    The table names every folder of the product.
+    """
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    paths = re.findall(r"`((?:bot|storage)/[\w/.*]*)`", text)
+    assert [path for path in paths if not list(ROOT.glob(path.rstrip("/")))] == []
+    folders = {
+        f"bot/{each.name}/" for each in (ROOT / "bot").iterdir() if (each / "__init__.py").exists()
+    }
+    assert folders <= set(paths)
+
+
+def test_no_page_names_what_has_moved() -> None:
+    """Every file of ours that a page names in full is there, and every test of the tests' page."""
+    files = {
+        path
+        for page in PAGES
+        for path in re.findall(r"`((?:bot|storage|tests)/[\w/]+\.\w+)`", page.read_text("utf-8"))
+    }
+    assert [path for path in sorted(files) if not (ROOT / path).exists()] == []
+    tests = ROOT / "tests"
+    told = re.findall(r"`([\w/]+\.py)::(test_\w+)`", (tests / "README.md").read_text("utf-8"))
+    assert len(told) > 30
+    gone = [
+        f"{path}::{name}"
+        for path, name in told
+        if not (tests / path).exists() or f"def {name}(" not in (tests / path).read_text("utf-8")
+    ]
+    assert gone == []
+
+
+def test_every_picture_is_there() -> None:
+    """There are pictures, each is used by a page and has its dark twin, and none is too large."""
+    pictures = list((ROOT / "docs" / "pictures").glob("*.png"))
+    used = "\n".join(page.read_text("utf-8") for page in PAGES)
+    names = {each.name for each in pictures}
+    assert {"card.png", "decided.png", "edit.png"} <= names
+    light = {name for name in names if not name.endswith("-dark.png")}
+    assert names - light == {name.replace(".png", "-dark.png") for name in light}
+    assert [name for name in names if not re.search(rf'pictures/{name}["\)]', used)] == []
+    assert [each.name for each in pictures if each.stat().st_size > LARGEST] == []
+
+
+def test_pages_keep_their_length() -> None:
+    """The README and the records of decisions stay short."""
+    assert len(README.read_text("utf-8").splitlines()) <= LONGEST_README
+    records = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [each.name[:4] for each in records] == [
+        f"{number:04}" for number in range(1, len(records) + 1)
+    ]
+    for record in records:
+        text = record.read_text("utf-8")
+        assert len(text.splitlines()) <= LONGEST_DECISION
+        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), (
+            record.name
+        )
