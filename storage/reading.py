@@ -29,6 +29,7 @@ class ReadOnly(Store):
         self.path = path
         self._lock = None
         self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        self._keep_connections()
         self.trace = None
 
     def _connect(self) -> sqlite3.Connection:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import namedtuple
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -65,20 +65,34 @@ class Result(list[Row]):
 class Transaction:
     """What storage's functions are handed; see `storage.store.Store.read` and `write`."""
 
-    __slots__ = ("_before", "_pooled", "_raw", "_trace", "audited", "dialect", "durable", "writes")
+    __slots__ = (
+        "_before",
+        "_connection",
+        "_give_back",
+        "_raw",
+        "_trace",
+        "audited",
+        "dialect",
+        "durable",
+        "writes",
+    )
 
     def __init__(
         self,
-        pooled: PoolProxiedConnection,
+        connection: PoolProxiedConnection,
+        give_back: Callable[[PoolProxiedConnection], None],
         dialect: Dialect,
         trace: Trace | None,
         *,
         writes: bool,
         durable: bool,
     ) -> None:
-        """Use that connection until the end. `durable`: whether its commit waits for the disk."""
-        self._pooled = pooled
-        raw: Any = pooled.driver_connection
+        """Use that connection, and `give_back` at the end.
+
+        `durable`: whether its commit waits for the disk.
+        """
+        self._connection, self._give_back = connection, give_back
+        raw: Any = connection.driver_connection
         self._raw = raw
         self._trace = trace
         self.audited = ""  # the hash of the last audit row written in it
@@ -98,7 +112,10 @@ class Transaction:
             else:
                 self._undo()
         finally:
-            self._pooled.close()
+            if self._raw.in_transaction:  # neither committed nor rolled back: nobody's any more
+                self._connection.close()
+            else:
+                self._give_back(self._connection)
 
     @property
     def changed(self) -> bool:

@@ -63,7 +63,7 @@ class Votes:
         *,
         remember: int | None = None,
     ) -> None:
-        """Vote on calls , each by itself, and settle the delivery.
+        """Vote on calls, each by itself, and settle the delivery.
 
         What does not count is told to the voter, what does to the thread. People are looked up
         first; the votes, what is told of them and the delivery's end are one transaction.
