@@ -30,7 +30,7 @@ from bot.messages.actions import (
 from bot.messages.forms.blocks import input_block, section, shown_blocks, text_object, then_block
 from bot.messages.forms.errors import located, shortened
 from bot.messages.forms.inputs import Input, make
-from bot.messages.forms.reader import RefusedError, read
+from bot.messages.forms.reader import UnreadableError, read
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.forms.values import diff, same, values
 from bot.messages.text import plain, slack_length
@@ -120,7 +120,7 @@ def read_submission(
     for block_id, made in inputs.items():
         try:
             entered[block_id] = read(made, (state_values.get(block_id) or {}).get(Entry.VALUE))
-        except RefusedError as refused:
+        except UnreadableError as refused:
             errors[block_id] = shortened([str(refused)])
     data = copy.deepcopy(dict(arguments))
     for made in inputs.values():

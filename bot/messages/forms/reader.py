@@ -31,7 +31,7 @@ _PICKED = {
 }
 
 
-class RefusedError(Exception):
+class UnreadableError(Exception):
     """What was entered means nothing here; the text is a sentence for the person who entered it."""
 
 
@@ -40,7 +40,7 @@ def read(made: Input, state: Mapping[str, Any] | None) -> Any:
 
     `state`: the input as Slack sends it; None when it was not sent.
 
-    RefusedError with a sentence for the person where it cannot be read.
+    UnreadableError with a sentence for the person where it cannot be read.
     """
     if state is None:
         return Mark.KEEP
@@ -54,9 +54,9 @@ def read(made: Input, state: Mapping[str, Any] | None) -> Any:
     if made.widget == "datetimepicker":
         return _moment(made, raw)
     if not isinstance(raw, str):
-        raise RefusedError("This cannot be read.")
+        raise UnreadableError("This cannot be read.")
     if any("\ud800" <= char <= "\udfff" for char in raw):
-        raise RefusedError("It holds characters that cannot be stored.")
+        raise UnreadableError("It holds characters that cannot be stored.")
     text = raw.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(made.initial, str) and text == made.initial.replace("\r\n", "\n").replace(
         "\r", "\n"
@@ -81,7 +81,7 @@ def _emptied(made: Input) -> Any:
         case Kind.LINES:
             return []
         case _:
-            raise RefusedError("A value is needed here.")
+            raise UnreadableError("A value is needed here.")
 
 
 def _chosen(made: Input, raw: Any) -> Any:
@@ -89,7 +89,7 @@ def _chosen(made: Input, raw: Any) -> Any:
     for code, _, value in made.options:
         if code == typed:
             return Mark.KEEP if same(value, made.old) else value
-    raise RefusedError("This is not one of the allowed values.")
+    raise UnreadableError("This is not one of the allowed values.")
 
 
 def _moment(made: Input, raw: Any) -> str | Mark:
@@ -98,7 +98,7 @@ def _moment(made: Input, raw: Any) -> str | Mark:
     Pickers know no seconds.
     """
     if isinstance(raw, bool) or not isinstance(raw, int) or not 0 <= raw < 10**10:
-        raise RefusedError("This is not a date and time.")
+        raise UnreadableError("This is not a date and time.")
     if isinstance(made.initial, int):
         if raw // 60 == made.initial // 60:
             return Mark.KEEP
@@ -135,14 +135,14 @@ def _number(made: Input, text: str) -> Any:
         Kind.FLOAT: (_FLOAT, "This must be a number, like 12.5."),
     }[made.kind]
     if not form.fullmatch(text):
-        raise RefusedError(example)
+        raise UnreadableError(example)
     if made.initial is not None and Decimal(str(made.initial)) == Decimal(text):
         return Mark.KEEP
     if made.kind is Kind.DECIMAL:
         return text
     number: int | float = int(text) if made.kind is Kind.INTEGER else float(text)
     if isinstance(number, float) and not math.isfinite(number):
-        raise RefusedError("This number is too large.")
+        raise UnreadableError("This number is too large.")
     return number
 
 
@@ -150,7 +150,7 @@ def _time(made: Input, text: str) -> str:
     try:
         picked = time.fromisoformat(text)
     except ValueError:
-        raise RefusedError("This is not a time of day.") from None
+        raise UnreadableError("This is not a time of day.") from None
     if made.initial is None:
         return picked.isoformat()
     return (
@@ -163,7 +163,7 @@ def _time(made: Input, text: str) -> str:
 def parsed_json(text: str) -> Any:
     """Return the value that the JSON text means.
 
-    RefusedError for what is no JSON (with the place), and for keys that stand twice.
+    UnreadableError for what is no JSON (with the place), and for keys that stand twice.
     """
     try:
         value = json.loads(
@@ -175,17 +175,17 @@ def parsed_json(text: str) -> Any:
         )
         deep = _depth(value) > _DEEPEST
     except json.JSONDecodeError as error:
-        raise RefusedError(
+        raise UnreadableError(
             f"Not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
         ) from None
     except RecursionError:
         deep = True
     if deep:
-        raise RefusedError(f"The JSON is nested more than {_DEEPEST} levels deep.")
+        raise UnreadableError(f"The JSON is nested more than {_DEEPEST} levels deep.")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise RefusedError("It holds characters that cannot be stored.") from None
+        raise UnreadableError("It holds characters that cannot be stored.") from None
     return value
 
 
@@ -193,7 +193,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise RefusedError(
+            raise UnreadableError(
                 f"The key {json.dumps(key, ensure_ascii=False)[:60]} stands twice in one object."
             )
         found[key] = value
@@ -201,19 +201,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise RefusedError(f"{name} is not valid JSON.")
+    raise UnreadableError(f"{name} is not valid JSON.")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise RefusedError("A number in it is too large.")
+        raise UnreadableError("A number in it is too large.")
     return number
 
 
 def _integer(text: str) -> int:
     if len(text) > 4000:
-        raise RefusedError("A number in it is too large.")
+        raise UnreadableError("A number in it is too large.")
     return int(text)
 
 
