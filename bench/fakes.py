@@ -8,7 +8,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.agent.turn import Plan, Proposed, Reply, Sink
+from bot.agent.turn import Proposal, Proposed, Reply, Sink
 from bot.policy.authority import Group, Person
 from storage import outbox
 from storage.models import Message, Run
@@ -38,8 +38,8 @@ class Stub:
         tools: Sequence[dict[str, Any]],
         instructions: str,
         sink: Sink,
-    ) -> Reply | Plan:
-        """A Plan after a request, a Reply after a call's output."""
+    ) -> Reply | Proposal:
+        """A Proposal after a request, a Reply after a call's output."""
         self._turns += 1
         if transcript and transcript[-1].get("type") == "function_call_output":
             item = {
@@ -54,7 +54,7 @@ class Stub:
             "name": self._tool,
             "arguments": json.dumps(ARGUMENTS),
         }
-        return Plan(
+        return Proposal(
             "", [Proposed(str(call["call_id"]), self._tool, str(call["arguments"]), 0)], [call], 100
         )
 

@@ -1,1 +1,1 @@
-"""The model edge: transcript in, Reply or Plan out. Knows no Slack client."""
+"""The model edge: transcript in, Reply or Proposal out. Knows no Slack client."""

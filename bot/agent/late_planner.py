@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bot.agent.turn import ModelTurns, Plan, PlannerError, Reply, Sink
+from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply, Sink
 
 log = logging.getLogger("countersign.planner")
 
@@ -38,7 +38,7 @@ class LatePlanner:
         tools: Sequence[dict[str, Any]],
         instructions: str,
         sink: Sink,
-    ) -> Reply | Plan:
+    ) -> Reply | Proposal:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
         return self._planner().turn(transcript, tools, instructions, sink)
 

@@ -1,4 +1,4 @@
-"""The OpenAI edge: a thread's transcript goes in, a Reply or a Plan comes out.
+"""The OpenAI edge: a thread's transcript goes in, a Reply or a Proposal comes out.
 
 Knows no Slack and no database. Requests and events are plain JSON on both ways: the client does
 its address, key, time-outs and errors, not its types.
@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import openai
 import tenacity
 
-from bot.agent.turn import Plan, PlannerError, Proposed, Reply, Sink
+from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
 
 log = logging.getLogger("countersign.planner")
 
@@ -77,7 +77,7 @@ class Planner:
         tools: Sequence[dict[str, Any]],
         instructions: str,
         sink: Sink,
-    ) -> Reply | Plan:
+    ) -> Reply | Proposal:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
 
         def again(state: tenacity.RetryCallState) -> None:
@@ -194,7 +194,7 @@ def _raise_failed(error: dict[str, Any]) -> NoReturn:
     raise PlannerError(f"The model refused the request: {why}.")
 
 
-def _result(turn: _Turn) -> Reply | Plan:
+def _result(turn: _Turn) -> Reply | Proposal:
     text = "".join(turn.text)
     calls = [
         Proposed(
@@ -207,7 +207,7 @@ def _result(turn: _Turn) -> Reply | Plan:
         if item.get("type") == "function_call"
     ]
     return (
-        Plan(text, calls, turn.items, turn.tokens)
+        Proposal(text, calls, turn.items, turn.tokens)
         if calls
         else Reply(text, turn.items, turn.tokens)
     )

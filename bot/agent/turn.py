@@ -1,4 +1,4 @@
-"""What one turn of the model gives: a Reply or a Plan. Plain types, without the model's library."""
+"""What a turn of the model gives: a Reply or a Proposal. Plain types, without its library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Proposal:
     """The model proposes calls, perhaps after some words."""
 
     text: str
@@ -61,7 +61,7 @@ class ModelTurns(Protocol):
         tools: Sequence[dict[str, Any]],
         instructions: str,
         sink: Sink,
-    ) -> Reply | Plan:
+    ) -> Reply | Proposal:
         """One model turn. Raises PlannerError; whatever `sink` raises passes through."""
         ...
 

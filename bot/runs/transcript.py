@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
-from bot.agent.turn import Plan, Proposed
+from bot.agent.turn import Proposal, Proposed
 from bot.messages import sentences
 from storage import outbox
 from storage.models import Run
@@ -24,12 +24,12 @@ def tell(tx: Transaction, run: Run, prepared: Prepared) -> None:
     outbox.notice(tx, run, f"refused:{prepared.call.id}", {"text": text})
 
 
-def rename(plan: Plan, proposed: list[Proposed], prepared: list[Prepared]) -> None:
+def rename(proposal: Proposal, proposed: list[Proposed], prepared: list[Prepared]) -> None:
     """Where the provider's call id could not be used, the stored item carries ours: each call has
     one output.
     """
     for each, ours in zip(proposed, prepared, strict=True):
-        plan.items[each.index]["call_id"] = ours.call.provider_id
+        proposal.items[each.index]["call_id"] = ours.call.provider_id
 
 
 def function(tool: Any) -> dict[str, Any]:

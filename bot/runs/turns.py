@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bot.agent import prompt
-from bot.agent.turn import ModelTurns, Plan, Reply
+from bot.agent.turn import ModelTurns, Proposal, Reply
 from bot.approvals.cards.routing import Asked, put_cards
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
@@ -20,8 +20,7 @@ from bot.runs.proposals import Proposals
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, runs
-from storage.models import Plan as PlanRow
-from storage.models import Run
+from storage.models import Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
@@ -107,24 +106,26 @@ class Turns:
         self._signals.post.give()
         return more
 
-    def _store_plan(self, run: Run, plan: Plan, answer: Answer, taken: frozenset[str]) -> bool:
+    def _store_plan(
+        self, run: Run, proposal: Proposal, answer: Answer, taken: frozenset[str]
+    ) -> bool:
         now = self._clock.now()
-        row = PlanRow(run_id=run.id, turn=run.turns + 1, created_at=now)
-        prepared = self._proposals.prepare(run, row.id, plan.calls, taken)
-        transcript.rename(plan, plan.calls, prepared)
+        row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
+        prepared = self._proposals.prepare(run, row.id, proposal.calls, taken)
+        transcript.rename(proposal, proposal.calls, prepared)
         asked = [
             Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place
         ]
         at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
         waits = bool(asked) and not at_once  # then it is suspended in the same transaction
         with self._store.write(durable=False) as tx:
-            held = self._count(tx, run, plan, calls=len(prepared), cards=bool(asked))
+            held = self._count(tx, run, proposal, calls=len(prepared), cards=bool(asked))
             calls.add_plan(tx, row)
             for each in prepared:
                 moves.born(tx, each.call, at=now, actor="agent", data=each.birth)
                 if each.revision is not None:
                     calls.add_revision(tx, each.revision)
-            answer.finish(tx, plan.text.strip(), last=False)
+            answer.finish(tx, proposal.text.strip(), last=False)
             put_cards(tx, run, row.id, asked)
             for each in prepared:
                 if each.tell_requester:
@@ -141,7 +142,7 @@ class Turns:
         self,
         tx: Transaction,
         run: Run,
-        result: Reply | Plan,
+        result: Reply | Proposal,
         *,
         calls: int = 0,
         cards: bool = False,

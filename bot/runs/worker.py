@@ -26,8 +26,7 @@ from bot.runs.turns import Turns, announce_wait
 from bot.signals import Signals
 from bot.tools import Effect
 from storage import calls, moves, outbox, runs
-from storage.models import Call, Run
-from storage.models import Plan as PlanRow
+from storage.models import Call, Plan, Run
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
@@ -89,7 +88,7 @@ class Worker:
         finally:
             self._signals.post.give()
 
-    def _step(self, run: Run, plan: PlanRow | None, found: list[Call]) -> bool:
+    def _step(self, run: Run, plan: Plan | None, found: list[Call]) -> bool:
         """Take one step from the run's open plan and its calls; False when there is no more now."""
         if run.status is not R.RUNNING:  # cancelled meanwhile
             return False
@@ -136,7 +135,7 @@ class Worker:
                 data={"because": broken.id},
             )
 
-    def _wait(self, run: Run, plan: PlanRow) -> bool:
+    def _wait(self, run: Run, plan: Plan) -> bool:
         """RUNNING -> WAITING, unless the last decision came in meanwhile.
 
         Calls that no card shows get one.
@@ -152,7 +151,7 @@ class Worker:
         announce_wait(run, self._signals, self._presence)
         return False
 
-    def _show_missing(self, run: Run, plan: PlanRow) -> None:
+    def _show_missing(self, run: Run, plan: Plan) -> None:
         """A call that policy had allowed has no card yet: now it asks, or nobody knows how the call
         ended.
         """
@@ -207,7 +206,7 @@ class Worker:
         self._presence.done(run)
 
 
-def _open_plan(tx: Transaction, run_id: str) -> tuple[PlanRow | None, list[Call]]:
+def _open_plan(tx: Transaction, run_id: str) -> tuple[Plan | None, list[Call]]:
     """Return the run's plan that is not answered yet, with its calls."""
     plan = calls.open_plan(tx, run_id)
     return plan, calls.of_plan(tx, plan.id) if plan else []

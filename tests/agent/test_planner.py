@@ -14,7 +14,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import BaseModel
 
 from bot.agent.planner import CutStreamError, Planner
-from bot.agent.turn import Plan, PlannerError, Reply
+from bot.agent.turn import PlannerError, Proposal, Reply
 from bot.sandbox.openai.wire import Turn, blank_response, events, final_response, output_items
 
 REQUEST: dict[str, Any] = {
@@ -73,7 +73,7 @@ class Wire:
             200, content=self._body, headers={"content-type": "text/event-stream"}
         )
 
-    def turn(self, words: Words | None = None) -> Reply | Plan:
+    def turn(self, words: Words | None = None) -> Reply | Proposal:
         """One turn of the planner over this wire."""
         planner = Planner(self.client, model="gpt-5", retries=0)
         return planner.turn(REQUEST["input"], REQUEST["tools"], "Be brief.", words or Words())

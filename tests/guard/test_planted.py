@@ -103,7 +103,7 @@ FINE: list[tuple[Check, str, str]] = [
     (forbidden_imports, SLACK, "from slack_sdk.errors import SlackApiError"),
     (forbidden_imports, "bot/cli/demo.py", "from bot.sandbox.demo import run"),
     (imports_everything, "bot/app.py", BOTH_EDGES),
-    (imports_everything, LOOP, "from bot.agent.turn import Plan\nimport bot.slack.text"),
+    (imports_everything, LOOP, "from bot.agent.turn import Proposal\nimport bot.slack.text"),
     (impure, RULES, "if TYPE_CHECKING:\n    from sqlmodel import Session"),
     (bare_strings, ROWS, "row.status = MessageStatus.SENT"),
     (bare_strings, ROWS, 'if row.status == "": pass'),

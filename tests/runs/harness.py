@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from bot.agent.turn import Plan, PlannerError, Proposed, Reply
+from bot.agent.turn import PlannerError, Proposal, Proposed, Reply
 from bot.policy.evaluate import Allow
 from bot.policy.gates import load_gate
 from bot.tools import ToolContext, ToolError
@@ -64,7 +64,7 @@ class FakeModel:
 
     def turn(
         self, transcript: Sequence[dict[str, Any]], tools: object, words: str, sink: object
-    ) -> Reply | Plan:
+    ) -> Reply | Proposal:
         """As bot.agent.planner.Planner's."""
         self.turns += 1
         asked = [item["call_id"] for item in transcript if item.get("type") == "function_call"]
@@ -92,7 +92,7 @@ class FakeModel:
         proposed = [
             Proposed(i["call_id"], i["name"], i["arguments"], n) for n, i in enumerate(items)
         ]
-        return Plan("", proposed, list(items), 1)
+        return Proposal("", proposed, list(items), 1)
 
 
 class SilentThread:
