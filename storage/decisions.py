@@ -162,24 +162,20 @@ def edit(
     if not isinstance(found, Open):
         return found
     call, number = found.call, revision + 1
-    calls.add_revision(
-        tx,
-        Revision(
-            call_id=call.id,
-            number=number,
-            arguments=arguments,
-            digest=digest,
-            author=person,
-            created_at=at,
-        ),
+    row = Revision(
+        call_id=call.id,
+        number=number,
+        arguments=arguments,
+        digest=digest,
+        author=person,
+        created_at=at,
     )
     # the same people are not told twice
     told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
-    _renumber(
+    _revise(
         tx,
         call,
-        number,
-        digest=digest,
+        row,
         gate=gate,
         deadline=deadline,
         preview=preview,
@@ -195,9 +191,12 @@ def edit(
     return Applied(calls.get(tx, call_id) or call)
 
 
-def _renumber(tx: Transaction, call: Call, number: int, **columns: object) -> None:
+def _revise(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
+    """Make `row` the call's newest revision, with what its new card says of it (`columns`)."""
+    calls.add_revision(tx, row)
     where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
-    tx.execute(update(Call).where(*where).values(revision=number, **columns))
+    new = update(Call).where(*where).values(revision=row.number, digest=row.digest, **columns)
+    tx.execute(new)
 
 
 def ask_again(
@@ -229,12 +228,10 @@ def ask_again(
         tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why
     ):
         return False
-    calls.add_revision(tx, row)
-    _renumber(
+    _revise(
         tx,
         call,
-        number,
-        digest=digest,
+        row,
         asked_at=at,
         next_at=next_at,
         told_stage=0,
