@@ -27,7 +27,7 @@ from bot.agent import outputs
 from storage import calls, decisions, runs
 from storage.models import Call
 from storage.outcomes import Applied
-from storage.states import RunStatus
+from storage.states import Balance, RunStatus, Verb
 
 HISTORY = (10, 100, 1000)  # items in the thread before the request
 Story = Callable[[Bench, str], Took]
@@ -44,7 +44,7 @@ AIMS = {  # in yardsticks
 class Approved:
     """How far votes have come once there is one: all the way."""
 
-    outcome: str = "approved"
+    outcome: Balance = Balance.APPROVED
     stage: int = 0
 
 
@@ -62,7 +62,7 @@ def core(bench: Bench, thread: str, restart: Callable[[], Bench] | None = None) 
                 tx,
                 call.id,
                 call.revision,
-                "approve",
+                Verb.APPROVE,
                 APPROVER,
                 at=bench.clock.now(),
                 weigh=lambda _votes: Approved(),

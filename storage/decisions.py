@@ -32,7 +32,7 @@ from storage.outcomes import (
     Weigh,
     look,
 )
-from storage.states import CallStatus
+from storage.states import Balance, CallStatus, Resolution, Verb
 from storage.transaction import Transaction
 
 __all__ = [
@@ -57,7 +57,7 @@ def vote(
     tx: Transaction,
     call_id: str,
     revision: int,
-    verb: str,
+    verb: Verb,
     person: str,
     *,
     at: datetime,
@@ -71,7 +71,7 @@ def vote(
     `stage`: the one in which this person may vote; stale where another is open by now. The call
     moves when `weigh` says that the votes have decided it; `words` tell the model.
     """
-    if verb not in ("approve", "reject"):
+    if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
     found = look(tx, call_id, revision, at)
     if not isinstance(found, Open):
@@ -79,7 +79,7 @@ def vote(
     call, before = found.call, calls.votes(tx, call_id, revision)
     if own := next((each for each in before if each.person == person), None):
         return Voted(call, own.verb)
-    if verb == "approve" and weigh(before).stage != stage:
+    if verb == Verb.APPROVE and weigh(before).stage != stage:
         return Stale(call)
     row = Vote(
         call_id=call.id,
@@ -108,7 +108,7 @@ def _moved_by_votes(
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
     details = {"digest": call.digest, "reason": last.reason}
-    if standing.outcome == "open":
+    if standing.outcome == Balance.OPEN:
         details["stage"] = str(last.stage)
         audit.record(
             tx,
@@ -123,8 +123,8 @@ def _moved_by_votes(
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.touch(tx, call.plan_id)
         return
-    target = C.APPROVED if standing.outcome == "approved" else C.REJECTED
-    against = [(each.person, each.reason) for each in votes if each.verb == "reject"]
+    target = C.APPROVED if standing.outcome == Balance.APPROVED else C.REJECTED
+    against = [(each.person, each.reason) for each in votes if each.verb == Verb.REJECT]
     output = words.rejected(against) if target is C.REJECTED else ""
     moved = moves.call(
         tx,
@@ -247,15 +247,18 @@ def resolve(
     call_id: str,
     revision: int,
     person: str,
-    verb: str,
+    resolution: Resolution,
     *,
     at: datetime,
     words: Outputs,
 ) -> Outcome:
-    """A person says how an UNKNOWN call ended (`done`, `not_done`) or that it should run again
-    (`again`).
-    """
-    targets = {"done": C.SUCCEEDED, "not_done": C.FAILED, "again": C.APPROVED}
+    """Write down how an UNKNOWN call ended, as a person says, or have it run again."""
+    targets = {
+        Resolution.DONE: C.SUCCEEDED,
+        Resolution.NOT_DONE: C.FAILED,
+        Resolution.AGAIN: C.APPROVED,
+    }
+    again = resolution == Resolution.AGAIN
     call = calls.get(tx, call_id)
     if call is None:
         return Gone()
@@ -265,20 +268,20 @@ def resolve(
         return Stale(call)
     if at >= call.deadline:
         return TooLate(call)
-    said = "" if verb == "again" else words.resolved(person, verb == "done")
-    ended: dict[str, Any] = {"finished_at": at} if verb != "again" else {}
+    said = "" if again else words.resolved(person, resolution == Resolution.DONE)
+    ended: dict[str, Any] = {} if again else {"finished_at": at}
     moves.call(
         tx,
         call,
-        targets[verb],
+        targets[resolution],
         at=at,
         actor=person,
-        data={"said": verb},
+        data={"said": resolution},
         output=said,
         deadline=None,
         **ended,
     )
-    if verb == "again":
+    if again:
         audit.record(
             tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id
         )

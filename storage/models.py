@@ -21,6 +21,7 @@ from storage.states import (
     MessageKind,
     MessageStatus,
     RunStatus,
+    Verb,
 )
 
 
@@ -165,7 +166,7 @@ class Vote(Row, table=True):
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int
     person: str
-    verb: str  # approve | reject
+    verb: Verb = columns.status(Verb, index=False)  # APPROVE or REJECT
     stage: int = 0  # the stage of the gate it was given in, from 0
     digest: str
     reason: str = columns.text("")

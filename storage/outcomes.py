@@ -9,7 +9,7 @@ from typing import Protocol
 
 from storage import calls
 from storage.models import Call, Vote
-from storage.states import CallStatus
+from storage.states import Balance, CallStatus, Verb
 from storage.transaction import Transaction
 
 
@@ -58,7 +58,7 @@ class Voted:
     """This person has voted on this revision before."""
 
     call: Call
-    verb: str
+    verb: Verb
 
 
 Closed = Decided | Stale | TooLate | Gone
@@ -83,8 +83,8 @@ class Standing(Protocol):
     """How far votes have come, in the words of whoever knows the gate."""
 
     @property
-    def outcome(self) -> str:
-        """open, approved or rejected."""
+    def outcome(self) -> Balance:
+        """What they come to."""
         ...
 
     @property

@@ -37,6 +37,33 @@ class CallStatus(StrEnum):
     UNKNOWN = "unknown"  # it started and nobody knows how it ended
 
 
+class Verb(StrEnum):
+    """What a person does to a call; a stored vote holds one of the first two."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    EDIT = "edit"
+    SEND_BACK = "send_back"  # the plan, with a remark
+    WITHDRAW = "withdraw"  # by the requester
+    RESOLVE = "resolve"  # say what became of a call that is UNKNOWN
+
+
+class Resolution(StrEnum):
+    """What a person says of a call that is UNKNOWN."""
+
+    DONE = "done"
+    NOT_DONE = "not_done"
+    AGAIN = "again"  # it is to run once more
+
+
+class Balance(StrEnum):
+    """What the votes on a call come to."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
 class RunStatus(StrEnum):
     """Where one request stands."""
 

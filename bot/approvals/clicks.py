@@ -29,13 +29,13 @@ from bot.messages.forms.form import FieldErrors
 from bot.messages.modals import read_feedback, read_rejection
 from bot.messages.review import read_approval
 from storage.models import Delivery
-from storage.states import DeliveryKind
+from storage.states import DeliveryKind, Resolution, Verb
 
 log = logging.getLogger("countersign.clicks")
 RESOLVE = {
-    Action.RESOLVE_DONE: "done",
-    Action.RESOLVE_NOT_DONE: "not_done",
-    Action.RUN_AGAIN: "again",
+    Action.RESOLVE_DONE: Resolution.DONE,
+    Action.RESOLVE_NOT_DONE: Resolution.NOT_DONE,
+    Action.RUN_AGAIN: Resolution.AGAIN,
 }
 
 
@@ -63,9 +63,9 @@ class Clicks:
     def _click(self, delivery: Delivery, click: Click | Malformed) -> None:
         match click:
             case Click(Action.APPROVE, CallTarget() as target):
-                self._votes.vote(delivery, [target], "approve")
+                self._votes.vote(delivery, [target], Verb.APPROVE)
             case Click(Action.APPROVE_ALL, CardTarget() as target):
-                self._votes.vote_all(delivery, target, "approve")
+                self._votes.vote_all(delivery, target, Verb.APPROVE)
             case Click(Action.WITHDRAW, CallTarget() as target):
                 self._plans.withdraw(delivery, target)
             case Click(Action.CANCEL_RUN, RunTarget(run)):
@@ -86,7 +86,7 @@ class Clicks:
         match decode_dialog(view):
             case Subject(Dialog.REVIEW, CallTarget() as target):
                 note, chosen = read_approval(state)
-                self._votes.vote(delivery, [target], "approve", note, remember=chosen)
+                self._votes.vote(delivery, [target], Verb.APPROVE, note, remember=chosen)
             case Subject(Dialog.SEND_BACK, CallTarget() as target):
                 self._plans.send_back(delivery, target, read_feedback(state))
             case Subject(Dialog.REJECT, target):
@@ -94,9 +94,9 @@ class Clicks:
                 if not isinstance(reason, str):
                     self._replies.settle(delivery, "invalid reason")
                 elif isinstance(target, CardTarget):
-                    self._votes.vote_all(delivery, target, "reject", reason)
+                    self._votes.vote_all(delivery, target, Verb.REJECT, reason)
                 else:
-                    self._votes.vote(delivery, [target], "reject", reason)
+                    self._votes.vote(delivery, [target], Verb.REJECT, reason)
             case Subject(Dialog.EDIT, CallTarget() as target):
                 self._edited(delivery, target, state)
             case Malformed() as malformed:
@@ -118,11 +118,11 @@ class Clicks:
             case FieldErrors():  # the dialog would have said so: the tool has changed since
                 self._replies.refuse(delivery, sentences.stale_card())
             case Unchanged(approve=True):
-                self._votes.vote(delivery, [target], "approve")
+                self._votes.vote(delivery, [target], Verb.APPROVE)
             case Unchanged():
                 self._replies.settle(delivery, "an edit that changes nothing")
             case Edit() as edit:
                 # never approve what somebody else made of it
                 if self._edits.store(delivery, edit) and edit.approve:
                     edited = CallTarget(target.call, target.revision + 1)
-                    self._votes.vote(delivery, [edited], "approve")
+                    self._votes.vote(delivery, [edited], Verb.APPROVE)

@@ -32,6 +32,7 @@ from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.models import Delivery, Run
 from storage.outcomes import Applied, Open
+from storage.states import Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,9 @@ class Edits:
         tool = self._tools.get(shown.call.tool) if shown else None
         if shown is None or run is None or tool is None:
             return Forbidden(self._permissions.lost(found, person))
-        verdict = self._permissions.verdict("edit", shown.call, run, person, at=at)
+        verdict = self._permissions.verdict(Verb.EDIT, shown.call, run, person, at=at)
         if isinstance(verdict, No):
-            return Forbidden(self._permissions.refusal(verdict, shown.call, "edit"))
+            return Forbidden(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
         editable = as_editable(tool, load_gate(shown.call.gate))
         before = readable_arguments(tool, shown.revision.arguments)
         parsed = read_submission(editable, before, state)
@@ -162,7 +163,7 @@ class Edits:
                 asked = Asked(outcome.call, edit.gate, place)
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)
-            line = sentences.decision_line("edit", delivery.user, [effect])
+            line = sentences.decision_line(Verb.EDIT, delivery.user, [effect])
             outbox.notice(tx, edit.run, f"edited:{delivery.seq}", {"text": line})
             if not edit.approve:
                 inbox.settle(tx, delivery, "edited")

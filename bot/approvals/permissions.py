@@ -17,12 +17,12 @@ from bot.policy.gates import Ask, load_gate
 from storage import calls, runs
 from storage.models import Call, Run
 from storage.outcomes import Decided, Open, Outcome, TooLate, Voted
-from storage.states import CallStatus
+from storage.states import CallStatus, Verb
 from storage.store import Store
 
 NAMED = 10  # people named to who may not decide
 PAST = {
-    CallStatus.REJECTED: "reject",
+    CallStatus.REJECTED: Verb.REJECT,
     CallStatus.EXPIRED: "expired",
     CallStatus.CANCELLED: "cancel",
     CallStatus.SUPERSEDED: "superseded",
@@ -41,7 +41,7 @@ class Permissions:
 
     def verdict(
         self,
-        verb: str,
+        verb: Verb,
         call: Call,
         run: Run,
         person: str,
@@ -57,15 +57,15 @@ class Permissions:
         if not isinstance(gate, Ask):
             return No("not_approver")
         authority, waiting = self._authority, waited(call, at)
-        if verb == "resolve":  # whoever could have approved it says what became of it
+        if verb is Verb.RESOLVE:  # whoever could have approved it says what became of it
             return self._any_stage(gate, call, run, person, at)
-        if verb == "send_back" and person == run.requester:
+        if verb is Verb.SEND_BACK and person == run.requester:
             return Yes()
-        if verb == "edit":
+        if verb is Verb.EDIT:
             return authority.may_edit(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
-        if verb in ("reject", "send_back"):
+        if verb in (Verb.REJECT, Verb.SEND_BACK):
             return authority.may_reject(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
@@ -101,7 +101,7 @@ class Permissions:
         ]
         return next((each for each in verdicts if isinstance(each, Yes)), verdicts[0])
 
-    def refusal(self, verdict: No, call: Call, verb: str) -> str:
+    def refusal(self, verdict: No, call: Call, verb: Verb) -> str:
         """Return the private sentence for who may not."""
         match verdict.why:
             case "own_request":
@@ -112,7 +112,7 @@ class Permissions:
                 return sentences.lookup_failed()
             case "not_yet":
                 return sentences.not_yet(self._approvers(call))
-            case _ if verb == "edit":
+            case _ if verb is Verb.EDIT:
                 return sentences.not_an_editor()
             case _:
                 return sentences.not_an_approver(self._approvers(call))

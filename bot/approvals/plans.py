@@ -13,6 +13,7 @@ from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
 from storage.models import Delivery
 from storage.outcomes import Open
+from storage.states import Verb
 from storage.store import Store
 
 
@@ -37,7 +38,7 @@ class PlanChanges:
             if not isinstance(found, Open) or run is None:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif run.requester != delivery.user:
-                record_refusal(tx, delivery, found.call, "withdraw", No("not_requester"))
+                record_refusal(tx, delivery, found.call, Verb.WITHDRAW, No("not_requester"))
                 tell(tx, delivery, sentences.not_the_requester(run.requester))
             else:
                 effect = effect_of(self._tools, tx, found.call)
@@ -57,7 +58,9 @@ class PlanChanges:
             run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
         verdict = None
         if isinstance(found, Open) and run is not None:
-            verdict = self._permissions.verdict("send_back", found.call, run, delivery.user, at=at)
+            verdict = self._permissions.verdict(
+                Verb.SEND_BACK, found.call, run, delivery.user, at=at
+            )
         with self._store.write() as tx:
             found = decisions.look(tx, target.call, target.revision, at)
             run = runs.get(tx, run.id) if run else None
@@ -65,8 +68,8 @@ class PlanChanges:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif verdict is None or isinstance(verdict, No):
                 refused = verdict or No("not_approver")
-                record_refusal(tx, delivery, found.call, "send_back", refused)
-                tell(tx, delivery, self._permissions.refusal(refused, found.call, "reject"))
+                record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
+                tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, sentences.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bot.policy.authority import No
 from storage import audit, inbox, outbox
 from storage.models import Call, Delivery
+from storage.states import Resolution, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -29,7 +30,9 @@ class Replies:
             inbox.settle(tx, delivery, note)
 
 
-def record_refusal(tx: Transaction, delivery: Delivery, call: Call, verb: str, verdict: No) -> None:
+def record_refusal(
+    tx: Transaction, delivery: Delivery, call: Call, verb: Verb | Resolution, verdict: No
+) -> None:
     """Write down that somebody tried who may not."""
     audit.record(
         tx,

@@ -14,7 +14,7 @@ from bot.policy.gates import Ask, load_gate
 from storage import audit, calls, decisions, endings, inbox, moves, outbox, runs
 from storage.models import Delivery
 from storage.outcomes import Applied
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, Resolution, RunStatus, Verb
 from storage.store import Store
 
 
@@ -27,7 +27,7 @@ class Requests:
         self._permissions = permissions
         self._replies = Replies(store)
 
-    def resolve(self, delivery: Delivery, target: CallTarget, verb: str) -> None:
+    def resolve(self, delivery: Delivery, target: CallTarget, resolution: Resolution) -> None:
         """Write down what became of an UNKNOWN call, or have it run again, as a person says."""
         with self._store.read() as tx:
             call = calls.get(tx, target.call)
@@ -38,32 +38,32 @@ class Requests:
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
-        if verb == "again" and isinstance(gate, Ask) and gate.people > 1:
+        if resolution is Resolution.AGAIN and isinstance(gate, Ask) and gate.people > 1:
             self._replies.refuse(delivery, sentences.again_needs_all())
             return
         if isinstance(gate, Ask):
             verdict = self._permissions.verdict(
-                "resolve", call, run, delivery.user, at=delivery.received_at
+                Verb.RESOLVE, call, run, delivery.user, at=delivery.received_at
             )
         else:  # policy let it run unasked: who asked for it says what became of it
             verdict = Yes() if delivery.user == run.requester else No("not_approver")
         with self._store.write() as tx:
             if isinstance(verdict, No):
-                record_refusal(tx, delivery, call, verb, verdict)
-                tell(tx, delivery, self._permissions.refusal(verdict, call, "approve"))
+                record_refusal(tx, delivery, call, resolution, verdict)
+                tell(tx, delivery, self._permissions.refusal(verdict, call, Verb.APPROVE))
             else:
                 outcome = decisions.resolve(
                     tx,
                     target.call,
                     target.revision,
                     delivery.user,
-                    verb,
+                    resolution,
                     at=delivery.received_at,
                     words=outputs,
                 )
                 if not isinstance(outcome, Applied):
                     tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
-            inbox.settle(tx, delivery, f"resolve {verb}")
+            inbox.settle(tx, delivery, f"resolve {resolution}")
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, for its requester."""

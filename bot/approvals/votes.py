@@ -20,7 +20,7 @@ from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
 from storage.models import Call, Delivery, Run
 from storage.outcomes import Applied, Closed, Gone, Open, Outcome
-from storage.states import CallStatus
+from storage.states import CallStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -58,7 +58,7 @@ class Votes:
         self,
         delivery: Delivery,
         targets: list[CallTarget],
-        verb: str,
+        verb: Verb,
         reason: str = "",
         *,
         remember: int | None = None,
@@ -93,7 +93,7 @@ class Votes:
             tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
-    def vote_all(self, delivery: Delivery, card: CardTarget, verb: str, reason: str = "") -> None:
+    def vote_all(self, delivery: Delivery, card: CardTarget, verb: Verb, reason: str = "") -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self._store.read() as tx:
             targets = [CallTarget(call.id, call.revision) for call in pending_on(tx, card)]
@@ -106,7 +106,7 @@ class Votes:
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
-        self, delivery: Delivery, target: CallTarget, verb: str, reason: str
+        self, delivery: Delivery, target: CallTarget, verb: Verb, reason: str
     ) -> Admission | Closed | Barred:
         """Return how this person may vote, or what is in the way. Looks people up."""
         at = delivery.received_at
@@ -132,7 +132,7 @@ class Votes:
         delivery: Delivery,
         run: Run,
         done: list[Call],
-        verb: str,
+        verb: Verb,
         reason: str,
         chosen: int | None,
     ) -> None:
@@ -153,7 +153,7 @@ def _cast(
     tx: Transaction,
     delivery: Delivery,
     target: CallTarget,
-    verb: str,
+    verb: Verb,
     reason: str,
     admission: Admission,
 ) -> Outcome:
@@ -171,12 +171,12 @@ def _cast(
     )
 
 
-def _own_words(verb: str, reason: str) -> bool:
+def _own_words(verb: Verb, reason: str) -> bool:
     """Return whether somebody has said more than one of the ready reasons for a rejection."""
-    return bool(reason.strip()) and not (verb == "reject" and reason in REASONS.values())
+    return bool(reason.strip()) and not (verb is Verb.REJECT and reason in REASONS.values())
 
 
-def words_for(call: Call, verb: str) -> bool:
+def words_for(call: Call, verb: Verb) -> bool:
     """Return whether the gate wants to be told why this call is approved or rejected (`verb`)."""
     gate = load_gate(call.gate)
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")

@@ -28,7 +28,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from storage import calls, history, runs
 from storage.models import Call, Run
-from storage.states import CallStatus
+from storage.states import Balance, CallStatus, Verb
 from storage.transaction import Transaction
 
 _POLICY = "policy: "  # begins the note of a call that a policy refused
@@ -170,9 +170,9 @@ class Replay:
         with self._sources.store.read() as tx:
             votes = calls.votes(tx, call.id, call.revision)
             editors = calls.editors(tx, call.id)
-        if not isinstance(was, Ask) or standing(was, votes).outcome != "approved":
+        if not isinstance(was, Ask) or standing(was, votes).outcome is not Balance.APPROVED:
             return ""
-        voters = [each.person for each in votes if each.verb == "approve"]
+        voters = [each.person for each in votes if each.verb is Verb.APPROVE]
         try:
             met = self._authority.met(
                 now, voters, requester=run.requester, editors=editors, channel=run.channel

@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from storage.states import Balance, Verb
+
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 Reasons = Literal["never", "approve", "reject", "always"]
 
@@ -148,7 +150,7 @@ class Ballot:
     """One vote that was let through, as it is stored."""
 
     person: str
-    verb: str  # approve | reject
+    verb: Verb  # APPROVE or REJECT
     stage: int  # where it was let through, from 0
     at: datetime
 
@@ -157,7 +159,7 @@ class Ballot:
 class Tally:
     """How far it has come."""
 
-    outcome: Literal["open", "approved", "rejected"]
+    outcome: Balance
     stage: int  # the one that is open, or the last
     approved: tuple[tuple[str, ...], ...]  # per stage who counts, in order
     rejected: tuple[str, ...]
@@ -176,21 +178,21 @@ def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     for ballot in ballots:
         if ballot.person in voted or stage == len(gate.stages) or len(rejected) >= gate.veto:
             continue
-        if ballot.verb == "reject":
+        if ballot.verb == Verb.REJECT:
             voted.add(ballot.person)
             rejected.append(ballot.person)
-        elif ballot.verb == "approve" and ballot.stage == stage:
+        elif ballot.verb == Verb.APPROVE and ballot.stage == stage:
             voted.add(ballot.person)
             counted[stage].append(ballot.person)
             stage += len(counted[stage]) >= gate.stages[stage].quorum
     approved = tuple(tuple(people) for people in counted)
     if len(rejected) >= gate.veto:
-        return Tally("rejected", min(stage, len(gate.stages) - 1), approved, tuple(rejected), 0)
+        last = min(stage, len(gate.stages) - 1)
+        return Tally(Balance.REJECTED, last, approved, tuple(rejected), 0)
     if stage == len(gate.stages):
-        return Tally("approved", stage - 1, approved, tuple(rejected), 0)
-    return Tally(
-        "open", stage, approved, tuple(rejected), gate.stages[stage].quorum - len(counted[stage])
-    )
+        return Tally(Balance.APPROVED, stage - 1, approved, tuple(rejected), 0)
+    needed = gate.stages[stage].quorum - len(counted[stage])
+    return Tally(Balance.OPEN, stage, approved, tuple(rejected), needed)
 
 
 def stricter(shown: Ask, now: Ask) -> Ask:

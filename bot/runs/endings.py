@@ -18,7 +18,7 @@ from bot.tools import Effect
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
 from storage import audit, calls, endings, moves, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -140,7 +140,7 @@ class Endings:
 def _how(shown: calls.Approved) -> str:
     """Return how the call came to run: who approved it, and with which values if it was edited."""
     call = shown.call
-    votes = [vote for vote in shown.votes if vote.verb == "approve"]
+    votes = [vote for vote in shown.votes if vote.verb is Verb.APPROVE]
     text = outputs.approved_by(vote.person for vote in votes)
     text += "".join(outputs.noted(vote.person, vote.reason) for vote in votes if vote.reason)
     if call.grant_id:

@@ -32,7 +32,7 @@ from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import Changed, run_tool
 from storage import calls, moves, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, RunStatus
+from storage.states import Balance, CallStatus, RunStatus, Verb
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.executor")
@@ -224,8 +224,8 @@ class CallExecutor:
             each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)
         ]
         if shown.same_terms(gate):
-            return tally(shown, ballots).outcome == "approved"
-        voters = [each.person for each in ballots if each.verb == "approve"]
+            return tally(shown, ballots).outcome is Balance.APPROVED
+        voters = [each.person for each in ballots if each.verb is Verb.APPROVE]
         if len(ballots) - len(voters) >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
         try:
@@ -253,7 +253,7 @@ def _digests(shown: calls.Approved) -> list[str]:
     if call.grant_id and isinstance(gate, Ask):
         return []
     if isinstance(gate, Deny) or (
-        isinstance(gate, Ask) and standing(gate, shown.votes).outcome != "approved"
+        isinstance(gate, Ask) and standing(gate, shown.votes).outcome is not Balance.APPROVED
     ):
         raise MismatchError("it has not been approved")
     return [vote.digest for vote in shown.votes]

@@ -44,7 +44,7 @@ from storage import calls, decisions, outbox, runs
 from storage.calls import Shown
 from storage.models import Call
 from storage.outcomes import Open
-from storage.states import CallStatus
+from storage.states import CallStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -118,7 +118,7 @@ class Dialogs:
                 case Action.REJECT:
                     title, needs = (
                         effect_of(self._tools, tx, shown.call),
-                        words_for(shown.call, "reject"),
+                        words_for(shown.call, Verb.REJECT),
                     )
                     view = reject_modal(target, count=1, title=title, needs_words=needs)
                 case Action.SEND_BACK:
@@ -151,7 +151,7 @@ class Dialogs:
             if run is None:
                 return sentences.stale_card()
             title = "\n".join(effect_of(self._tools, tx, call) for call in pending)
-        needs = any(words_for(call, "reject") for call in pending)
+        needs = any(words_for(call, Verb.REJECT) for call in pending)
         view = reject_modal(target, count=len(pending), title=title, needs_words=needs)
         return in_thread(view, run.channel, run.thread_ts)
 
@@ -170,11 +170,11 @@ class Dialogs:
                     return reason
                 if isinstance(target, CardTarget):
                     return {}
-                return self._refusal("reject", target, person, Field.REASON)
+                return self._refusal(Verb.REJECT, target, person, Field.REASON)
             case Subject(Dialog.SEND_BACK, CallTarget() as target):
-                return self._refusal("send_back", target, person, Field.WORDS)
+                return self._refusal(Verb.SEND_BACK, target, person, Field.WORDS)
             case Subject(Dialog.REVIEW, CallTarget() as target):
-                return self._refusal("approve", target, person, Field.NOTE)
+                return self._refusal(Verb.APPROVE, target, person, Field.NOTE)
             case Subject(Dialog.EDIT, CallTarget() as target):
                 return self._check_edit(view, target, person)
             case _:
@@ -200,18 +200,18 @@ class Dialogs:
     def _may_also_approve(self, submitted: Edit | Unchanged, person: str) -> dict[str, str]:
         call, edited = submitted.shown.call, isinstance(submitted, Edit)
         verdict = self._permissions.verdict(
-            "approve", call, submitted.run, person, at=self._clock.now(), fresh_editor=edited
+            Verb.APPROVE, call, submitted.run, person, at=self._clock.now(), fresh_editor=edited
         )
         if isinstance(verdict, Yes):
             return {}
-        text = self._permissions.refusal(verdict, call, "approve")
+        text = self._permissions.refusal(verdict, call, Verb.APPROVE)
         return {Field.APPROVE_TOO: self._plainly(text)}
 
     def _plainly(self, text: str) -> str:
         """An error at a field is plain text: mentions and dates would show as codes."""
         return sentences.plainly(with_names(self._directory, text))[:150]
 
-    def _refusal(self, verb: str, target: CallTarget, person: str, block: str) -> dict[str, str]:
+    def _refusal(self, verb: Verb, target: CallTarget, person: str, block: str) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
         now = self._clock.now()
         with self._store.read() as tx:

@@ -23,7 +23,7 @@ from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, outbox, runs
 from storage.masking import masked
 from storage.models import Call, Message, Revision, Run, Vote
-from storage.states import CallStatus
+from storage.states import CallStatus, Verb
 from storage.transaction import Transaction
 
 DECIDED = (
@@ -98,7 +98,7 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Those whose votes have decided it."""
     if call.status not in DECIDED:
         return ()
-    verb = "reject" if call.status is CallStatus.REJECTED else "approve"
+    verb = Verb.REJECT if call.status is CallStatus.REJECTED else Verb.APPROVE
     return tuple(vote.person for vote in votes if vote.verb == verb)
 
 
