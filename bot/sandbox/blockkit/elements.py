@@ -25,6 +25,7 @@ from bot.sandbox.blockkit.objects import (
     OVERFLOW_OPTION,
     PEOPLE,
     PLACEHOLDER,
+    RICH_TEXT_OBJECT,
     SHORT_LINK,
     SLACK_FILE,
     STYLE,
@@ -42,7 +43,6 @@ from bot.sandbox.blockkit.objects import (
     text,
     union,
 )
-from bot.sandbox.blockkit.rich_text import RICH_TEXT_OBJECT
 
 # Values with a form of their own.
 

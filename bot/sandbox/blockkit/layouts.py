@@ -20,6 +20,9 @@ from bot.sandbox.blockkit.elements import (
 from bot.sandbox.blockkit.objects import (
     ID,
     LINK,
+    RICH_PARTS,
+    RICH_TEXT,
+    RICH_TEXT_OBJECT,
     SHORT_LINK,
     SLACK_FILE,
     Check,
@@ -37,7 +40,6 @@ from bot.sandbox.blockkit.objects import (
     union,
     words,
 )
-from bot.sandbox.blockkit.rich_text import RICH_PARTS, RICH_TEXT, RICH_TEXT_OBJECT
 
 Surface = Literal["message", "modal", "home"]
 MARKDOWN_LIMIT = 12_000  # characters of one markdown block, and of all in a message together
