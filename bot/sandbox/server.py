@@ -25,6 +25,7 @@ from bot.sandbox.http.files import FilesHttp
 from bot.sandbox.setup.manifests import load_manifest
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import scheduled
+from bot.sandbox.web_api.catalogue import METHODS
 from bot.sandbox.web_api.faults import Faults
 from bot.sandbox.web_api.response_urls import ResponseUrls
 from bot.sandbox.web_api.server import WebApi
@@ -64,7 +65,7 @@ class Sandbox(Admin):
         self._transports = Transports(self.world, self._loop)
         self._transports.installed(self.world.app)
         self.faults = Faults(self.world, self._transports)
-        self._web = WebApi(self.world, self._transports, self.faults)
+        self._web = WebApi(self.world, self._transports, self.faults, METHODS)
         self._control = Control(self.world)
         self.rates = self._web.rates
         self._response_urls = ResponseUrls(self.world)

@@ -1,6 +1,6 @@
 """The Web API's front door: formats, tokens, scopes, faults, the log, then the method.
 
-The methods themselves are found in the catalogue.
+The methods themselves are given, as the catalogue lists them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -17,11 +19,13 @@ from bot.sandbox.spec.facts import FACTS, SCOPES
 from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.web_api import formats, scopes
 from bot.sandbox.web_api.arguments import Args, basic, read_args
-from bot.sandbox.web_api.catalogue import METHODS
 from bot.sandbox.web_api.faults import Fault, Faults
 from bot.sandbox.web_api.rates import Rates
 from bot.sandbox.workspace.records import ApiCall
 from bot.sandbox.workspace.state import World
+
+if TYPE_CHECKING:
+    from bot.sandbox.web_api.catalogue import Method
 
 
 @dataclass(slots=True)
@@ -36,8 +40,15 @@ class _Request:
 class WebApi:
     """Answers /api/<method>."""
 
-    def __init__(self, world: World, transports: Transports, faults: Faults) -> None:
+    def __init__(
+        self,
+        world: World,
+        transports: Transports,
+        faults: Faults,
+        methods: Mapping[str, Method],
+    ) -> None:
         self.world, self.transports, self.faults = world, transports, faults
+        self.methods = methods
         self.rates = Rates(world)
 
     async def handle(self, http: web.Request) -> web.StreamResponse:
@@ -124,12 +135,12 @@ class WebApi:
 
     def _dispatch(self, call: _Request) -> Json:
         world, facts = self.world, FACTS.get(call.method)
-        if facts is None or (facts.caller in ("bot", "anyone") and call.method not in METHODS):
+        if facts is None or (facts.caller in ("bot", "anyone") and call.method not in self.methods):
             raise SlackError("unknown_method", req_method=call.method)
         if facts.caller == "anyone":
             # there it is an argument
             token = {"token": call.token} if call.method == "oauth.v2.exchange" else {}
-            return METHODS[call.method](world, Args(call.args | token, world.app))
+            return self.methods[call.method](world, Args(call.args | token, world.app))
         if not call.token:
             raise SlackError("not_authed")
         app = world.app_of_token(call.token)
@@ -148,7 +159,7 @@ class WebApi:
             raise scopes.missing(app, facts.scopes)
         args = Args(call.args, app)
         formats.check_required(call.method, args)
-        return METHODS[call.method](world, args)
+        return self.methods[call.method](world, args)
 
     def _answer(self, call: _Request, body: Json) -> web.Response:
         if call.warning:
