@@ -1,6 +1,6 @@
 """A person in the local Slack, as tests and the page use them: all that they can see and do.
 
-This part is about elements and modals. Every method may be called from any thread.
+This part is about commands, elements and modals. Every method may be called from any thread.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from bot.sandbox.blockkit import inputs
-from bot.sandbox.client import interact, places, suggestions
+from bot.sandbox.client import commands, interact, places, suggestions
 from bot.sandbox.client.app_user import AppUser
 from bot.sandbox.client.places import Place
 from bot.sandbox.spec.slack_error import Json
-from bot.sandbox.web_api import views
 from bot.sandbox.workspace import choices, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
@@ -23,6 +22,17 @@ Where = tuple[str, str] | str | App | None
 
 class Actor(AppUser):
     """One person, acting."""
+
+    # commands
+
+    def command(self, channel: str, line: str, thread_ts: str | None = None) -> Delivery | str:
+        """Type a slash command; returns the delivery at once, or the sentence of Slack's notice.
+
+        ValueError where this person cannot write.
+        """
+        with self._world.lock:
+            place = self._member_of(channel)
+            return commands.run(self._world, self.id, place, line, thread_ts or "", self._token)
 
     # elements
 
@@ -191,7 +201,7 @@ class Actor(AppUser):
         """The modal on top of this person's screen, with what is typed in it, or None."""
         with self._world.lock:
             stack = self._world.stacks.get(self.id, [])
-            return views.with_state(stack[-1]) if stack else None
+            return stack[-1].with_state() if stack else None
 
     def submit(self, values: Json | None = None) -> Json:
         """Submit the top modal with these element states typed in; waits for the outcome.

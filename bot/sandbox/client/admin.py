@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from bot.sandbox.client import interact
+from bot.sandbox.client import payloads
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import conversations_admin, oauth, usergroups
 from bot.sandbox.workspace import events, messages
@@ -126,7 +126,7 @@ class Admin:
 
     def forge(self, payload: Json, *, accepts: bool = False, app: App | None = None) -> Delivery:
         """Send the app (None: the first) an interactive payload that no real client would."""
-        return interact.deliver(
+        return payloads.deliver(
             self.world, app or self.world.app, copy.deepcopy(payload), accepts=accepts
         )
 

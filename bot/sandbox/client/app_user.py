@@ -1,14 +1,14 @@
-"""A person as a user of apps: their DMs, Home tabs, commands, shortcuts and agents.
+"""A person as a user of apps: their DMs, Home tabs, shortcuts and agents.
 
 Every method may be called from any thread.
 """
 
 from __future__ import annotations
 
-from bot.sandbox.client import commands, interact, shortcuts
+from bot.sandbox.client import shortcuts
 from bot.sandbox.client.member import Member
 from bot.sandbox.spec.slack_error import Json
-from bot.sandbox.web_api import agents, assistants, views
+from bot.sandbox.web_api import agents, assistants
 from bot.sandbox.workspace import events, messages
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
@@ -67,18 +67,9 @@ class AppUser(Member):
         """
         with self._world.lock:
             view = self._world.homes.get((self.id, (app or self._world.app).id))
-            return views.with_state(view) if view else None
+            return view.with_state() if view else None
 
-    # commands and shortcuts
-
-    def command(self, channel: str, line: str, thread_ts: str | None = None) -> Delivery | str:
-        """Type a slash command; returns the delivery at once, or the sentence of Slack's notice.
-
-        ValueError where this person cannot write.
-        """
-        with self._world.lock:
-            place = self._member_of(channel)
-            return commands.run(self._world, self.id, place, line, thread_ts or "", self._token)
+    # shortcuts and agents
 
     def shortcut(
         self, callback_id: str, app: App | None = None, channel: str | None = None
@@ -114,7 +105,7 @@ class AppUser(Member):
 
         The event is agent_session_stopped.
         """
-        return interact.stop_agent(self._world, self.id, self._world.channel(channel).id, thread_ts)
+        return agents.stopped(self._world, self.id, self._world.channel(channel).id, thread_ts)
 
     def rename_session(self, channel: str, thread_ts: str, title: str) -> Delivery | None:
         """Retitle the agent's session in a thread; None when the app does not ask for that event.

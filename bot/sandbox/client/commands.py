@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from bot.sandbox.blockkit.text import typed
 from bot.sandbox.spec.slack_error import Json, SlackError
-from bot.sandbox.web_api import message_parts, views
+from bot.sandbox.web_api import message_parts
 from bot.sandbox.web_api.arguments import Args
 from bot.sandbox.workspace import messages
 from bot.sandbox.workspace.apps import App
@@ -92,7 +92,7 @@ def _payload(world: World, app: App, user: str, channel: Channel, name: str, tex
         "api_app_id": app.id,
         "is_enterprise_install": "false",  # a string, as in the form that HTTP carries
         "response_url": world.new_response_url(app, channel.id, "", user),
-        "trigger_id": views.new_trigger(world, app, user, channel_id=channel.id),
+        "trigger_id": world.new_trigger(app, user, channel_id=channel.id),
     }
 
 

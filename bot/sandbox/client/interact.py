@@ -9,13 +9,12 @@ import copy
 
 from bot.sandbox.blockkit import inputs
 from bot.sandbox.blockkit.text import elements_of, every_block
-from bot.sandbox.client import places
+from bot.sandbox.client import payloads, places
 from bot.sandbox.client.places import Place
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import views
-from bot.sandbox.workspace import choices, events, messages
+from bot.sandbox.workspace import choices
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.events import VERIFICATION, team_domain
 from bot.sandbox.workspace.records import Delivery, View
 from bot.sandbox.workspace.state import World
 
@@ -36,28 +35,6 @@ def _action(world: World, block: Json, element: Json, chosen: Json) -> Json:
     return action | copy.deepcopy(chosen) | {"action_ts": world.next_ts()}
 
 
-def base(world: World, app: App, kind: str, user: str) -> Json:
-    """What every interactive payload begins with."""
-    person = world.by_id[user]
-    who = {"id": user, "username": person.name, "name": person.name, "team_id": person.team_id}
-    return {
-        "type": kind,
-        "user": who,
-        "api_app_id": app.id,
-        "token": VERIFICATION,
-        "team": team_domain(world, person.team_id),
-        "enterprise": None,
-        "is_enterprise_install": False,
-    }
-
-
-def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> Delivery:
-    """Send the app any interactive payload, also one that no real client would send."""
-    delivery = Delivery("interactive", payload, app, accepts_response_payload=accepts)
-    world.send(delivery)
-    return delivery
-
-
 def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> Delivery | None:
     """Use an element, `chosen` as `choices.selection` gives it, and keep its new state.
 
@@ -74,16 +51,14 @@ def use(world: World, place: Place, found: tuple[Json, Json], chosen: Json) -> D
     if not inputs.dispatches(block):
         return None
     view_id = place.view.id if place.view else ""
-    payload = base(world, place.app, "block_actions", place.user) | place.about(world)
-    payload["trigger_id"] = views.new_trigger(
-        world, place.app, place.user, view_id, place.channel_id
-    )
+    payload = payloads.base(world, place.app, "block_actions", place.user) | place.about(world)
+    payload["trigger_id"] = world.new_trigger(place.app, place.user, view_id, place.channel_id)
     payload["actions"] = [_action(world, block, element, chosen)]
     if place.shown is not None:
         payload["response_url"] = world.new_response_url(
             place.app, place.channel_id, place.shown["ts"], place.user
         )
-    return deliver(world, place.app, payload)
+    return payloads.deliver(world, place.app, payload)
 
 
 def typed_in(world: World, place: Place, state: Json, *, strictly: bool = True) -> None:
@@ -124,9 +99,9 @@ def submit(world: World, user: str, view_id: str | None, changes: Json) -> Json:
         if found := inputs.problems(view.body["blocks"], view.values):
             return {"outcome": "errors", "errors": found}
         app = world.apps[view.app_id]
-        payload = base(world, app, "view_submission", user) | {
-            "trigger_id": views.new_trigger(world, app, user, view.id, view.channel_id),
-            "view": views.with_state(view),
+        payload = payloads.base(world, app, "view_submission", user) | {
+            "trigger_id": world.new_trigger(app, user, view.id, view.channel_id),
+            "view": view.with_state(),
             "response_urls": _response_urls(world, app, view),
         }
         result: Json = {}
@@ -170,35 +145,6 @@ def close_view(world: World, user: str, view_id: str | None, *, everything: bool
         root = closed[-1]
         for gone in [root] if everything else closed:
             if gone.body["notify_on_close"]:
-                extra = {"view": views.with_state(gone), "is_cleared": everything}
+                extra = {"view": gone.with_state(), "is_cleared": everything}
                 app = world.apps[gone.app_id]
-                deliver(world, app, base(world, app, "view_closed", user) | extra)
-
-
-def stop_agent(world: World, user: str, channel_id: str, thread_ts: str) -> Delivery | None:
-    """Press Slack's Stop in a thread: streams there end, the app hears agent_session_stopped."""
-    with world.lock:
-        channel = world.channels[channel_id]
-        stopped: list[str] = []
-        status = world.statuses.pop((channel_id, thread_ts), None)
-        app_id = status.app_id if status else ""
-        for message in world.messages.get(channel_id, {}).values():
-            if (
-                message.root == thread_ts
-                and message.stream
-                and message.stream.state == "in_progress"
-            ):
-                message.stream.state = "stopped_by_user"
-                stopped.append(message.ts)
-                app_id = message.app_id
-        world.touch(messages.audience(channel))
-        event = {
-            "type": "agent_session_stopped",
-            "channel": channel_id,
-            "thread_ts": thread_ts,
-            "user": user,
-            "streaming_message_ts": stopped,
-        }
-        if not app_id and channel.kind == "im":
-            app_id = world.app_of_dm(channel).id
-        return events.emit(world, world.apps.get(app_id, world.app), event, channel)
+                payloads.deliver(world, app, payloads.base(world, app, "view_closed", user) | extra)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from bot.sandbox.blockkit import inputs
 from bot.sandbox.blockkit.text import elements_of, every_block
 from bot.sandbox.spec.slack_error import Json
-from bot.sandbox.web_api import views
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import View
 from bot.sandbox.workspace.state import World
@@ -64,7 +63,7 @@ class Place:
         """Return what payloads say of it: its container, and its view or channel and message."""
         if self.view is not None:
             container: Json = {"type": "view", "view_id": self.view.id}
-            return {"container": container, "view": views.with_state(self.view)}
+            return {"container": container, "view": self.view.with_state()}
         assert self.shown is not None
         shown = copy.deepcopy(self.shown)
         ephemeral = bool(shown.pop("is_ephemeral", False))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import copy
 
-from bot.sandbox.client import interact
+from bot.sandbox.client import payloads
 from bot.sandbox.spec.slack_error import Json
-from bot.sandbox.web_api import views
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.people import TEAM
 from bot.sandbox.workspace.records import Delivery
@@ -46,13 +45,13 @@ def use_global(
     for this person.
     """
     app = _app(world, user, "global", callback_id, app_id)
-    payload = interact.base(world, app, "shortcut", user) | {
+    payload = payloads.base(world, app, "shortcut", user) | {
         "action_ts": world.next_ts(),
         "callback_id": callback_id,
-        "trigger_id": views.new_trigger(world, app, user, channel_id=channel_id),
+        "trigger_id": world.new_trigger(app, user, channel_id=channel_id),
     }
     del payload["api_app_id"], payload["user"]["name"]  # as recorded
-    return interact.deliver(world, app, payload)
+    return payloads.deliver(world, app, payload)
 
 
 def use_message(
@@ -63,14 +62,14 @@ def use_message(
     if shown.get("is_ephemeral"):
         raise ValueError("a message that only one person sees has no shortcuts")
     channel = world.channels[channel_id]
-    payload = interact.base(world, app, "message_action", user) | {
+    payload = payloads.base(world, app, "message_action", user) | {
         "action_ts": world.next_ts(),
         "callback_id": callback_id,
-        "trigger_id": views.new_trigger(world, app, user, channel_id=channel_id),
+        "trigger_id": world.new_trigger(app, user, channel_id=channel_id),
         "response_url": world.new_response_url(app, channel_id, shown["ts"], user),
         "message_ts": shown["ts"],
         "channel": {"id": channel_id, "name": channel.label},
         "message": copy.deepcopy(shown),
     }
     del payload["api_app_id"]
-    return interact.deliver(world, app, payload)
+    return payloads.deliver(world, app, payload)

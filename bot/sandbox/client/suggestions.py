@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.sandbox.blockkit.objects import OPTION, OPTION_GROUP, array
 from bot.sandbox.blockkit.text import completed
-from bot.sandbox.client import interact
+from bot.sandbox.client import payloads
 from bot.sandbox.client.places import Place
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import choices
@@ -38,7 +38,7 @@ def ask(world: World, place: Place, action_id: str, block_id: str | None, query:
         least = element.get("min_query_length", LEAST_QUERY)
         if len(query) < least:
             raise ValueError(f"Type at least {least} characters.")
-        payload = interact.base(world, place.app, "block_suggestion", place.user) | place.about(
+        payload = payloads.base(world, place.app, "block_suggestion", place.user) | place.about(
             world
         )
         payload |= {"action_id": action_id, "block_id": block["block_id"], "value": query}

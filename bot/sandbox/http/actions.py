@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 from bot.sandbox.client import commands, interact, suggestions
-from bot.sandbox.client.actor import Actor, Where
 from bot.sandbox.http.fields import CHOSEN, ELEMENT, MESSAGE, PLACE, Fields
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.records import Delivery
 from bot.sandbox.workspace.state import World
 
-Action = Callable[[World, Actor, Json], Awaitable[Json]]
+if TYPE_CHECKING:  # who acts is given
+    from bot.sandbox.client.actor import Actor, Where
+
+    Action = Callable[[World, Actor, Json], Awaitable[Json]]
 
 
 def _app(world: World, app_id: str | None) -> App:

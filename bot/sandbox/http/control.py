@@ -7,20 +7,22 @@ cannot do is answered with {"ok": false, "message"}.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from bot.sandbox.client.actor import Actor
 from bot.sandbox.http import views
-from bot.sandbox.http.actions import ACTIONS, Action
-from bot.sandbox.http.fields import CLOCK, Fields, read
-from bot.sandbox.spec.slack_error import Json
+from bot.sandbox.http.actions import ACTIONS
+from bot.sandbox.http.bodies import body_of, refusal
+from bot.sandbox.http.fields import CLOCK, Fields
 from bot.sandbox.workspace.people import Person
 from bot.sandbox.workspace.state import World
+
+if TYPE_CHECKING:  # the alias is for the type checker alone
+    from bot.sandbox.http.actions import Action
 
 PAGE = Path(__file__).parents[1] / "page"
 Query = Mapping[str, str]
@@ -82,7 +84,7 @@ class Control:
     def _who(self, user: str) -> Person:
         person = self.world.by_id.get(user) or self.world.people.get(user)
         if person is None:
-            raise _refusal(web.HTTPNotFound, f"there is no {user!r}")
+            raise refusal(web.HTTPNotFound, f"there is no {user!r}")
         return person
 
     def _looking(
@@ -92,7 +94,7 @@ class Control:
             with self.world.lock:
                 found = look(request.query)
                 if found is None:
-                    raise _refusal(web.HTTPNotFound, "there is no such thing")
+                    raise refusal(web.HTTPNotFound, "there is no such thing")
                 return web.json_response(found)
 
         return handle
@@ -174,23 +176,8 @@ class Control:
         return web.json_response({"ok": True, "now": now.timestamp()})
 
 
-def _refusal(error: type[web.HTTPException], message: str) -> web.HTTPException:
-    return error(
-        text=json.dumps({"ok": False, "message": message}), content_type="application/json"
-    )
-
-
-async def body_of(request: web.Request, fields: Fields | Callable[[Any], Json]) -> Json:
-    """The body of a POST, read by those fields or that function; its ValueError becomes a 400."""
-    try:
-        body = await request.json()
-        return fields(body) if callable(fields) else read(body, fields)
-    except ValueError as error:
-        raise _refusal(web.HTTPBadRequest, str(error)) from None
-
-
 def _after(query: Query) -> int:
     after = query.get("after", "0")
     if not after.isdecimal():
-        raise _refusal(web.HTTPBadRequest, "after must be a number")
+        raise refusal(web.HTTPBadRequest, "after must be a number")
     return int(after)

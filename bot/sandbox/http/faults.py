@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from bot.sandbox.http.control import body_of
+from bot.sandbox.http.bodies import body_of
 from bot.sandbox.setup.manifests import first_problem
 from bot.sandbox.spec.facts import FACTS
 from bot.sandbox.spec.slack_error import Json

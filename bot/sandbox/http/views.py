@@ -96,7 +96,7 @@ def seen_by(world: World, me: Person) -> Json:
             if s.channel in ids
         ],
         "prompts": {c.id: agents.prompts_of(world, c) for c in mine if c.kind == "im"},
-        "views": [views.with_state(v) for v in world.stacks.get(me.id, [])],
+        "views": [v.with_state() for v in world.stacks.get(me.id, [])],
         "home": {app_id: _home(world, me, app_id) for app_id in world.apps},
         "apps": [_app(world, me, app) for app in world.apps.values()],
         "notifications": world.notes.get(me.id, []),
@@ -126,7 +126,7 @@ def _channel(world: World, channel: Channel, me: Person) -> Json:
 
 def _home(world: World, me: Person, app_id: str) -> Json | None:
     view = world.homes.get((me.id, app_id))
-    return views.with_state(view) if view else None
+    return view.with_state() if view else None
 
 
 def _app(world: World, me: Person, app: App) -> Json:
@@ -170,7 +170,7 @@ def message(world: World, channel_id: str, ts: str) -> Json | None:
 
 def view(world: World, view_id: str) -> Json | None:
     """The raw JSON of an open modal or a Home tab; None when there is none."""
-    return next((views.with_state(each) for each in views.every(world) if each.id == view_id), None)
+    return next((each.with_state() for each in views.every(world) if each.id == view_id), None)
 
 
 def deliveries(world: World, app_id: str, after: int) -> Json:

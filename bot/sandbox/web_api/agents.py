@@ -197,6 +197,35 @@ def retitled(world: World, user: str, key: SessionKey, title: str) -> Delivery |
     return events.emit(world, world.apps[key[0]], event, world.channels[key[1]])
 
 
+def stopped(world: World, user: str, channel_id: str, thread_ts: str) -> Delivery | None:
+    """Press Slack's Stop in a thread: streams there end, the app hears agent_session_stopped."""
+    with world.lock:
+        channel = world.channels[channel_id]
+        ended: list[str] = []
+        status = world.statuses.pop((channel_id, thread_ts), None)
+        app_id = status.app_id if status else ""
+        for message in world.messages.get(channel_id, {}).values():
+            if (
+                message.root == thread_ts
+                and message.stream
+                and message.stream.state == "in_progress"
+            ):
+                message.stream.state = "stopped_by_user"
+                ended.append(message.ts)
+                app_id = message.app_id
+        world.touch(messages.audience(channel))
+        event = {
+            "type": "agent_session_stopped",
+            "channel": channel_id,
+            "thread_ts": thread_ts,
+            "user": user,
+            "streaming_message_ts": ended,
+        }
+        if not app_id and channel.kind == "im":
+            app_id = world.app_of_dm(channel).id
+        return events.emit(world, world.apps.get(app_id, world.app), event, channel)
+
+
 METHODS = {
     "assistant.threads.setStatus": set_status,
     "assistant.threads.setSuggestedPrompts": set_prompts,

@@ -27,17 +27,6 @@ MOST_VIEWS = 3
 MOST_BYTES = 250_000
 
 
-def new_trigger(world: World, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
-    """A trigger for that user's action with the app, good for three seconds from now and one use.
-
-    `view_id` is the view and `channel_id` the conversation that they are looking at, "" when at
-    none.
-    """
-    trigger_id = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
-    world.triggers[trigger_id] = Trigger(user, app.id, time.monotonic(), view_id, channel_id)
-    return trigger_id
-
-
 def _trigger(world: World, args: Args) -> Trigger:
     trigger = world.triggers.get(args.required("trigger_id"))
     if trigger is None or trigger.app_id != args.app.id:
@@ -153,11 +142,6 @@ def replace(world: World, shown: View, view: Json) -> None:
     shown.body = body
     shown.values = _states(world, shown)
     world.touch([shown.user])
-
-
-def with_state(view: View) -> Json:
-    """The view's JSON as interaction payloads carry it, with the values of its inputs."""
-    return copy.deepcopy(view.body) | {"state": {"values": copy.deepcopy(view.values)}}
 
 
 def open_view(world: World, args: Args) -> Json:

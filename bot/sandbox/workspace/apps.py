@@ -6,9 +6,10 @@ Plain data; it sends nothing and knows no state of the workspace.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bot.sandbox.spec.slack_error import Json
+if TYPE_CHECKING:
+    from bot.sandbox.spec.slack_error import Json
 
 FIRST = 1
 

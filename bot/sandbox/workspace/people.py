@@ -6,9 +6,10 @@ Plain data; it sends nothing and checks no permissions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from bot.sandbox.spec.slack_error import Json
+if TYPE_CHECKING:
+    from bot.sandbox.spec.slack_error import Json
 
 TEAM = "T0SANDBOX"
 OTHER_TEAM = "T0OTHERCO"

@@ -5,13 +5,16 @@ Plain data; what happens to them is decided elsewhere, under the world's lock.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from bot.sandbox.spec.slack_error import Json
-from bot.sandbox.workspace.apps import App
+if TYPE_CHECKING:
+    from bot.sandbox.spec.slack_error import Json
+    from bot.sandbox.workspace.apps import App
 
 
 @dataclass(slots=True, eq=False)
@@ -165,6 +168,10 @@ class View:
     def id(self) -> str:
         """The view's id."""
         return str(self.body["id"])
+
+    def with_state(self) -> Json:
+        """The view's JSON as interaction payloads carry it, with the values of its inputs."""
+        return copy.deepcopy(self.body) | {"state": {"values": copy.deepcopy(self.values)}}
 
 
 @dataclass(slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.sandbox.spec.slack_error import Json, SlackError
 from bot.sandbox.workspace.apps import App, new_app
 from bot.sandbox.workspace.clock import Clock
-from bot.sandbox.workspace.file_record import File
 from bot.sandbox.workspace.people import TEAM, Channel, Group, Person
 from bot.sandbox.workspace.records import (
     ApiCall,
@@ -26,7 +26,10 @@ from bot.sandbox.workspace.records import (
     Trigger,
     View,
 )
-from bot.sandbox.workspace.seed import Seed
+
+if TYPE_CHECKING:
+    from bot.sandbox.workspace.file_record import File
+    from bot.sandbox.workspace.seed import Seed
 
 
 class World:
@@ -98,6 +101,17 @@ class World:
         token = secrets.token_hex(12)
         self.response_urls[token] = ResponseUrl(channel, ts, user, app.id, self.now() + 1800)
         return f"{self.url}/actions/{TEAM}/{token}"
+
+    def new_trigger(self, app: App, user: str, view_id: str = "", channel_id: str = "") -> str:
+        """A trigger for that user's action with the app, good for three seconds and one use.
+
+        `view_id` is the view and `channel_id` the conversation that they are looking at, "" when
+        at none.
+        """
+        numbers = f"{secrets.randbelow(10**13)}.{secrets.randbelow(10**12)}"
+        trigger_id = f"{numbers}.{secrets.token_hex(16)}"
+        self.triggers[trigger_id] = Trigger(user, app.id, time.monotonic(), view_id, channel_id)
+        return trigger_id
 
     # apps
 

@@ -1,0 +1,31 @@
+"""What every interactive payload begins with, and its way to the app."""
+
+from __future__ import annotations
+
+from bot.sandbox.spec.slack_error import Json
+from bot.sandbox.workspace.apps import App
+from bot.sandbox.workspace.events import VERIFICATION, team_domain
+from bot.sandbox.workspace.records import Delivery
+from bot.sandbox.workspace.state import World
+
+
+def base(world: World, app: App, kind: str, user: str) -> Json:
+    """What every interactive payload begins with."""
+    person = world.by_id[user]
+    who = {"id": user, "username": person.name, "name": person.name, "team_id": person.team_id}
+    return {
+        "type": kind,
+        "user": who,
+        "api_app_id": app.id,
+        "token": VERIFICATION,
+        "team": team_domain(world, person.team_id),
+        "enterprise": None,
+        "is_enterprise_install": False,
+    }
+
+
+def deliver(world: World, app: App, payload: Json, *, accepts: bool = False) -> Delivery:
+    """Send the app any interactive payload, also one that no real client would send."""
+    delivery = Delivery("interactive", payload, app, accepts_response_payload=accepts)
+    world.send(delivery)
+    return delivery
