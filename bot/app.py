@@ -232,7 +232,7 @@ def _assemble(
     settings, signals, portal = core.settings, core.signals, Portal()
     store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
-    presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals.decisions)
+    presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
     planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
     worker = core.worker(
         planner,

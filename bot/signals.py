@@ -122,3 +122,8 @@ class Signals:
     arrivals: Arrivals = field(default_factory=Arrivals)
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
+
+    def give_way(self, seconds: float = 0.5) -> None:
+        """Let acknowledgements and decisions go first, for so many seconds each at most."""
+        self.arrivals.wait(seconds)
+        self.decisions.wait(seconds)

@@ -65,7 +65,7 @@ class Turns:
 
         Returns whether there is more to do now.
         """
-        self._signals.decisions.wait()
+        self._signals.give_way()
         self._presence.working(run)
         self._thread.take_in(run)
         with self._store.read() as tx:

@@ -125,7 +125,7 @@ class Outbox:
 
     def _lane(self, rows: list[Message]) -> None:
         for row in rows:
-            self._signals.decisions.wait()
+            self._signals.give_way()
             if self._stopping.is_set() or not self._send(row):
                 return  # the later ones of this channel wait, so that nothing overtakes
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
-from bot.signals import Precedence
+from bot.signals import Signals
 from bot.slack.client import SlackClient
 from storage.models import Run
 
@@ -78,13 +78,13 @@ class SlackPresence:
     """
 
     def __init__(
-        self, client: SlackClient, prompts: list[dict[str, str]], decisions: Precedence
+        self, client: SlackClient, prompts: list[dict[str, str]], signals: Signals
     ) -> None:
         """`client`: the one that posts; `prompts`: at most four {title, message} to suggest in DMs.
 
-        `decisions` go before what is shown here.
+        `signals`: what goes before a status.
         """
-        self._decisions = decisions
+        self._signals = signals
         self._client = client
         self._prompts = prompts
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="presence")
@@ -128,7 +128,7 @@ class SlackPresence:
 
     def _show(self, place: tuple[str, str], thread: _Thread) -> None:
         """Set what differs from what the thread shows; on the presence thread."""
-        self._decisions.wait()
+        self._signals.give_way()
         with self._lock:
             look, thread.wanted = thread.wanted, None
         if look is None:

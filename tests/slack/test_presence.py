@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.sandbox.server import Sandbox
-from bot.signals import Precedence
+from bot.signals import Signals
 from bot.slack import presence as module
 from bot.slack.client import SlackClient
 from bot.slack.presence import PROMPTS, SlackPresence
@@ -28,7 +28,7 @@ class Stage:
     def __init__(self, slack: Sandbox) -> None:
         self.slack = slack
         self.client = SlackClient(slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-        self.presence = SlackPresence(self.client, PROMPTS, Precedence())
+        self.presence = SlackPresence(self.client, PROMPTS, Signals())
         self.run = self.thread()
         self._seen = 0
 
