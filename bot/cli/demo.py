@@ -23,12 +23,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the demo until Ctrl-C."""
     try:
         # here, since aiohttp may be missing: it comes with the extra only
+        from bot.app import build
         from bot.sandbox import demo
         from bot.sandbox.ports import PortTakenError
     except ModuleNotFoundError as error:
         return complain_of_missing("demo", error)
     try:
-        demo.run(FOLDER, arguments.port, os.environ, say)
+        demo.run(FOLDER, arguments.port, os.environ, say, build)
     except PortTakenError as error:
         return complain(error)
     return 0

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bot.app import build
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
@@ -23,14 +23,23 @@ from bot.sandbox.server import Sandbox
 from bot.tools.shop.shop import Shop
 from storage.sqlite import lock
 
+if TYPE_CHECKING:  # the bot is built by what is given
+    from bot.app import App
+    from bot.clock import Clock
+    from bot.policy.evaluate import Policy
+
 POLICY = Path(__file__).with_name("demo_policy.toml")
 STATE = ("countersign.db*", "shop.db*", "demo.log")
 
 
 def run(
-    folder: Path, port: int | None, environ: Mapping[str, str], say: Callable[[str], None]
+    folder: Path,
+    port: int | None,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+    build: Callable[[Settings, Clock, Policy], App],
 ) -> None:
-    """Run until Ctrl-C, whose KeyboardInterrupt it passes on.
+    """Run until Ctrl-C, whose KeyboardInterrupt it passes on; `build` makes the bot.
 
     What earlier demos left in `folder` is forgotten.
 

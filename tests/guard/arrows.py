@@ -152,7 +152,7 @@ class Rule:
 
 SLACK = ("slack_sdk", "slack_bolt")
 SLACK_TOOLS = "bot/tools/slack/*"
-ENTRIES = ("bot/cli/run.py", "bot/sandbox/*", "tests/*")
+ENTRIES = ("bot/cli/run.py", "bot/cli/demo.py", "bot/sandbox/demo.py", "tests/*")
 RULES = (
     Rule(("storage/*",), ("bot",), "storage never looks back at the bot"),
     Rule(
