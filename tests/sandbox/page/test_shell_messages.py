@@ -18,6 +18,10 @@ def _payloads(workspace: Workspace, kind: str) -> list[samples.Json]:
     return [d.payload for d in workspace.sandbox.deliveries if d.kind == kind]
 
 
+def _said(page: Page) -> str:
+    return str(page.driver.execute_script(f"return document.querySelector('{LIVE}').textContent"))
+
+
 # writing
 
 
@@ -195,12 +199,12 @@ def test_streams_grow_and_are_read_out_once(at: Page, workspace: Workspace) -> N
     for text in ("Once upon ", "a time"):
         workspace.client.chat_appendStream(channel=SUPPORT, ts=ts, markdown_text=text)
     assert at.message("Once upon a time", thread=True).find_elements("css selector", ".streaming")
-    assert at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent") == ""
+    assert _said(at) == ""
     workspace.client.chat_stopStream(channel=SUPPORT, ts=ts)
-    said = at.wait(
-        lambda: at.driver.execute_script(f"return document.querySelector('{LIVE}').textContent")
-    )
+    said = at.wait(lambda: _said(at))
     assert said == "Countersign: Once upon a time"
+    at.be("ana")
+    assert _said(at) == "", "what was read out to one person stands on another one's page"
 
 
 def test_unread_messages_have_a_line(page: Page, workspace: Workspace) -> None:

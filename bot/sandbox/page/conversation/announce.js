@@ -15,7 +15,7 @@ export function announceNews() {
   const key = (m) => `${m.ts}/${m.edited?.ts ?? ""}`;
   const before = seen;
   seen = { view, keys: new Set(here.map(key)) };
-  if (before.view !== view) return;
+  if (before.view !== view) return say(""); // another person's or place's news is not left standing here
   const fresh = here.filter((m) => !before.keys.has(key(m)) && authorOf(m) !== world.me);
   if (fresh.length) say(fresh.slice(-3).map((m) => `${userName(authorOf(m))}: ${plainNote(m.text).slice(0, LONGEST)}`).join(". "));
 }
