@@ -80,7 +80,7 @@ class Core:
         """Return what deals with clicks and submitted dialogs."""
         permissions = self.permissions()
         return Clicks(
-            Votes(self.store, self.clock, self.tools, permissions),
+            Votes(self.store, self.clock, self.tools, permissions, self.policy),
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
             Requests(self.store, permissions),

@@ -26,11 +26,8 @@ _USABLE = (
         col(Grant.revoked_at).is_(None),
         col(Grant.until) > bindparam("at_"),
         col(Grant.uses) > 0,
-        or_(
-            col(Grant.channel) == "",
-            (col(Grant.channel) == bindparam("channel_"))
-            & (col(Grant.thread_ts) == bindparam("thread_ts_")),
-        ),
+        col(Grant.channel).in_(("", bindparam("channel_"))),
+        col(Grant.thread_ts).in_(("", bindparam("thread_ts_"))),
     )
     .order_by(col(Grant.until))
 )

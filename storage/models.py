@@ -233,11 +233,11 @@ class Grant(Row, table=True):
     tool: str
     schema_digest: str
     pinned: str = columns.text("{}")  # canonical JSON: the arguments that must be the same
-    channel: str = ""  # with thread_ts: only there; "": everywhere
-    thread_ts: str = ""
+    rule: str = ""  # digest of the rule that asked: it holds while that rule does
+    channel: str = ""  # only there; "": everywhere
+    thread_ts: str = ""  # only there; "": anywhere in the channel
     until: datetime = columns.time()
     uses: int  # that are left
-    offer: str = columns.text("{}")  # JSON of what the policy offered
     call_id: str  # the approval it was given with
     given_by: str  # Slack user id
     given_at: datetime = columns.time()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from bot.approvals.terms.grants import may_decide
 from bot.approvals.terms.progress import standing, waited
 from bot.clock import Clock
 from bot.messages import sentences
@@ -83,6 +84,13 @@ class Permissions:
             waited=waiting,
         )
         return Yes(stage) if isinstance(verdict, Yes) else verdict
+
+    def may_be_remembered(self, gate: Ask, run: Run, person: str) -> bool:
+        """Return whether `person`'s approval under this gate may stand for later calls.
+
+        Looks people up.
+        """
+        return may_decide(self._authority, run, gate, person)
 
     def _any_stage(self, gate: Ask, call: Call, run: Run, person: str, at: datetime) -> Verdict:
         with self._store.read() as tx:

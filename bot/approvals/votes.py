@@ -15,7 +15,8 @@ from bot.messages import sentences
 from bot.messages.actions import CallTarget, CardTarget
 from bot.messages.modals import REASONS
 from bot.policy.authority import No, Yes
-from bot.policy.gates import Ask, load_gate
+from bot.policy.current import CurrentPolicy
+from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry
 from storage import calls, decisions, inbox, outbox, runs
 from storage.models import Call, Delivery, Run
@@ -40,19 +41,29 @@ class Admission:
 
     gate: Ask
     stage: int
+    offer: Offer | None = None  # what is remembered of it
 
 
 class Votes:
     """One per process; called on the loop only."""
 
     def __init__(
-        self, store: Store, clock: Clock, tools: Registry, permissions: Permissions
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        permissions: Permissions,
+        policy: CurrentPolicy,
     ) -> None:
-        """`permissions` says who may; `tools` word what was decided."""
+        """`permissions` says who may; `tools` word what was decided.
+
+        What may be remembered of it is what `policy` offers.
+        """
         self._store = store
         self._clock = clock
         self._tools = tools
         self._permissions = permissions
+        self._policy = policy
 
     def vote(
         self,
@@ -68,8 +79,8 @@ class Votes:
         What does not count is told to the voter, what does to the thread. People are looked up
         first; the votes, what is told of them and the delivery's end are one transaction.
         """
-        admitted = [self._admitted(delivery, target, verb, reason) for target in targets]
-        done: list[Call] = []
+        admitted = [self._admitted(delivery, target, verb, reason, remember) for target in targets]
+        done: list[tuple[Call, Offer | None]] = []
         told: list[str] = []
         with self._store.write() as tx:
             for target, found in zip(targets, admitted, strict=True):
@@ -77,19 +88,22 @@ class Votes:
                     record_refusal(tx, delivery, found.call, verb, found.verdict)
                     told.append(found.sentence)
                     continue
-                outcome: Outcome | Closed
-                if isinstance(found, Admission):
-                    outcome = _cast(tx, delivery, target, verb, reason, found)
-                else:
-                    outcome = found
+                outcome: Outcome | Closed = (
+                    _cast(tx, delivery, target, verb, reason, found)
+                    if isinstance(found, Admission)
+                    else found
+                )
                 if isinstance(outcome, Applied):
-                    done.append(outcome.call)
+                    offer = found.offer if isinstance(found, Admission) else None
+                    done.append((outcome.call, offer))
+                    if remember is not None and offer is None:
+                        told.append(sentences.not_remembered())
                     continue
                 told.append(self._permissions.lost(outcome, delivery.user))
                 if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
                     outbox.redraw(tx, outcome.call.plan_id)
-            if done and (run := runs.get(tx, done[0].run_id)):
-                self._announce(tx, delivery, run, done, verb, reason, remember)
+            if done and (run := runs.get(tx, done[0][0].run_id)):
+                self._announce(tx, delivery, run, done, verb, reason)
             tell(tx, delivery, "\n".join(dict.fromkeys(told)))
             inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
@@ -106,7 +120,12 @@ class Votes:
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
-        self, delivery: Delivery, target: CallTarget, verb: Verb, reason: str
+        self,
+        delivery: Delivery,
+        target: CallTarget,
+        verb: Verb,
+        reason: str,
+        remember: int | None,
     ) -> Admission | Closed | Barred:
         """Return how this person may vote, or what is in the way. Looks people up."""
         at = delivery.received_at
@@ -122,7 +141,10 @@ class Votes:
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
             if words_for(found.call, verb) and not _own_words(verb, reason):
                 return Barred(found.call, No("words"), sentences.words_needed())
-            return Admission(gate, verdict.stage)
+            offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
+            if offer and not self._permissions.may_be_remembered(gate, run, delivery.user):
+                offer = None
+            return Admission(gate, verdict.stage, offer)
         assert isinstance(verdict, No)
         return Barred(found.call, verdict, self._permissions.refusal(verdict, found.call, verb))
 
@@ -131,19 +153,18 @@ class Votes:
         tx: Transaction,
         delivery: Delivery,
         run: Run,
-        done: list[Call],
+        done: list[tuple[Call, Offer | None]],
         verb: Verb,
         reason: str,
-        chosen: int | None,
     ) -> None:
         """Say in the thread what was voted, and what is remembered of it."""
-        effects = [effect_of(self._tools, tx, call) for call in done]
-        needed = max(still_needed(tx, call) for call in done)
+        effects = [effect_of(self._tools, tx, call) for call, _ in done]
+        needed = max(still_needed(tx, call) for call, _ in done)
         line = sentences.decision_line(verb, delivery.user, effects, reason, needed)
-        now = self._clock.now()
-        for call in done:
-            if call.status is CallStatus.APPROVED:
-                given = grants.remember(tx, run, call, delivery.user, chosen, now=now)
+        policy, now = self._policy, self._clock.now()
+        for call, offer in done:
+            if call.status is CallStatus.APPROVED and offer is not None:
+                given = grants.remember(tx, policy, run, call, delivery.user, offer, now=now)
                 if given:
                     line += f"\n{sentences.remembered(given.id, given.until, given.uses)}"
         outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})

@@ -66,11 +66,10 @@ def _instead(
     grounds: Grounds, words: Words, run: Run, tool: Tool[Any], args: BaseModel, gate: Ask
 ) -> Iterator[str]:
     """Say what comes before anybody is asked: a remembered approval, or a limit that is reached."""
-    now = grounds.sources.clock.now()
     with grounds.sources.store.read() as tx:
-        grant = grants.find(tx, run, tool, gate, dump_arguments(args), now)
+        given = grants.candidates(tx, grounds.sources, run, tool, gate, dump_arguments(args))
         reached = grounds.limits.on_asking(tx, run, 0)
-    if grant:
+    if grant := grants.find(grounds.authority, run, gate, given):
         by, until = words.person(grant.given_by), in_utc(grant.until)
         uses = f"{grant.uses} more {'time' if grant.uses == 1 else 'times'}"
         yield f"★ Yet it runs without asking: {by} had this remembered, until {until}, {uses}."

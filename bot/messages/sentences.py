@@ -149,6 +149,14 @@ def remembered(grant_id: str, until: datetime, uses: int) -> str:
     )
 
 
+def not_remembered() -> str:
+    """Tell who approved that it counts this time only."""
+    return (
+        "Your approval counts, but it is not remembered: only who could approve this at once and "
+        "alone can have it remembered."
+    )
+
+
 def words_needed() -> str:
     """Tell somebody that the policy wants a reason with this decision."""
     return "Please say why: this one needs a note. Open Review on the card, or choose Reject."

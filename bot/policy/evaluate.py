@@ -126,11 +126,19 @@ class Policy(BaseModel):
                 rule="default", reason=f"no rule names who may decide about the effect {effect!r}"
             )
         if isinstance(gate, Ask) and effect not in ("read", "write"):
-            return gate.model_copy(update={"remember": (), "once": None})
+            return gate.forgetful()
         # nobody remembers alone what takes several
-        if isinstance(gate, Ask) and gate.people > 1 and gate.remember:
-            return gate.model_copy(update={"remember": ()})
-        return gate
+        return gate.forgetful() if isinstance(gate, Ask) and gate.people > 1 else gate
+
+    def source_of(self, gate: Ask) -> str:
+        """SHA-256 (hex) of the rule that asks for exactly this, its condition and all; "" where
+        none does, as for two gates that both have to be met.
+        """
+        if gate == self.default:
+            return _fingerprint(self.default)
+        found = (each for each in self.rules if (each.name, each.gate) == (gate.rule, gate))
+        rule = next(found, None)
+        return _fingerprint(rule) if rule else ""
 
     def needs(self, tool: str, effect: str, risk: str) -> Needs:
         """What has to be looked up before a call can be judged: only what the rules for such calls
@@ -151,9 +159,11 @@ class Policy(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
-        return hashlib.sha256(
-            self.model_dump_json(exclude={"source", "asking"}).encode()
-        ).hexdigest()
+        return _fingerprint(self, exclude={"source", "asking"})
+
+
+def _fingerprint(what: BaseModel, exclude: set[str] | None = None) -> str:
+    return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
 
 
 def parse(text: str, source: str = "policy") -> Policy:

@@ -127,6 +127,11 @@ class Ask(_Frozen):
                 found |= step.approvers
         return found
 
+    def forgetful(self) -> Ask:
+        """The same, with nothing to be remembered."""
+        nothing = {"remember": (), "once": None}
+        return self.model_copy(update=nothing) if self.remember or self.once else self
+
     def same_terms(self, other: Ask) -> bool:
         """Whether votes that meet the one meet the other: only who is told, where and until when
         may differ.
@@ -201,8 +206,8 @@ def stricter(shown: Ask, now: Ask) -> Ask:
 
     Whoever meets it has met every stage of either gate, with as many different people of the same
     approvers. The stages of `shown` stay first and in place, so a vote counts where it was let
-    through; what `now` asks besides comes after them. Doing it again changes nothing:
-    stricter(stricter(a, b), b) == stricter(a, b).
+    through; what `now` asks besides comes after them. Nothing is remembered of what two gates ask.
+    Doing it again changes nothing: stricter(stricter(a, b), b) == stricter(a, b).
     """
     if shown == now:
         return shown
@@ -217,10 +222,8 @@ def stricter(shown: Ask, now: Ask) -> Ask:
             "veto": min(shown.veto, now.veto),
             "reasons": _more_words(shown.reasons, now.reasons),
             "escalation": tuple(step for step in now.escalation if step in shown.escalation),
-            "remember": tuple(offer for offer in now.remember if offer in shown.remember),
-            "once": now.once if now.once == shown.once else None,
         }
-    )
+    ).forgetful()
 
 
 def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:

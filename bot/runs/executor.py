@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from anyio.from_thread import BlockingPortal
@@ -181,7 +181,12 @@ class CallExecutor:
         facts = facts_of(self._sources, run, tool, args)
         with self._store.read() as tx:
             seen = gate_within(tx, self._sources, run, tool, facts, call=call)
-        enough = isinstance(seen, Ask) and not call.grant_id and self._enough(run, shown, seen)
+            giver = grants.giver(tx, call)
+        enough = isinstance(seen, Ask) and (
+            grants.may_decide(self._authority, run, seen, giver)
+            if call.grant_id
+            else self._enough(run, shown, seen)
+        )
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
             if held.status is not RunStatus.RUNNING:
@@ -199,16 +204,17 @@ class CallExecutor:
                         note=f"policy now forbids it: {reason}",
                     )
                     return False
-                case Ask() if call.grant_id:
-                    if not grants.use(tx, call, gate, now):
-                        self._renewed(tx, run, call, no_longer_remembered(call, gate))
-                        return False
-                case Ask() if not (enough and gate == seen):
-                    self._renewed(tx, run, call, stricter(call, gate))
+                case Ask() if not (enough and gate == seen and self._taken(tx, call, gate, now)):
+                    why = no_longer_remembered if call.grant_id else stricter
+                    self._renewed(tx, run, call, why(call, gate))
                     return False
             return moves.call(
                 tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}
             )
+
+    def _taken(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
+        """Return whether the remembered approval it runs on, if any, holds, and use it once."""
+        return not call.grant_id or grants.use(tx, self._sources.policy, call, gate, now)
 
     def _enough(self, run: Run, approved: calls.Approved, gate: Ask) -> bool:
         """Return whether the votes there are meet the gate that now applies.

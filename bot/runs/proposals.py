@@ -118,7 +118,7 @@ class Proposals:
         with self._sources.store.read() as tx:
             repeat = self._repeat(tx, run, tool, arguments, prepared, beside)
             gate = gate_within(tx, self._sources, run, tool, facts, siblings=siblings)
-            remembered = self._remembered(tx, run, tool, gate, arguments, earlier)
+        remembered = self._remembered(run, tool, gate, arguments, earlier)
         prepared.gate = gate
         match gate:
             case Deny(reason=reason):
@@ -155,7 +155,6 @@ class Proposals:
 
     def _remembered(
         self,
-        tx: Transaction,
         run: Run,
         tool: Tool[Any],
         gate: Gate,
@@ -164,15 +163,17 @@ class Proposals:
     ) -> Grant | None:
         """Return the remembered approval it may run on; None where people are to be asked.
 
-        Raises RefusedError where they may not be asked, for a limit is reached.
+        Looks people up. Raises RefusedError where they may not be asked, for a limit is reached.
         """
         if not isinstance(gate, Ask):
             return None
-        now = self._sources.clock.now()
-        if remembered := grants.find(tx, run, tool, gate, arguments, now):
-            return remembered
         pending = sum(each.call.status is CallStatus.PENDING for each in earlier)
-        if reached := self._limits.on_asking(tx, run, pending):
+        with self._sources.store.read() as tx:
+            given = grants.candidates(tx, self._sources, run, tool, gate, arguments)
+            reached = self._limits.on_asking(tx, run, pending)
+        if remembered := grants.find(self._authority, run, gate, given):
+            return remembered
+        if reached:
             raise RefusedError(reached.output, reached.note, tell=True)
         return None
 

@@ -1,19 +1,24 @@
 """Approve and remember: what may be remembered, what a remembered approval covers, and its list.
 
-A grant is for one requester and one tool, never wider than what the policy offers, and counts only
-while the policy still offers it. It is used up inside the transaction that starts the call.
+A grant is for one requester and one tool, in the place and under the very rule of which it was
+given, and counts only while who gave it could still approve such a call alone. It is used up inside
+the transaction that starts the call.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from bot.approvals.terms.facts import Sources
 from bot.clock import Clock
 from bot.messages import sentences
-from bot.messages.text import mention, when
+from bot.messages.text import channel_mention, mention, when
+from bot.policy.authority import Authority, Yes
+from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry, Tool
 from storage import calls, grants
@@ -23,42 +28,88 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 
-def offers(gate: Ask) -> list[Offer]:
-    """Return what an approver may choose to have remembered."""
-    return list(gate.remember)
-
-
-def find(
-    tx: Transaction, run: Run, tool: Tool[Any], gate: Ask, arguments: str, now: datetime
-) -> Grant | None:
-    """Return the remembered approval on which this call may run, while policy still offers it."""
+def candidates(
+    tx: Transaction,
+    sources: Sources,
+    run: Run,
+    tool: Tool[Any],
+    gate: Ask,
+    arguments: str,
+) -> list[Grant]:
+    """Return the grants on which this call may run, if those who gave them may still decide."""
+    now, policy = sources.clock.now(), sources.policy
     found = grants.usable(tx, run, tool.name, tool.schema_digest(), arguments, now)
-    return next((grant for grant in found if still_offered(gate, grant)), None)
+    return [grant for grant in found if _is_under(policy, gate, grant)]
 
 
-def still_offered(gate: Ask, grant: Grant) -> bool:
-    """Return whether the policy offers today what this grant remembers."""
-    return Offer.model_validate_json(grant.offer) in (*gate.remember, gate.once)
+def find(authority: Authority, run: Run, gate: Ask, among: Iterable[Grant]) -> Grant | None:
+    """Return the first of these grants whose giver may still decide. Looks people up."""
+    return next((each for each in among if may_decide(authority, run, gate, each.given_by)), None)
 
 
-def use(tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
+def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
+    """Return whether this person could approve such a call alone, and without waiting first.
+
+    Looks people up; no where Slack cannot be asked.
+    """
+    verdict = authority.may_approve(
+        gate, person, requester=run.requester, editors=frozenset(), channel=run.channel
+    )
+    return gate.people == 1 and isinstance(verdict, Yes)
+
+
+def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime) -> bool:
     """Use the call's grant once, as it starts; False when the grant no longer holds."""
     grant = grants.get(tx, call.grant_id)
-    return grant is not None and still_offered(gate, grant) and grants.take(tx, grant.id, now)
+    return grant is not None and _is_under(policy, gate, grant) and grants.take(tx, grant.id, now)
+
+
+def giver(tx: Transaction, call: Call) -> str:
+    """Return who gave the grant that the call is to run on; "" for none."""
+    grant = grants.get(tx, call.grant_id)
+    return grant.given_by if grant else ""
+
+
+def _is_under(policy: CurrentPolicy, gate: Ask, grant: Grant) -> bool:
+    """Return whether the gate is that of the very rule of which the grant was given."""
+    return bool(grant.rule) and policy.policy.source_of(gate) == grant.rule
+
+
+def _is_channel_bound(gate: Ask) -> bool:
+    """Return whether who decides depends on the channel."""
+    lists = (
+        *(each.approvers for each in gate.stages),
+        *(each.approvers for each in gate.escalation),
+    )
+    return any(each.channel for each in lists)
+
+
+def offer_of(gate: Ask, chosen: int | None) -> Offer | None:
+    """Return what is to be remembered: what was chosen, or what the gate remembers by itself."""
+    if chosen is None:
+        return gate.once
+    return gate.remember[chosen] if 0 <= chosen < len(gate.remember) else None
 
 
 def remember(
-    tx: Transaction, run: Run, call: Call, person: str, chosen: int | None, *, now: datetime
+    tx: Transaction,
+    policy: CurrentPolicy,
+    run: Run,
+    call: Call,
+    person: str,
+    offer: Offer,
+    *,
+    now: datetime,
 ) -> Grant | None:
-    """Remember an approval, where its gate does so by itself or offers what was chosen."""
+    """Remember an approval of `person`, as wide as the offer.
+
+    None where the gate is no longer that of a rule in force, or never was.
+    """
     gate, current = load_gate(call.gate), calls.revision(tx, call.id, call.revision)
     if not isinstance(gate, Ask) or current is None:
         return None
-    available = offers(gate)
-    offer = (
-        gate.once if chosen is None else available[chosen] if 0 <= chosen < len(available) else None
-    )
-    if offer is None:
+    rule = policy.policy.source_of(gate)
+    if not rule:
         return None
     arguments = json.loads(current.arguments)
     fields = sorted(arguments) if offer.fields is None else offer.fields
@@ -71,11 +122,11 @@ def remember(
         tool=call.tool,
         schema_digest=call.schema_digest,
         pinned=canonical({name: arguments[name] for name in fields}),
-        channel=run.channel if here else "",
+        rule=rule,
+        channel=run.channel if here or _is_channel_bound(gate) else "",
         thread_ts=run.thread_ts if here else "",
         until=now + timedelta(seconds=offer.lasts),
         uses=offer.uses,
-        offer=offer.model_dump_json(),
         call_id=call.id,
         given_by=person,
         given_at=now,
@@ -129,7 +180,8 @@ class GrantList:
             ", ".join(f"{name} {sentences.said(str(value), 60)}" for name, value in shown.items())
             or "any arguments"
         )
-        where = "in one thread" if grant.channel else "everywhere"
+        where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
+        where = "in one thread" if grant.thread_ts else where
         return (
             f"{sentences.said(tool.title if tool else grant.tool, 80)} ({same}) "
             f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
