@@ -99,7 +99,7 @@ class Core:
             self.authority,
             self.tools,
             self.key,
-            post=self.signals.post,
+            signals=self.signals,
             lease=self.settings.lease,
             pool=pool,
             portal=portal,

@@ -13,11 +13,12 @@ from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
 from bot.runs.renewal import Renewal
 from bot.runs.results import put_table
-from bot.signals import Signal
+from bot.signals import Signals
 from bot.tools import Effect
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
 from storage import audit, calls, endings, moves, runs
 from storage.models import Call, Run
+from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
@@ -32,38 +33,45 @@ Renew = Callable[[Transaction, Run, Call, Renewal], bool]
 class Endings:
     """One per executor."""
 
-    def __init__(self, store: Store, clock: Clock, post: Signal, renew: Renew) -> None:
+    def __init__(self, store: Store, clock: Clock, signals: Signals, renew: Renew) -> None:
         """`renew` has a call asked again, in the caller's transaction."""
         self._store = store
         self._clock = clock
-        self._post = post
+        self._signals = signals
         self._renew = renew
 
     def finish(self, run: Run, shown: calls.Approved, outcome: Any) -> None:
-        """Write down how a call of this run ended.
+        """Write down how a call of this run ended, as soon as the database takes it.
 
         Raises moves.FencedError when the run was taken away: then it is only kept as evidence.
+        Where the process is to end first, the database's error: the call stays RUNNING, and the
+        next start makes it UNKNOWN.
         """
-        call = shown.call
+        call, ended = shown.call, type(outcome).__name__
         call.status = C.RUNNING
-        now = self._clock.now()
-        with self._store.write() as tx:
-            current = runs.get(tx, run.id)
-            held = current is not None and current.fence == run.fence
-            if current is None or not held:
-                self._late(tx, run, call, type(outcome).__name__)
-            elif current.status is RunStatus.CANCELLED:
-                self._write(tx, run, shown, outcome, going_on=False)
-                endings.close_cancelled(tx, current, at=now)
-            else:
-                self._write(tx, run, shown, outcome, going_on=True)
-                if plan := calls.open_plan(tx, run.id):
-                    runs.close_plan(tx, current, plan, at=now)  # when this was the last call of it
+        what = f"run {run.id} call {call.id}: its result ({ended})"
+        held = until_stored(lambda: self._stored(run, shown, outcome), self._signals.stopping, what)
         if isinstance(outcome, TimedOut):
             self._watch(run, call, outcome.future)
-        self._post.give()
+        self._signals.post.give()
         if not held:
             raise moves.FencedError(run.id)
+
+    def _stored(self, run: Run, shown: calls.Approved, outcome: Any) -> bool:
+        """Return whether the run was still this worker's when the outcome was stored."""
+        with self._store.write() as tx:
+            current = runs.get(tx, run.id)
+            if current is None or current.fence != run.fence:
+                self._late(tx, run, shown.call, type(outcome).__name__)
+                return False
+            if current.status is RunStatus.CANCELLED:
+                self._write(tx, run, shown, outcome, going_on=False)
+                endings.close_cancelled(tx, current, at=self._clock.now())
+            else:
+                self._write(tx, run, shown, outcome, going_on=True)
+                if plan := calls.open_plan(tx, run.id):  # when this was the last call of it
+                    runs.close_plan(tx, current, plan, at=self._clock.now())
+        return True
 
     def unknown(self, tx: Transaction, call: Call, why: str) -> None:
         """Nobody knows how the call ended: people are asked, until a deadline."""

@@ -26,12 +26,13 @@ from bot.policy.gates import Ask, Deny, load_gate, tally
 from bot.runs import reapproval
 from bot.runs.endings import Endings
 from bot.runs.renewal import Renewal, no_longer_remembered, stricter
-from bot.signals import Signal
+from bot.signals import Signals
 from bot.tools import Registry, Tool, ToolContext
 from bot.tools.arguments import dump_arguments, load_arguments
 from bot.tools.runner import Changed, run_tool
 from storage import calls, moves, runs
 from storage.models import Call, Run
+from storage.patience import until_stored
 from storage.states import Balance, CallStatus, RunStatus, Verb
 from storage.transaction import Transaction
 
@@ -53,7 +54,7 @@ class CallExecutor:
         tools: Registry,
         key: bytes,
         *,
-        post: Signal,
+        signals: Signals,
         lease: float,
         pool: Executor,
         portal: Callable[[], BlockingPortal],
@@ -68,7 +69,8 @@ class CallExecutor:
         self._lease = lease
         self._pool = pool
         self._portal = portal
-        self._endings = Endings(self._store, self._clock, post, self._renewed)
+        self._signals = signals
+        self._endings = Endings(self._store, self._clock, signals, self._renewed)
 
     def execute(self, run: Run, call_id: str) -> None:
         """Execute one call of a run this worker holds.
@@ -106,12 +108,15 @@ class CallExecutor:
             heartbeat=lambda: self._hold(run),
             beat=self._lease / 3,
         )
-        renewed = (
-            reapproval.changed(self._sources, run, tool, args, shown.call, outcome.message)
-            if isinstance(outcome, Changed)
-            else None
-        )
-        self._endings.finish(run, shown, renewed or outcome)
+        ended: object = outcome
+        if isinstance(outcome, Changed):
+            why = outcome.message
+            ended = until_stored(
+                lambda: reapproval.changed(self._sources, run, tool, args, shown.call, why),
+                self._signals.stopping,
+                f"run {run.id} call {call_id}: what it is to be asked again",
+            )
+        self._endings.finish(run, shown, ended)
 
     def _hold(self, run: Run) -> None:
         """Renew the lease of the run."""

@@ -1,6 +1,6 @@
 """The tick: take in what arrived, expire what is due, hand out what is ready, wait for nothing.
 
-One thread waits on an event that every stored fact sets; APScheduler sets it at an interval and at
+One thread waits on an event that every stored fact sets; an alarm sets it at an interval and at
 the nearest deadline, so a deadline needs no fact and no wake is lost.
 """
 
@@ -15,15 +15,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.date import DateTrigger
-from apscheduler.triggers.interval import IntervalTrigger
-
 from bot.agent import outputs
+from bot.alarm import Alarm
 from bot.approvals.clicks import Clicks
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
-from bot.clock import Clock, SystemClock
+from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.messages import sentences
 from bot.policy.authority import LookupFailedError
@@ -31,6 +28,7 @@ from bot.runs.intake import Intake
 from bot.signals import Signals
 from storage import endings, inbox, moves, outbox, runs, schedule
 from storage.models import Delivery
+from storage.patience import passes, pause_after, reason
 from storage.states import RunStatus
 from storage.store import Store
 
@@ -90,9 +88,7 @@ class Loop:
         self._not_before: dict[int | None, datetime] = {}
         self._again: set[str] = set()
         self._pool = ThreadPoolExecutor(settings.workers, thread_name_prefix="worker")
-        self._scheduler = BackgroundScheduler(
-            job_defaults={"misfire_grace_time": None, "coalesce": True}, timezone="UTC"
-        )
+        self._alarm = Alarm(self.wake)
         self.busy = False
 
     def wake(self) -> None:
@@ -101,8 +97,8 @@ class Loop:
 
     def run(self) -> None:
         """The thread's body."""
-        self._scheduler.start()
-        self._scheduler.add_job(self.wake, IntervalTrigger(seconds=self._settings.tick))
+        self._alarm.start(self._settings.tick)
+        failures = 0
         while not self._stopping.is_set():
             # before the wake is cleared, so that there is no moment that only looks idle
             self.busy = True
@@ -110,8 +106,11 @@ class Loop:
             try:
                 if self._going.is_set():
                     self.tick()
-            except Exception:
-                log.exception("the tick failed")
+                failures = 0
+            except Exception as error:
+                failures += 1
+                log.error("the tick failed: %s", reason(error), exc_info=not passes(error))
+                self._alarm.after(timedelta(seconds=pause_after(failures)), "failed")
             self.busy = False
             self._rest.changed()
             self._wake.wait()
@@ -135,8 +134,7 @@ class Loop:
         """
         self._stopping.set()
         self._wake.give()
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=False)
+        self._alarm.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._ended:
             self._ended.wait_for(lambda: not self._active, grace)
@@ -167,29 +165,36 @@ class Loop:
             log.exception("the policy file could not be looked at")
         else:
             if again:
-                self._scheduler_wake(again, "policy")
+                self._alarm.after(again, "policy")
 
     def _take_in(self) -> None:
         with self._store.read() as tx:
             arrived = inbox.new(tx)
         if any(each.kind in inbox.CLICKS for each in arrived):
             self._decisions.claim()
-        self._warm(arrived)
-        for delivery in arrived:
-            if self._stopping.is_set():
-                return
-            if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
-                continue
-            try:
-                if delivery.kind in inbox.CLICKS:
-                    self._acts.clicks.take(delivery)
-                else:
-                    self._acts.intake.take(delivery)
-            except Exception as error:  # noqa: BLE001  # it is tried again, then set aside
-                self._failed(delivery, error)
-        self._decisions.release()
+        try:
+            self._warm(arrived)
+            for delivery in arrived:
+                if self._stopping.is_set():
+                    return
+                if self._not_before.get(delivery.seq, self._clock.now()) <= self._clock.now():
+                    self._take(delivery)
+        finally:
+            self._decisions.release()
         if arrived:
             self._post.give()
+
+    def _take(self, delivery: Delivery) -> None:
+        """Deal with one delivery; raises what the database could not, which is no fault of it."""
+        try:
+            if delivery.kind in inbox.CLICKS:
+                self._acts.clicks.take(delivery)
+            else:
+                self._acts.intake.take(delivery)
+        except Exception as error:
+            if passes(error):
+                raise
+            self._failed(delivery, error)
 
     def _failed(self, delivery: Delivery, error: Exception) -> None:
         """Leave a delivery for the next tick.
@@ -215,7 +220,7 @@ class Loop:
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2**delivery.attempts))
         self._not_before[delivery.seq] = self._clock.now() + wait
-        self._scheduler_wake(wait, f"retry:{delivery.seq}")
+        self._alarm.after(wait, f"retry:{delivery.seq}")
 
     def _expire(self) -> None:
         if self._acts.expiry.expire():
@@ -292,9 +297,4 @@ class Loop:
             moments = (schedule.next_deadline(tx), schedule.next_telling(tx))
         nearest = min((each for each in moments if each is not None), default=None)
         if nearest is not None:
-            self._scheduler_wake(nearest - now if nearest > now else OVERDUE, "deadline")
-
-    def _scheduler_wake(self, wait: timedelta, name: str) -> None:
-        if self._scheduler.running:
-            at = SystemClock().now() + min(wait, timedelta(days=1))
-            self._scheduler.add_job(self.wake, DateTrigger(at), id=name, replace_existing=True)
+            self._alarm.after(nearest - now if nearest > now else OVERDUE, "deadline")

@@ -21,6 +21,7 @@ from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, runs
 from storage.models import Plan, Run
+from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
@@ -80,12 +81,21 @@ class Turns:
             result = self._planner.turn(
                 items, tools, prompt.instructions(self._clock.now()), answer
             )
-            if isinstance(result, Reply):
-                return self._store_reply(run, result, answer)
-            return self._store_plan(run, result, answer, before.proposed)
+            return until_stored(
+                lambda: self._stored(run, result, answer, before.proposed),
+                self._signals.stopping,
+                f"run {run.id}: what the model said",
+            )
         except BaseException:
             answer.abandon()
             raise
+
+    def _stored(
+        self, run: Run, result: Reply | Proposal, answer: Answer, taken: frozenset[str]
+    ) -> bool:
+        if isinstance(result, Reply):
+            return self._store_reply(run, result, answer)
+        return self._store_plan(run, result, answer, taken)
 
     def _end(self, run: Run, text: str) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}

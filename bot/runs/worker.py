@@ -9,7 +9,10 @@ of them before they are on it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from typing import TypeVar
 
 from bot.agent import outputs
 from bot.agent.turn import PlannerError
@@ -27,12 +30,15 @@ from bot.signals import Signals
 from bot.tools import Effect
 from storage import calls, moves, outbox, runs
 from storage.models import Call, Plan, Run
+from storage.patience import passes, reason, until_stored
 from storage.states import CallStatus, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
+Held = tuple[Run, Plan | None, list[Call]]  # a run of this worker, its open plan and its calls
+T = TypeVar("T")
 
 
 class Worker:
@@ -62,31 +68,52 @@ class Worker:
 
     def advance(self, run_id: str) -> None:
         """Claim the run and take steps until it waits, ends or is taken away. Raises nothing."""
-        now = self._clock.now()
         run: Run | None = None
         try:
-            with self._store.write(durable=False) as tx:
-                run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
-                # A stream left open by a crash is closed before anything else is said.
-                closed = run is not None and outbox.close_streams(tx, run_id)
-                plan, found = _open_plan(tx, run_id)
-            if run is None:
+            claimed = self._patiently(lambda: self._claim(run_id), f"run {run_id}: its claim")
+            if claimed is None:
                 return
-            if closed:
-                self._signals.post.give()
-            while self._step(run, plan, found):
-                with self._store.read() as tx:
-                    run = runs.held_by(tx, run_id, run.fence)
-                    plan, found = _open_plan(tx, run_id)
+            run, known = claimed[0], [claimed]
+            step = partial(self._next, run, known)
+            while self._patiently(step, f"run {run_id}: its next step"):
+                pass
         except moves.FencedError:
             log.info("run %s: taken away from this worker", run_id)
         except PlannerError as error:
             self._fail(run, str(error))
-        except Exception:
+        except Exception as error:
+            if passes(error):  # only where the process ends
+                log.warning("run %s: left for the next start: %s", run_id, reason(error))
+                return
             log.exception("run %s: failed", run_id)
             self._fail(run, "Something went wrong inside Countersign.")
         finally:
             self._signals.post.give()
+
+    def _patiently(self, work: Callable[[], T], what: str) -> T:
+        """Do what begins anew from the rows, until the database can."""
+        return until_stored(work, self._signals.stopping, what)
+
+    def _claim(self, run_id: str) -> Held | None:
+        """Claim the run; None where another worker has it, or nobody is to."""
+        now = self._clock.now()
+        with self._store.write(durable=False) as tx:
+            run = runs.claim(tx, run_id, now=now, lease_until=now + self._lease)
+            # A stream left open by a crash is closed before anything else is said.
+            closed = run is not None and outbox.close_streams(tx, run_id)
+            plan, found = _open_plan(tx, run_id)
+        if closed:
+            self._signals.post.give()
+        return (run, plan, found) if run is not None else None
+
+    def _next(self, run: Run, known: list[Held]) -> bool:
+        """Take the next step, from what the claim read and then from the rows; False for none."""
+        if known:
+            return self._step(*known.pop())
+        with self._store.read() as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            plan, found = _open_plan(tx, run.id)
+        return self._step(held, plan, found)
 
     def _step(self, run: Run, plan: Plan | None, found: list[Call]) -> bool:
         """Take one step from the run's open plan and its calls; False when there is no more now."""
@@ -190,11 +217,17 @@ class Worker:
         # a connection that we cut ourselves is no failure
         if run is None or self._signals.stopping.is_set():
             return
+        give_up = partial(self._give_up, run, why)
+        if self._patiently(give_up, f"run {run.id}: that it failed"):
+            self._presence.done(run)
+
+    def _give_up(self, run: Run, why: str) -> bool:
+        """Return whether the run was still this worker's to fail."""
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.get(tx, run.id)
             if held is None or held.fence != run.fence or held.status is not R.RUNNING:
-                return
+                return False
             moves.run(tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why)
             text = sentences.gave_up(why)
             outbox.notice(
@@ -203,7 +236,7 @@ class Worker:
                 f"failed:{run.id}:{run.fence}",
                 {"text": text, "blocks": answers.retry_blocks(text, run.id)},
             )
-        self._presence.done(run)
+        return True
 
 
 def _open_plan(tx: Transaction, run_id: str) -> tuple[Plan | None, list[Call]]:

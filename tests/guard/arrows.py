@@ -12,6 +12,7 @@ LONGEST_CHAIN = 12  # files
 
 # Rooms, and those below them that each may import. A file right in bot/ is a room of its own.
 LEAVES = (
+    "bot.alarm",
     "bot.clock",
     "bot.durations",
     "bot.identity",

@@ -143,6 +143,8 @@ class LoopHarness:
         self.effects: Counter[str] = Counter()  # call id -> how often its effect happened
         self.wrong: list[str] = []  # what a tool found amiss when it ran
         self.outcome = "returns"  # of the next effect: returns, refuses, raises, loses
+        self.meanwhile: Callable[[], object] = lambda: None  # happens with each effect
+        self.returned = ""  # by each effect; "": what it was given
         self.number = 0
         self.store = Store(f"sqlite:///{path}")
         self.start()
@@ -213,6 +215,7 @@ class LoopHarness:
         """The tools' effect, which also looks at the rows it runs on."""
         self._look(name, args, context.call_id)
         self.effects[context.call_id] += 1
+        self.meanwhile()
         if self.effects[context.call_id] > 20:
             raise Crash  # it would go on for ever
         outcome, self.outcome = self.outcome, "returns"
@@ -222,7 +225,7 @@ class LoopHarness:
             raise RuntimeError("boom")
         if outcome == "loses":
             raise ConnectionResetError("gone")
-        return args.text
+        return self.returned or args.text
 
     def _look(self, name: str, args: Note, call_id: str) -> None:
         with self.store.read() as tx:

@@ -126,11 +126,11 @@ def test_a_read_only_database_at_the_decision(core: Core) -> None:
 
 
 @contextmanager
-def read_only(store: Store) -> Iterator[None]:
-    """Meanwhile nothing can be written."""
+def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[None]:
+    """Meanwhile nothing can be written; or what another pragma brings about."""
 
     def refuse(connection: Any, _record: object) -> None:
-        connection.execute("PRAGMA query_only=ON")
+        connection.execute(pragma)
 
     event.listen(store.engine, "connect", refuse)
     store.engine.dispose()

@@ -1,0 +1,67 @@
+"""Patience with the database: a lock, a full disk or a fault passes, and what is known is kept.
+
+Whoever holds a fact that exists nowhere else tries until it is stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError
+
+log = logging.getLogger("countersign.store")
+T = TypeVar("T")
+# what SQLite says where it is not the statement that is wrong, and it may go well another time
+PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+FIRST, LONGEST = 0.1, 10.0  # seconds between two tries; doubled each time
+
+
+def passes(error: BaseException) -> bool:
+    """Return whether it is the database that could not, and may another time: never a bug."""
+    if not isinstance(error, DBAPIError):
+        return False
+    code: int = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF in PASSING  # the rest of the code says where
+
+
+def reason(error: BaseException) -> str:
+    """Return an error's own words; a database's without the statement and its values."""
+    return str(getattr(error, "orig", None) or error)
+
+
+def pause_after(failures: int) -> float:
+    """Return the seconds to wait after so many tries (1, 2, …) that failed one after the other."""
+    return min(LONGEST, FIRST * float(2 ** min(failures - 1, 20)))
+
+
+def until_stored(write: Callable[[], T], ended: threading.Event, what: str) -> T:
+    """Call `write`, which begins anew each time, until the database can; return what it does.
+
+    Raises at once what no patience helps against, and the database's last error soon after `ended`
+    is set. `what` is for the log.
+    """
+    failures = 0
+    while True:
+        last = ended.is_set()
+        try:
+            return write()
+        except Exception as error:
+            if not passes(error) or last:
+                raise
+            failures += 1
+            log.error("%s cannot be stored, and is kept until it can: %s", what, reason(error))
+        ended.wait(pause_after(failures))
