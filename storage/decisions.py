@@ -15,11 +15,10 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, moves, runs
+from storage import audit, calls, moves, runs, spending
 from storage.models import Call, Plan, Revision, Vote
 from storage.outcomes import (
     Applied,
-    Closed,
     Decided,
     Gone,
     Open,
@@ -35,21 +34,7 @@ from storage.outcomes import (
 from storage.states import Balance, CallStatus, Resolution, Verb
 from storage.transaction import Transaction
 
-__all__ = [
-    "Applied",
-    "Closed",
-    "Decided",
-    "Gone",
-    "Open",
-    "Outcome",
-    "Outputs",
-    "Stale",
-    "Standing",
-    "TooLate",
-    "Voted",
-    "Weigh",
-    "look",
-]
+__all__ = ["look"]
 C = CallStatus
 
 
@@ -252,7 +237,10 @@ def resolve(
     at: datetime,
     words: Outputs,
 ) -> Outcome:
-    """Write down how an UNKNOWN call ended, as a person says, or have it run again."""
+    """Write down how an UNKNOWN call ended, as a person says, or have it run again.
+
+    What only its requester calls not done, or has run again, counts as an attempt all the same.
+    """
     targets = {
         Resolution.DONE: C.SUCCEEDED,
         Resolution.NOT_DONE: C.FAILED,
@@ -268,6 +256,8 @@ def resolve(
         return Stale(call)
     if at >= call.deadline:
         return TooLate(call)
+    if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
+        spending.keep(tx, call, at)
     said = "" if again else words.resolved(person, resolution == Resolution.DONE)
     ended: dict[str, Any] = {} if again else {"finished_at": at}
     moves.call(

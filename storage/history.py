@@ -6,6 +6,7 @@ Reads only.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import col
 
 from storage.models import Call, Item, Revision, Run
-from storage.spending import OPEN, Counted
+from storage.spending import OPEN, Counted, attempts
 from storage.states import CallStatus
 from storage.transaction import Transaction, rows
 
@@ -72,6 +73,7 @@ class Once:
     created_at: datetime
     ended_at: datetime | None
     arguments: tuple[tuple[datetime, str], ...]
+    attempts: tuple[Counted, ...]  # what it may have done besides
 
 
 def since(tx: Transaction, moment: datetime) -> list[Call]:
@@ -107,6 +109,9 @@ def proposed(tx: Transaction, call: Call) -> str | None:
 def of_one(tx: Transaction, team: str, requester: str, tool: str) -> list[Once]:
     """All that this person's requests asked of this tool and was not refused, in order."""
     found: dict[str, Once] = {}
+    tried = defaultdict[str, tuple[Counted, ...]](tuple)
+    for call_id, counts in attempts(tx, team, requester, tool):
+        tried[call_id] += (counts,)
     found_rows = tx.execute(_OF_ONE, {"team_": team, "requester_": requester, "tool_": tool})
     for row in found_rows.named():
         had = found[row.id].arguments if row.id in found else ()
@@ -118,6 +123,7 @@ def of_one(tx: Transaction, team: str, requester: str, tool: str) -> list[Once]:
             row.created_at,
             row.finished_at or row.decided_at,
             (*had, (row.revised_at, row.arguments)),
+            tried[row.id],
         )
     return list(found.values())
 
@@ -128,6 +134,7 @@ def counted_before(history: Sequence[Once], call: Call) -> Iterator[Counted]:
     """
     now = call.created_at
     for each in history:
+        yield from (one for one in each.attempts if one.at is not None and one.at <= now)
         sibling = each.plan_id == call.plan_id
         if each.position >= call.position if sibling else each.created_at >= now:
             continue

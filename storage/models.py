@@ -1,7 +1,7 @@
 """The tables. Times are UTC, stored as whole microseconds; JSON is stored as text, verbatim.
 
-Status columns are written only by `storage.moves`. `audit`, `revision`, `vote` and `item` are
-append-only.
+Status columns are written only by `storage.moves`. `audit`, `revision`, `vote`, `attempt` and
+`item` are append-only.
 """
 
 from __future__ import annotations
@@ -171,6 +171,18 @@ class Vote(Row, table=True):
     digest: str
     reason: str = columns.text("")
     created_at: datetime = columns.time()
+
+
+class Attempt(Row, table=True):
+    """A start of a call that may have had its effect though its call counts as not done, or is to
+    run again; append-only.
+    """
+
+    __tablename__ = "attempt"
+    seq: int | None = Field(default=None, primary_key=True)
+    call_id: str = Field(foreign_key="call.id", index=True)
+    revision: int
+    at: datetime = columns.time()  # when it ended so
 
 
 class Audit(Row, table=True):

@@ -82,6 +82,12 @@ def get(tx: Transaction, run_id: str) -> Run | None:
     return first(tx, Run, _GET, id_=run_id)
 
 
+def is_of(tx: Transaction, run_id: str, person: str) -> bool:
+    """Whether this person asked for the run."""
+    run = get(tx, run_id)
+    return run is not None and run.requester == person
+
+
 def ready(tx: Transaction) -> list[str]:
     """Ids of runs a worker may take, oldest first."""
     return list(tx.scalars(_READY))

@@ -1,5 +1,7 @@
 """What a requester's calls of one tool add up to over a window: the sums and counts that policies
 set limits on.
+
+What may have happened counts, whatever became of its call.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from datetime import datetime
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage.models import Call, Revision, Run
+from storage.columns import values
+from storage.models import Attempt, Call, Revision, Run
 from storage.states import CallStatus
-from storage.transaction import Transaction
+from storage.transaction import Transaction, insert_into
 
 C = CallStatus
 OPEN = (C.PENDING, C.APPROVED)
@@ -39,6 +42,21 @@ _COUNTED = (
         col(Call.status).in_(COUNTED),
     )
 )
+_ATTEMPTS = (
+    select(col(Call.id), col(Attempt.at), col(Revision.arguments))
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .join(Attempt, col(Attempt.call_id) == col(Call.id))
+    .join(
+        Revision,
+        (col(Revision.call_id) == col(Call.id)) & (col(Revision.number) == col(Attempt.revision)),
+    )
+    .where(
+        col(Run.team) == bindparam("team_"),
+        col(Run.requester) == bindparam("requester_"),
+        col(Call.tool) == bindparam("tool_"),
+    )
+    .order_by(col(Attempt.seq))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +72,14 @@ class Counted:
 def counted(
     tx: Transaction, team: str, requester: str, tool: str, *, beside: Call | None = None
 ) -> Iterator[Counted]:
-    """The calls of `requester` with `tool` that are open, or have run or may have.
+    """The calls of `requester` with `tool` that are open, or have run or may have, each start that
+    may have had its effect by itself.
 
     `beside`: a call about to run. It does not count against itself, and an open one born after it
     gives way to it.
     """
+    for _, counts in attempts(tx, team, requester, tool):
+        yield counts
     found = tx.execute(_COUNTED, {"team_": team, "requester_": requester, "tool_": tool})
     for call_id, status, created_at, finished_at, decided_at, arguments in found:
         if beside is not None:
@@ -67,3 +88,20 @@ def counted(
                 continue
         ended = None if status in (*OPEN, C.RUNNING) else finished_at or decided_at or created_at
         yield Counted(ended, arguments)
+
+
+def attempts(
+    tx: Transaction, team: str, requester: str, tool: str
+) -> Iterator[tuple[str, Counted]]:
+    """The starts of this person's calls that may have had their effect all the same, with the ids
+    of their calls, in order.
+    """
+    found = tx.execute(_ATTEMPTS, {"team_": team, "requester_": requester, "tool_": tool})
+    for call_id, at, arguments in found:
+        yield call_id, Counted(at, arguments)
+
+
+def keep(tx: Transaction, call: Call, at: datetime) -> None:
+    """Have what this call may have done count on, whatever becomes of it."""
+    row = Attempt(call_id=call.id, revision=call.revision, at=at)
+    tx.execute(insert_into(Attempt), values(row))

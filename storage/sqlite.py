@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, event
 
-APPEND_ONLY = ("audit", "revision", "vote", "item")
+APPEND_ONLY = ("audit", "revision", "vote", "attempt", "item")
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",

@@ -16,7 +16,7 @@ from bot.runs.results import put_table
 from bot.signals import Signals
 from bot.tools import Effect
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
-from storage import audit, calls, endings, moves, runs
+from storage import audit, calls, endings, moves, runs, spending
 from storage.models import Call, Run
 from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus, Verb
@@ -111,6 +111,8 @@ class Endings:
                 if not going_on or not self._renew(tx, run, call, renewal):
                     end(C.FAILED, outputs.not_renewed(renewal.why, ran), renewal.why)
             case Refused(message=message) | Raised(message=message):
+                if isinstance(outcome, Raised) and not outcome.certain:
+                    spending.keep(tx, call, now)
                 end(C.FAILED, outputs.failed(message, ran), message)
             case Lost(message=message) if reads:
                 end(C.FAILED, outputs.failed(message), message)

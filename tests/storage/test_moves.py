@@ -11,6 +11,7 @@ import pytest
 from bot.agent import outputs
 from storage import audit, decisions, moves, runs
 from storage.models import Call, Run
+from storage.outcomes import Applied
 from storage.states import CALL_MOVES, RUN_MOVES, CallStatus, IllegalMoveError, RunStatus
 from storage.store import Store
 from tests.storage.builders import AT, HOUR, ONE, TEAM, C, R, seed
@@ -229,7 +230,7 @@ def test_an_exception_after_the_decision_takes_it_back(store: Store) -> None:
             won = decisions.vote(
                 tx, seeded.ids[0], 1, "approve", "UANA00001", at=AT, weigh=ONE, words=outputs
             )
-            assert isinstance(won, decisions.Applied)
+            assert isinstance(won, Applied)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

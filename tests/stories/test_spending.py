@@ -54,6 +54,8 @@ def pay_tool(paid: list[Decimal]) -> Tool[Any]:
         paid.append(args.amount)
         if args.how == "lost":
             raise ConnectionResetError("the line went dead")
+        if args.how == "broken":
+            raise RuntimeError("the receipt could not be printed")
         return f"paid {args.amount}"
 
     return pay
@@ -199,6 +201,52 @@ def test_what_may_have_happened_counts(harness: Harness, paid: list[Decimal]) ->
     assert done(harness, thread) == [C.UNKNOWN]
     assert asked(harness, pay(harness, "100.01")) == [C.PENDING]
     assert paid == [400]
+
+
+def test_what_raised_after_its_effect_counts(harness: Harness, paid: list[Decimal]) -> None:
+    """A tool that raises has failed, but may have paid before: only what it refuses itself is not
+    in the sum.
+    """
+    assert done(harness, pay(harness, "400.00", how="broken")) == [C.FAILED]
+    assert asked(harness, pay(harness, "100.01")) == [C.PENDING]
+    harness.reset()
+    harness.clock.advance(DAY)
+    assert done(harness, pay(harness, "500.00")) == [C.SUCCEEDED]
+    assert paid == [400, 500]
+
+
+def unknown(harness: Harness, thread: str, number: int) -> str:
+    """Wait until so many payments of the thread were lost; returns the card that asks about it."""
+
+    def lost() -> int:
+        return sum(harness.audit_of(c).count("call.unknown") for c in harness.calls_in(thread))
+
+    harness.slack.wait(lambda: lost() == number)
+    return str(harness.card(SUPPORT, thread, "ben", having="resolve_not_done")["ts"])
+
+
+def test_the_word_of_who_asked_frees_nothing(harness: Harness, paid: list[Decimal]) -> None:
+    """Who asked has a lost payment run again, and then says that it did not happen: both count."""
+    thread = pay(harness, "200.00", how="lost")
+    card = unknown(harness, thread, 1)
+    harness.person("ben").click(SUPPORT, card, "run_again")
+    card = unknown(harness, thread, 2)
+    harness.person("ben").click(SUPPORT, card, "resolve_not_done")
+    assert done(harness, thread) == [C.FAILED]
+    assert asked(harness, pay(harness, "100.01")) == [C.PENDING]
+    assert paid == [200, 200]
+
+
+def test_the_word_of_an_approver_counts(harness: Harness, paid: list[Decimal]) -> None:
+    """An approver says that a lost payment did not happen: it is in the sum no more."""
+    thread = pay(harness, "600.00", how="lost")
+    assert asked(harness, thread) == [C.PENDING]
+    harness.person("ana").click(SUPPORT, harness.card(SUPPORT, thread)["ts"], "approve")
+    card = unknown(harness, thread, 1)
+    answers(harness)
+    harness.person("ana").click(SUPPORT, card, "resolve_not_done")
+    assert done(harness, thread) == [C.FAILED]
+    assert done(harness, pay(harness, "500.00")) == [C.SUCCEEDED]
 
 
 def test_allowed_before_either_ran(harness: Harness, paid: list[Decimal]) -> None:

@@ -1,5 +1,5 @@
-"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, grants, audit, outbox,
-contacts.
+"""The first schema: inbox, runs, transcript, plans, calls, revisions, votes, attempts, grants,
+audit, outbox, contacts.
 """
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ def upgrade() -> None:
         _call,
         _revision,
         _vote,
+        _attempt,
         _delivery,
         _message,
         _audit,
@@ -67,10 +68,7 @@ def _plan() -> None:
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("answered", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["run_id"],
-            ["run.id"],
-        ),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"]),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_plan_run_id", "plan", ["run_id"], unique=False)
@@ -87,10 +85,7 @@ def _item() -> None:
         sa.Column("turn", sa.Integer(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["run_id"],
-            ["run.id"],
-        ),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"]),
         sa.PrimaryKeyConstraint("seq"),
     )
     op.create_index("ix_item_run_id", "item", ["run_id"], unique=False)
@@ -127,14 +122,8 @@ def _call() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("decided_at", sa.BigInteger(), nullable=True),
         sa.Column("finished_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["plan_id"],
-            ["plan.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["run_id"],
-            ["run.id"],
-        ),
+        sa.ForeignKeyConstraint(["plan_id"], ["plan.id"]),
+        sa.ForeignKeyConstraint(["run_id"], ["run.id"]),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_call_due", "call", ["status", "deadline"], unique=False)
@@ -153,10 +142,7 @@ def _revision() -> None:
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("author", sa.String(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["call_id"],
-            ["call.id"],
-        ),
+        sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "number"),
     )
@@ -174,13 +160,23 @@ def _vote() -> None:
         sa.Column("digest", sa.String(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["call_id"],
-            ["call.id"],
-        ),
+        sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("call_id", "revision", "person"),
     )
+
+
+def _attempt() -> None:
+    op.create_table(
+        "attempt",
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("call_id", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
+        sa.PrimaryKeyConstraint("seq"),
+    )
+    op.create_index("ix_attempt_call_id", "attempt", ["call_id"], unique=False)
 
 
 def _delivery() -> None:
