@@ -13,7 +13,7 @@ from storage.transaction import Transaction, readable
 
 _WAITING = col(Call.status).in_((CallStatus.PENDING, CallStatus.UNKNOWN))
 _DUE = (
-    select(col(Call.id))
+    select(col(Call.id), col(Call.plan_id))
     .where(_WAITING, col(Call.deadline).is_not(None), col(Call.deadline) <= bindparam("horizon"))
     .order_by(col(Call.deadline), col(Call.position))
 )
@@ -27,12 +27,12 @@ _NEXT_TELLING = select(func.min(col(Call.next_at))).where(col(Call.status) == Ca
 _NEXT_DEADLINE = select(func.min(col(Call.deadline))).where(_WAITING)
 
 
-def due(tx: Transaction, horizon: datetime) -> list[str]:
-    """Ids of calls whose deadline has fallen at `horizon`, oldest deadline first.
+def due(tx: Transaction, horizon: datetime) -> list[tuple[str, str]]:
+    """Ids of calls whose deadline has fallen at `horizon`, and of their plans; the oldest first.
 
     A broken row is as good as any.
     """
-    return list(tx.scalars(_DUE, {"horizon": horizon}))
+    return [(call_id, plan_id) for call_id, plan_id in tx.execute(_DUE, {"horizon": horizon})]
 
 
 def next_deadline(tx: Transaction) -> datetime | None:

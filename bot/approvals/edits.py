@@ -6,6 +6,7 @@ the loop stores it (`store`): rows, people and policy may have changed in betwee
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from json import dumps
@@ -30,9 +31,11 @@ from bot.tools.arguments import as_editable, dump_arguments, load_arguments, rea
 from bot.tools.preview import preview
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
-from storage.models import Delivery, Run
+from storage.columns import values
+from storage.models import Call, Delivery, Run
 from storage.outcomes import Applied, Open
 from storage.states import Verb
+from storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,10 @@ class Edit:
     gate: Ask
     preview: Preview
     approve: bool  # its editor approves it as well
+
+    def edited(self) -> Call:
+        """Return the call as it will be once this is stored, as far as people's rights go."""
+        return Call(**(values(self.shown.call) | {"gate": dump_gate(self.gate)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class Forbidden:
 
 
 Submission = Edit | Unchanged | FieldErrors | Forbidden
+Approve = Callable[[Transaction, Call], None]
 
 
 class Edits:
@@ -133,10 +141,10 @@ class Edits:
         assert isinstance(now, Ask)
         return Edit(run, shown, dump_arguments(args), now, preview(tool, args), approve)
 
-    def store(self, delivery: Delivery, edit: Edit) -> bool:
-        """Return whether it was stored; the editor is told when it was not.
+    def store(self, delivery: Delivery, edit: Edit, approve: Approve | None = None) -> None:
+        """Store an edit and settle the delivery; the editor is told when it was not.
 
-        The delivery is settled, unless its editor is yet to approve what was stored.
+        `approve` has the editor approve what was stored, and settles, in the same transaction.
         """
         call = edit.shown.call
         try:
@@ -145,7 +153,7 @@ class Edits:
             with self._sources.store.write() as tx:
                 tell(tx, delivery, f"Nobody could approve that: {refused.note}.")
                 inbox.settle(tx, delivery, "refused")
-            return False
+            return
         with self._sources.store.write() as tx:
             outcome = decisions.edit(
                 tx,
@@ -158,16 +166,17 @@ class Edits:
             if not isinstance(outcome, Applied):
                 tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
                 inbox.settle(tx, delivery, "the edit came too late")
-                return False
+                return
             if place is not None:
                 asked = Asked(outcome.call, edit.gate, place)
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)
             line = sentences.decision_line(Verb.EDIT, delivery.user, [effect])
             outbox.notice(tx, edit.run, f"edited:{delivery.seq}", {"text": line})
-            if not edit.approve:
+            if approve is not None:
+                approve(tx, outcome.call)
+            else:
                 inbox.settle(tx, delivery, "edited")
-        return True
 
     def _other_place(self, edit: Edit) -> Place | None:
         """Return where other people are asked now; None where they are the same. Looks them up."""

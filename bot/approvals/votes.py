@@ -44,6 +44,9 @@ class Admission:
     offer: Offer | None = None  # what is remembered of it
 
 
+Admitted = Admission | Closed | Barred
+
+
 class Votes:
     """One per process; called on the loop only."""
 
@@ -79,33 +82,64 @@ class Votes:
         What does not count is told to the voter, what does to the thread. People are looked up
         first; the votes, what is told of them and the delivery's end are one transaction.
         """
-        admitted = [self._admitted(delivery, target, verb, reason, remember) for target in targets]
+        admitted = [
+            (target, self._admitted(delivery, target, verb, reason, remember)) for target in targets
+        ]
+        with self._store.write() as tx:
+            self._count(tx, delivery, admitted, verb, reason, remember)
+
+    def admit_editor(self, delivery: Delivery, edited: Call, run: Run) -> Admission | Barred:
+        """Return how an editor may approve the call as it will be once `edited` is stored.
+
+        Looks people up.
+        """
+        return self._judged(delivery, edited, run, Verb.APPROVE, fresh_editor=True)
+
+    def approve_edited(
+        self, tx: Transaction, delivery: Delivery, edited: Call, found: Admission | Barred
+    ) -> None:
+        """Approve what this person has edited, in the transaction that stores the edit.
+
+        Settles the delivery.
+        """
+        target = CallTarget(edited.id, edited.revision)
+        self._count(tx, delivery, [(target, found)], Verb.APPROVE)
+
+    def _count(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        admitted: list[tuple[CallTarget, Admitted]],
+        verb: Verb,
+        reason: str = "",
+        remember: int | None = None,
+    ) -> None:
+        """Cast the votes of those who may, tell what came of it, and settle the delivery."""
         done: list[tuple[Call, Offer | None]] = []
         told: list[str] = []
-        with self._store.write() as tx:
-            for target, found in zip(targets, admitted, strict=True):
-                if isinstance(found, Barred):
-                    record_refusal(tx, delivery, found.call, verb, found.verdict)
-                    told.append(found.sentence)
-                    continue
-                outcome: Outcome | Closed = (
-                    _cast(tx, delivery, target, verb, reason, found)
-                    if isinstance(found, Admission)
-                    else found
-                )
-                if isinstance(outcome, Applied):
-                    offer = found.offer if isinstance(found, Admission) else None
-                    done.append((outcome.call, offer))
-                    if remember is not None and offer is None:
-                        told.append(sentences.not_remembered())
-                    continue
-                told.append(self._permissions.lost(outcome, delivery.user))
-                if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
-                    outbox.redraw(tx, outcome.call.plan_id)
-            if done and (run := runs.get(tx, done[0][0].run_id)):
-                self._announce(tx, delivery, run, done, verb, reason)
-            tell(tx, delivery, "\n".join(dict.fromkeys(told)))
-            inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
+        for target, found in admitted:
+            if isinstance(found, Barred):
+                record_refusal(tx, delivery, found.call, verb, found.verdict)
+                told.append(found.sentence)
+                continue
+            outcome: Outcome | Closed = (
+                _cast(tx, delivery, target, verb, reason, found)
+                if isinstance(found, Admission)
+                else found
+            )
+            if isinstance(outcome, Applied):
+                offer = found.offer if isinstance(found, Admission) else None
+                done.append((outcome.call, offer))
+                if remember is not None and offer is None:
+                    told.append(sentences.not_remembered())
+                continue
+            told.append(self._permissions.lost(outcome, delivery.user))
+            if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
+                outbox.redraw(tx, outcome.call.plan_id)
+        if done and (run := runs.get(tx, done[0][0].run_id)):
+            self._announce(tx, delivery, run, done, verb, reason)
+        tell(tx, delivery, "\n".join(dict.fromkeys(told)))
+        inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
     def vote_all(self, delivery: Delivery, card: CardTarget, verb: Verb, reason: str = "") -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
@@ -126,7 +160,7 @@ class Votes:
         verb: Verb,
         reason: str,
         remember: int | None,
-    ) -> Admission | Closed | Barred:
+    ) -> Admitted:
         """Return how this person may vote, or what is in the way. Looks people up."""
         at = delivery.received_at
         with self._store.read() as tx:
@@ -136,17 +170,33 @@ class Votes:
             return found
         if run is None:
             return Gone()
-        verdict = self._permissions.verdict(verb, found.call, run, delivery.user, at=at)
-        gate = load_gate(found.call.gate)
+        return self._judged(delivery, found.call, run, verb, reason, remember)
+
+    def _judged(
+        self,
+        delivery: Delivery,
+        call: Call,
+        run: Run,
+        verb: Verb,
+        reason: str = "",
+        remember: int | None = None,
+        *,
+        fresh_editor: bool = False,
+    ) -> Admission | Barred:
+        at, person = delivery.received_at, delivery.user
+        verdict = self._permissions.verdict(
+            verb, call, run, person, at=at, fresh_editor=fresh_editor
+        )
+        gate = load_gate(call.gate)
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
-            if words_for(found.call, verb) and not _own_words(verb, reason):
-                return Barred(found.call, No("words"), sentences.words_needed())
+            if words_for(call, verb) and not _own_words(verb, reason):
+                return Barred(call, No("words"), sentences.words_needed())
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
-            if offer and not self._permissions.may_be_remembered(gate, run, delivery.user):
+            if offer and not self._permissions.may_be_remembered(gate, run, person):
                 offer = None
             return Admission(gate, verdict.stage, offer)
         assert isinstance(verdict, No)
-        return Barred(found.call, verdict, self._permissions.refusal(verdict, found.call, verb))
+        return Barred(call, verdict, self._permissions.refusal(verdict, call, verb))
 
     def _announce(
         self,

@@ -162,7 +162,9 @@ def test_due_is_ordered(store: Store) -> None:
     unknown = seed(store, C.UNKNOWN, deadline=AT + 2 * TICK)
     with store.read() as tx:
         found = schedule.due(tx, AT + HOUR)
-    assert found == [s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])]
+    assert [call for call, _ in found] == [
+        s.ids[0] for s in (pending[1], pending[2], unknown, pending[0])
+    ]
 
 
 def test_asking_again_drops_the_votes(store: Store) -> None:

@@ -1,0 +1,90 @@
+"""Killed after any commit: what is one fact stands in the record whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.messages.actions import CallTarget, Dialog, Subject, encode_dialog
+from bot.policy.evaluate import parse
+from storage.states import CallStatus
+from storage.transaction import Trace, Transaction
+from tests.runs.fakes import ANA, POLICY
+from tests.runs.harness import Crash, LoopHarness
+from tests.storage.builders import submission
+
+C = CallStatus
+LENIENT = POLICY.replace("[defaults]", "[defaults]\neditor_counts = true")
+
+
+class Dies(Trace):
+    """The process dies after its next commit that changed anything."""
+
+    def __init__(self) -> None:
+        self.alive = True
+
+    def committed(self, tx: Transaction) -> None:
+        """This is the one."""
+        if self.alive and tx.writes and tx.changed:
+            self.alive = False
+            raise Crash
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[LoopHarness]:
+    """Two notes wait for people, on one card."""
+    made = LoopHarness(tmp_path / "db")
+    made.core.policy.policy = parse(LENIENT)
+    made.model.script = [[("note", "one"), ("note", "two")]]
+    made.say("please")
+    made.loop.tick()
+    made.work()
+    assert [call.status for call in made.all()[1]] == [C.PENDING, C.PENDING]
+    yield made
+    made.stop()
+
+
+def dies_and_comes_back(harness: LoopHarness) -> None:
+    """Die after the next commit of the loop, and start again."""
+    harness.store.trace = Dies()
+    with pytest.raises(Crash):
+        harness.loop.tick()
+    harness.stop()
+    harness.start()
+    harness.core.policy.policy = parse(LENIENT)
+
+
+def said(harness: LoopHarness) -> list[str]:
+    """What the thread is told, beside the cards."""
+    return [json.loads(row.body)["text"] for row in harness.all()[3] if row.kind == "notice"]
+
+
+def test_an_edit_is_saved_and_approved_together(harness: LoopHarness) -> None:
+    """Who saved and approved has done both or neither, whenever the process dies."""
+    call = harness.all()[1][0]
+    about = Subject(Dialog.EDIT, CallTarget(call.id, 1))
+    options = {"v": {"selected_options": [{"value": "approve"}]}}
+    state = {"f:text": {"v": {"value": "other"}}, "then": options}
+    metadata = json.loads(encode_dialog(about))
+    harness.arrive(lambda key: submission(key, about.dialog, metadata, state, ANA))
+    dies_and_comes_back(harness)
+    harness.loop.tick()
+    call = harness.all()[1][0]
+    assert (call.status, call.revision) == (C.APPROVED, 2)
+    assert [vote.person for vote in harness.votes(call.id, 2)] == [ANA]
+    assert [line.split()[1] for line in said(harness)] == [f"<@{ANA}>", f"<@{ANA}>"]
+
+
+def test_a_deadline_falls_and_is_told_together(harness: LoopHarness) -> None:
+    """What has expired is said in the thread, once for the plan, whenever the process dies."""
+    harness.clock.at += timedelta(hours=2)
+    dies_and_comes_back(harness)
+    assert [call.status for call in harness.all()[1]] == [C.EXPIRED, C.EXPIRED]
+    [line] = said(harness)
+    assert "Nobody answered" in line
+    assert "one" in line
+    assert "two" in line
