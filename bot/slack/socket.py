@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 from typing import Any
@@ -35,6 +36,28 @@ class _Ended(ConnectionState):
         super().__setattr__(name, True if name == "terminated" else value)
 
 
+class _Line:
+    """A connection's socket that raises when the other side has ended it.
+
+    The client's reader takes no bytes for nothing new and asks again at once, without end, until
+    its pings are found unanswered (slack_sdk 3.47, `run_until_completion`): ten seconds deaf,
+    with a processor kept busy.
+    """
+
+    def __init__(self, sock: Any, client: _Client) -> None:
+        self._sock, self._client = sock, client
+
+    def recv(self, size: int) -> bytes:
+        """At most `size` bytes; ConnectionResetError where there will be no more."""
+        received: bytes = self._sock.recv(size)
+        if not received and not self._client.closed:
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was ended without a word")
+        return received
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
 class _Client(SocketModeClient):
     """The built-in client, whose `close` returns, and which does not connect again after it."""
 
@@ -42,6 +65,9 @@ class _Client(SocketModeClient):
         """Connect, unless it was closed, also while this was going on."""
         if not self.closed:
             super().connect()
+            session = self.current_session
+            if session is not None and session.sock is not None:
+                session.sock = _Line(session.sock, self)  # type: ignore[assignment]  # all of a socket that it uses
         if self.closed:
             self._end()
 

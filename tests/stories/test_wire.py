@@ -172,7 +172,8 @@ def test_the_line_goes_dead(harness: Harness) -> None:
     harness.slack.faults.cut()
     harness.slack.wait(lambda: harness.slack.connections == 0)
     thread = chat(harness, "Nobody heard this at first.")
-    harness.slack.wait(lambda: harness.slack.connections, timeout=20)
+    # eight seconds are what it takes to find that nothing answers any more; this is told at once
+    harness.slack.wait(lambda: harness.slack.connections, timeout=8)
     harness.said(SUPPORT, thread, "Nobody heard this at first.")
 
 
