@@ -1,4 +1,6 @@
 # One command each; every one makes the environment first when it is not there.
+# What is compiled is kept: the tests start the bot some sixty times as a process of its own.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3.11
 BIN := .venv/bin
 .PHONY: demo test run lint bench pictures clean

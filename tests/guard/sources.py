@@ -79,10 +79,15 @@ def imports(source: Source) -> tuple[Import, ...]:
 
 @cache
 def python_files(*folders: str) -> tuple[Source, ...]:
-    """The project's Python files below these folders."""
-    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    """The project's Python files below these folders, each read and parsed once."""
+    return tuple(each for folder in sorted(folders) for each in _below(folder))
+
+
+@cache
+def _below(folder: str) -> tuple[Source, ...]:
     return tuple(
-        Source(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths
+        Source(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
+        for path in sorted((ROOT / folder).rglob("*.py"))
     )
 
 

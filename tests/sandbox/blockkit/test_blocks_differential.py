@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from bot.sandbox.blockkit.blocks import check_blocks, check_view
+from tests.json_schema import Schema
 from tests.sandbox.blockkit.differences import LAXER, STRICTER, VIEWS
 from tests.sandbox.blockkit.samples import ELEMENTS, SURFACE_OF, plain
 from tests.sandbox.blockkit.strategies import SCHEMA, damaged, defs, made
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.skipif(
 
 
 @cache
-def _validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": defs()})
+def _validator(name: str) -> Schema:
+    return Schema({"$ref": f"#/$defs/{name}", "$defs": defs()})
 
 
-def _unexplained(ours: list[str], schema: Draft202012Validator, value: Any) -> list[str]:
+def _unexplained(ours: list[str], schema: Schema, value: Any) -> list[str]:
     """What is judged differently, without a reason for it."""
-    theirs = list(schema.iter_errors(value))
+    theirs = schema.errors(value)
     if bool(ours) == bool(theirs):
         return []
     if ours:
@@ -106,7 +106,7 @@ def test_each_reason_to_be_laxer(reason: str) -> None:
     """The checker takes the example, and the schema refuses it for this reason."""
     surface, block = LAXER[reason][1:]
     assert check_blocks([block], surface) == []
-    said = [text for error in _validator("block").iter_errors(block) for text in _deepest(error)]
+    said = [text for error in _validator("block").errors(block) for text in _deepest(error)]
     assert any(re.search(reason, text) for text in said)
 
 

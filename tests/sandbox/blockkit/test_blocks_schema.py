@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from bot.sandbox.blockkit.blocks import check_blocks
 from bot.sandbox.blockkit.elements import element
+from tests.json_schema import Schema
 from tests.sandbox.blockkit.samples import BLOCKS, ELEMENTS, LEAF_BLOCKS, PIE, SURFACE_OF, Json
 
 SCHEMA = Path(__file__).parents[4] / "shared" / "fixtures" / "block-kit.schema.json"
@@ -47,9 +47,9 @@ DIFFERENCES = {
 
 
 @cache
-def _validator(name: str) -> Draft202012Validator:
+def _validator(name: str) -> Schema:
     defs = json.loads(SCHEMA.read_text())["$defs"]
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": defs})
+    return Schema({"$ref": f"#/$defs/{name}", "$defs": defs})
 
 
 def _schema_name(name: str) -> str:

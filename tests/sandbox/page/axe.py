@@ -9,16 +9,20 @@ from axe_core_python.base import AXE_SCRIPT  # type: ignore[import-untyped]  # t
 from .page import Page
 
 LOOKS = [(theme, width) for theme in ("light", "dark") for width in (1280, 390)]
-RUN = """const [within, done] = arguments;
-const wanted = {resultTypes: ["violations"]};
+COLOURS = ["color-contrast", "link-in-text-block"]
+RUN = """const [within, only, done] = arguments;
+const wanted = {resultTypes: ["violations"], ...(only && {runOnly: only})};
 axe.run(within ?? document, wanted).then((found) => done(found.violations));"""
 
 
-def findings(page: Page, within: str | None = None) -> list[str]:
-    """Each finding as "rule: selector of the node, and why", in the document or one selector."""
+def findings(page: Page, within: str | None = None, only: list[str] | None = None) -> list[str]:
+    """Each finding as "rule: selector of the node, and why", in the document or one selector.
+
+    `only`: the rules to look by, all where it is None.
+    """
     if not page.driver.execute_script("return Boolean(window.axe)"):
         page.driver.execute_script(AXE_SCRIPT)
-    found = page.driver.execute_async_script(RUN, within)
+    found = page.driver.execute_async_script(RUN, within, only)
     return [
         f"{v['id']}: {node['target']} {node.get('failureSummary', '')}"
         for v in found
@@ -36,12 +40,12 @@ class Checked:
         page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", still)
 
     def at(self, place: str, looks: Iterable[tuple[str, int]] = LOOKS) -> None:
-        """Look here: light and dark, wide and narrow."""
+        """Look here: light and dark, wide and narrow; the dark look differs in colours alone."""
         for theme, width in looks:
             self.page.size(width, 900)
             self.page.driver.execute_script(
                 "document.documentElement.dataset.theme = arguments[0]", theme
             )
-            if found := findings(self.page):
+            if found := findings(self.page, only=COLOURS if theme == "dark" else None):
                 self.found[f"{place}, {theme}, {width}"] = found
         self.page.size(1280, 900)

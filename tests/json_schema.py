@@ -1,0 +1,24 @@
+"""A published JSON schema to compare with: a quick verdict, and the reasons where it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+from jsonschema import Draft202012Validator, ValidationError
+
+
+class Schema:
+    """A JSON schema of 2020-12, compiled."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._quick = jsonschema_rs.Draft202012Validator(schema, validate_formats=False)
+        self._telling = Draft202012Validator(schema)
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the schema takes the value."""
+        return self._quick.is_valid(value)
+
+    def errors(self, value: Any) -> list[ValidationError]:
+        """Why it does not take it, with what was tried inside; empty where it does."""
+        return [] if self._quick.is_valid(value) else list(self._telling.iter_errors(value))
