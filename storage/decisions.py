@@ -53,8 +53,9 @@ def vote(
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
-    `stage`: the one in which this person may vote; stale where another is open by now. The call
-    moves when `weigh` says that the votes have decided it; `words` tell the model.
+    `stage`: the one in which this person may vote; stale where another is open by now. Who has
+    approved may still reject. The call moves when `weigh` says that the votes have decided it;
+    `words` tell the model.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
@@ -62,8 +63,9 @@ def vote(
     if not isinstance(found, Open):
         return found
     call, before = found.call, calls.votes(tx, call_id, revision)
-    if own := next((each for each in before if each.person == person), None):
-        return Voted(call, own.verb)
+    own = [each.verb for each in before if each.person == person]
+    if own and (verb == Verb.APPROVE or Verb.REJECT in own):
+        return Voted(call, own[-1])
     if verb == Verb.APPROVE and weigh(before).stage != stage:
         return Stale(call)
     row = Vote(

@@ -161,7 +161,7 @@ class Vote(Row, table=True):
     """One person's word on one revision of one call; append-only."""
 
     __tablename__ = "vote"
-    __table_args__ = (UniqueConstraint("call_id", "revision", "person"),)
+    __table_args__ = (UniqueConstraint("call_id", "revision", "person", "verb"),)
     seq: int | None = Field(default=None, primary_key=True)
     call_id: str = Field(foreign_key="call.id")  # the unique index begins with it
     revision: int

@@ -24,7 +24,7 @@ from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, read_submission
-from bot.policy.authority import Authority, No
+from bot.policy.authority import Authority, LookupFailedError, No
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
 from bot.tools import Preview, Registry, Tool
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
@@ -116,7 +116,24 @@ class Edits:
             return parsed
         if not parsed.changed:
             return Unchanged(run, shown, parsed.approve)
-        return self._gated(run, shown, tool, parsed.arguments, approve=parsed.approve)
+        edit = self._gated(run, shown, tool, parsed.arguments, approve=parsed.approve)
+        return self._lacking(edit, person) or edit if isinstance(edit, Edit) else edit
+
+    def _lacking(self, edit: Edit, person: str) -> Forbidden | None:
+        """Return why nobody could complete what this person has edited; None where enough could.
+
+        Looks people up.
+        """
+        run, call, gate = edit.run, edit.shown.call, edit.gate
+        with self._sources.store.read() as tx:
+            editors = calls.editors(tx, call.id) | {person}
+        try:
+            short = self._authority.shortage(
+                gate, requester=run.requester, channel=run.channel, editors=editors
+            )
+        except LookupFailedError:
+            return Forbidden(sentences.lookup_failed())
+        return Forbidden(sentences.too_few_after_edit(gate.people)) if short > 0 else None
 
     def _gated(
         self, run: Run, shown: Shown, tool: Tool[Any], values: dict[str, Any], *, approve: bool

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.approvals.terms.facts import Sources, facts_of, needed, total
-from bot.approvals.terms.progress import standing
+from bot.approvals.terms.progress import approvals, standing
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.explain.words import Words
 from bot.messages.text import in_utc
@@ -28,7 +28,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
 from storage import calls, history, runs
 from storage.models import Call, Run
-from storage.states import Balance, CallStatus, Verb
+from storage.states import Balance, CallStatus
 from storage.transaction import Transaction
 
 _POLICY = "policy: "  # begins the note of a call that a policy refused
@@ -172,10 +172,13 @@ class Replay:
             editors = calls.editors(tx, call.id)
         if not isinstance(was, Ask) or standing(was, votes).outcome is not Balance.APPROVED:
             return ""
-        voters = [each.person for each in votes if each.verb is Verb.APPROVE]
         try:
             met = self._authority.met(
-                now, voters, requester=run.requester, editors=editors, channel=run.channel
+                now,
+                approvals(call, votes),
+                requester=run.requester,
+                editors=editors,
+                channel=run.channel,
             )
         except LookupFailedError:
             return ""

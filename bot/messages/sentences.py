@@ -149,12 +149,18 @@ def remembered(grant_id: str, until: datetime, uses: int) -> str:
     )
 
 
+def too_few_after_edit(people: int) -> str:
+    """Tell an editor that too few would be left to approve, and what to do instead."""
+    many = f"{people} people who have" if people > 1 else "somebody who has"
+    return (
+        f"Then too few could approve it: it takes {many} not edited it. Instead, send the plan "
+        "back from the card's menu and say what to change."
+    )
+
+
 def not_remembered() -> str:
     """Tell who approved that it counts this time only."""
-    return (
-        "Your approval counts, but it is not remembered: only who could approve this at once and "
-        "alone can have it remembered."
-    )
+    return "Your approval counts, but it is not remembered: you may not decide such a call at once."
 
 
 def words_needed() -> str:

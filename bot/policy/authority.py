@@ -91,6 +91,20 @@ def is_colleague(person: Person | None, team: str) -> bool:
     )
 
 
+def _missing(gate: Ask, able: Sequence[frozenset[str]]) -> int:
+    """By Hall's theorem: the most by which some stages together need more people than are `able` to
+    decide in any of them.
+    """
+    sets = (
+        each for size in range(1, len(able) + 1) for each in combinations(range(len(able)), size)
+    )
+    return max(
+        sum(gate.stages[index].quorum for index in some)
+        - len(frozenset().union(*(able[index] for index in some)))
+        for some in sets
+    )
+
+
 class Authority:
     """Answers who may decide a call, from its gate and live look-ups."""
 
@@ -140,52 +154,54 @@ class Authority:
         approvers = gate.approvers_of(stage, waited)
         return sorted(self.able(gate, approvers, requester=requester, channel=channel))
 
-    def shortage(self, gate: Ask, *, requester: str, channel: str) -> int:
-        """How many people are missing so that every stage could find different ones.
+    def shortage(
+        self, gate: Ask, *, requester: str, channel: str, editors: frozenset[str] = frozenset()
+    ) -> int:
+        """How many people are missing so that every stage could find different ones, none of whom
+        has edited it.
 
         Raises LookupFailedError.
         """
-        return self._missing(gate, requester=requester, channel=channel, among=None)
-
-    def _missing(
-        self, gate: Ask, *, requester: str, channel: str, among: frozenset[str] | None
-    ) -> int:
-        """By Hall's theorem: the most by which some stages together need more people than can
-        decide in any of them.
-        """
         ever = timedelta(seconds=gate.deadline)
+        out = frozenset() if gate.editor_counts else editors
         able = [
             self.able(gate, gate.approvers_of(index, ever), requester=requester, channel=channel)
             for index in range(len(gate.stages))
         ]
-        if among is not None:
-            able = [each & among for each in able]
-        sets = (
-            each
-            for size in range(1, len(able) + 1)
-            for each in combinations(range(len(able)), size)
-        )
-        return max(
-            sum(gate.stages[index].quorum for index in some)
-            - len(frozenset().union(*(able[i] for i in some)))
-            for some in sets
-        )
+        return _missing(gate, [each - out for each in able])
 
     def met(
         self,
         gate: Ask,
-        voters: Sequence[str],
+        approvals: Sequence[tuple[str, timedelta]],
         *,
         requester: str,
         editors: frozenset[str],
         channel: str,
     ) -> bool:
-        """Whether these people, who have approved, are enough for the gate.
+        """Whether who has approved is enough for the gate: people, and how long it had waited when
+        each of them did.
 
         Raises LookupFailedError.
         """
-        counting = frozenset(voters) - (frozenset() if gate.editor_counts else editors)
-        return self._missing(gate, requester=requester, channel=channel, among=counting) <= 0
+        able: list[frozenset[str]] = []
+        for stage in range(len(gate.stages)):
+            verdicts = {
+                person: self.may_approve(
+                    gate,
+                    person,
+                    requester=requester,
+                    editors=editors,
+                    channel=channel,
+                    stage=stage,
+                    waited=waited,
+                )
+                for person, waited in approvals
+            }
+            if No("lookup") in verdicts.values():
+                raise LookupFailedError("who has approved could not be looked up")
+            able.append(frozenset(who for who, each in verdicts.items() if isinstance(each, Yes)))
+        return _missing(gate, able) <= 0
 
     def may_approve(
         self,

@@ -174,22 +174,22 @@ class Tally:
 def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
     """Evaluate `ballots` in the order they were stored.
 
-    A person counts once; after the end nothing counts.
+    A person counts once, and a rejection takes back the approval of whoever has changed their mind;
+    after the end nothing counts.
     """
     counted: list[list[str]] = [[] for _ in gate.stages]
     rejected: list[str] = []
-    voted: set[str] = set()
     stage = 0
     for ballot in ballots:
-        if ballot.person in voted or stage == len(gate.stages) or len(rejected) >= gate.veto:
+        if ballot.person in rejected or stage == len(gate.stages) or len(rejected) >= gate.veto:
             continue
+        has_approved = any(ballot.person in people for people in counted)
         if ballot.verb == Verb.REJECT:
-            voted.add(ballot.person)
             rejected.append(ballot.person)
-        elif ballot.verb == Verb.APPROVE and ballot.stage == stage:
-            voted.add(ballot.person)
+            counted = [[each for each in people if each != ballot.person] for people in counted]
+        elif ballot.verb == Verb.APPROVE and ballot.stage == stage and not has_approved:
             counted[stage].append(ballot.person)
-            stage += len(counted[stage]) >= gate.stages[stage].quorum
+        stage = _open_stage(gate, counted)
     approved = tuple(tuple(people) for people in counted)
     if len(rejected) >= gate.veto:
         last = min(stage, len(gate.stages) - 1)
@@ -198,6 +198,12 @@ def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
         return Tally(Balance.APPROVED, stage - 1, approved, tuple(rejected), 0)
     needed = gate.stages[stage].quorum - len(counted[stage])
     return Tally(Balance.OPEN, stage, approved, tuple(rejected), needed)
+
+
+def _open_stage(gate: Ask, counted: Sequence[Sequence[str]]) -> int:
+    """Return the first stage that lacks somebody; the number of stages when none does."""
+    met = (len(people) >= each.quorum for people, each in zip(counted, gate.stages, strict=True))
+    return next((at for at, enough in enumerate(met) if not enough), len(gate.stages))
 
 
 def stricter(shown: Ask, now: Ask) -> Ask:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from bot.agent import outputs
+from bot.approvals.terms.progress import approvals
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
 from bot.runs.renewal import Renewal
@@ -150,7 +151,8 @@ class Endings:
 def _how(shown: calls.Approved) -> str:
     """Return how the call came to run: who approved it, and with which values if it was edited."""
     call = shown.call
-    votes = [vote for vote in shown.votes if vote.verb is Verb.APPROVE]
+    counted = {person for person, _ in approvals(call, shown.votes)}
+    votes = [v for v in shown.votes if v.verb is Verb.APPROVE and v.person in counted]
     text = outputs.approved_by(vote.person for vote in votes)
     text += "".join(outputs.noted(vote.person, vote.reason) for vote in votes if vote.reason)
     if call.grant_id:

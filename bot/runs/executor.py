@@ -20,9 +20,9 @@ from bot.approvals.terms import grants
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
-from bot.approvals.terms.progress import ballots_of, standing
+from bot.approvals.terms.progress import approvals, standing, waited
 from bot.policy.authority import Authority, LookupFailedError
-from bot.policy.gates import Ask, Deny, load_gate, tally
+from bot.policy.gates import Ask, Deny, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import Endings
 from bot.runs.renewal import Renewal, no_longer_remembered, stricter
@@ -230,18 +230,20 @@ class CallExecutor:
         shown = load_gate(call.gate)
         if not isinstance(shown, Ask):
             return False
-        asked = call.asked_at or call.created_at
-        ballots = [
-            each for each in ballots_of(votes) if each.at < asked + timedelta(seconds=gate.deadline)
-        ]
+        in_time = timedelta(seconds=gate.deadline)
+        votes = tuple(each for each in votes if waited(call, each.created_at) < in_time)
         if shown.same_terms(gate):
-            return tally(shown, ballots).outcome is Balance.APPROVED
-        voters = [each.person for each in ballots if each.verb is Verb.APPROVE]
-        if len(ballots) - len(voters) >= gate.veto or gate.reasons not in ("never", shown.reasons):
+            return standing(shown, votes).outcome is Balance.APPROVED
+        against = sum(each.verb is Verb.REJECT for each in votes)
+        if against >= gate.veto or gate.reasons not in ("never", shown.reasons):
             return False
         try:
             return self._authority.met(
-                gate, voters, requester=run.requester, editors=approved.editors, channel=run.channel
+                gate,
+                approvals(call, votes),
+                requester=run.requester,
+                editors=approved.editors,
+                channel=run.channel,
             )
         except LookupFailedError:
             return False

@@ -194,8 +194,10 @@ class Worker:
                     outbox.put(tx, unasked_card(run, plan.id, call))
                 continue
             assert isinstance(gate, Ask)
+            with self._store.read() as tx:
+                editors = calls.editors(tx, call.id)
             try:
-                place = find_place(self._authority, run, gate)
+                place = find_place(self._authority, run, gate, editors)
             except RefusedError as error:
                 with self._store.write() as tx:
                     at = self._clock.now()

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bot.approvals.terms.effect import effect_at
-from bot.approvals.terms.progress import standing, waited
+from bot.approvals.terms.progress import approvals, standing, waited
 from bot.messages import sentences
 from bot.messages.forms.form import values
 from bot.messages.views import CallView, CardView, Progress, Value
@@ -98,8 +98,9 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     """Those whose votes have decided it."""
     if call.status not in DECIDED:
         return ()
-    verb = Verb.REJECT if call.status is CallStatus.REJECTED else Verb.APPROVE
-    return tuple(vote.person for vote in votes if vote.verb == verb)
+    if call.status is CallStatus.REJECTED:
+        return tuple(vote.person for vote in votes if vote.verb is Verb.REJECT)
+    return tuple(person for person, _ in approvals(call, votes))
 
 
 def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:

@@ -36,16 +36,22 @@ class Place:
     groups: tuple[tuple[str, str], ...] = ()
 
 
-def find_place(authority: Authority, run: Run, gate: Ask) -> Place:
-    """Return where the first approvers will see the card.
+def find_place(
+    authority: Authority, run: Run, gate: Ask, editors: frozenset[str] = frozenset()
+) -> Place:
+    """Return where the first approvers will see the card; `editors` have edited it.
 
     Raises RefusedError when too few people could approve it, or Slack cannot be asked.
     """
     asker, channel = run.requester, run.channel
     try:
         eligible = authority.eligible(gate, requester=asker, channel=channel)
-        enough = bool(eligible) and gate.people == 1
-        missing = 0 if enough else authority.shortage(gate, requester=asker, channel=channel)
+        enough = bool(set(eligible) - editors) and gate.people == 1
+        missing = (
+            0
+            if enough
+            else authority.shortage(gate, requester=asker, channel=channel, editors=editors)
+        )
         if missing > 0:
             note = "none of its approvers can be reached"
             if gate.people > 1:

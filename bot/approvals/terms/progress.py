@@ -13,7 +13,7 @@ from bot.policy.gates import Ask, Ballot, Tally, load_gate, tally
 from storage import calls
 from storage.models import Call, Vote
 from storage.outcomes import Weigh
-from storage.states import CallStatus
+from storage.states import CallStatus, Verb
 from storage.transaction import Transaction
 
 
@@ -25,6 +25,16 @@ def standing(gate: Ask, votes: Sequence[Vote]) -> Tally:
 def ballots_of(votes: Sequence[Vote]) -> list[Ballot]:
     """Return stored votes as the tally counts them."""
     return [Ballot(each.person, each.verb, each.stage, each.created_at) for each in votes]
+
+
+def approvals(call: Call, votes: Sequence[Vote]) -> list[tuple[str, timedelta]]:
+    """Return who has approved and not rejected since, and how long the call had waited then."""
+    against = {each.person for each in votes if each.verb is Verb.REJECT}
+    return [
+        (each.person, waited(call, each.created_at))
+        for each in votes
+        if each.verb is Verb.APPROVE and each.person not in against
+    ]
 
 
 def weigher(gate: Ask) -> Weigh:

@@ -162,7 +162,7 @@ def _vote() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["call_id"], ["call.id"]),
         sa.PrimaryKeyConstraint("seq"),
-        sa.UniqueConstraint("call_id", "revision", "person"),
+        sa.UniqueConstraint("call_id", "revision", "person", "verb"),
     )
 
 
