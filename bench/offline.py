@@ -24,7 +24,6 @@ from bot.slack.listeners import read
 from bot.slack.thread import SlackThread
 from bot.tools import Effect, Registry, ToolContext, tool
 from storage import inbox, moves, runs
-from storage.digest import load_key
 from storage.models import Run
 from storage.states import DeliveryKind
 from storage.store import Store
@@ -92,7 +91,7 @@ class Bench:
             clock=self.clock,
             policy=CurrentPolicy(parse(POLICY)),
             tools=registry,
-            key=load_key(self.folder / "countersign.db.key"),
+            key=self.store.key,
             identity=Identity(TEAM, BOT, "B0BOT00001"),
             authority=Authority(self._people, TEAM),
             directory=self._people,

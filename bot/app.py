@@ -37,7 +37,7 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import Policy
 from bot.runs.loop import Loop
-from bot.signing_key import key_for
+from bot.signing_key import open_store
 from bot.slack.client import SlackClient
 from bot.slack.commands import Answerer, Commands
 from bot.slack.dialogs import Dialogs
@@ -52,7 +52,6 @@ from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
-from storage.store import Store
 
 log = logging.getLogger("countersign")
 GRACE = 5.0  # seconds that runs have to come to the end of their step when the process stops
@@ -183,19 +182,15 @@ def build(
     registry = toolbox(settings, posting, directory, tools)
     asking = frozenset(each.name for each in registry if each.asks)
     policy = policy.model_copy(update={"asking": asking})
-    store = Store(settings.database_url).open(exclusive=exclusive)
-    try:
-        key = key_for(settings, store, clock.now())
-    except BaseException:
-        store.close()
-        raise
+    current = CurrentPolicy(policy)
+    store = open_store(settings, clock.now(), lambda: current.digest, exclusive=exclusive)
     core = Core(
         settings=settings,
         store=store,
         clock=clock,
-        policy=CurrentPolicy(policy),
+        policy=current,
         tools=registry,
-        key=key,
+        key=store.key,
         identity=identity,
         authority=Authority(directory, identity.team),
         directory=directory,

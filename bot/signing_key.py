@@ -9,15 +9,16 @@ closed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from bot import __version__
 from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import calls, moves, runs
-from storage.digest import key_id, load_key
+from storage.digest import KeyFileError, key_id, key_path
 from storage.states import CallStatus
 from storage.store import Store
 
@@ -25,30 +26,42 @@ log = logging.getLogger("countersign.keys")
 LOST = "it was shown under a key that is lost"
 
 
-def key_path(database: Path) -> Path:
-    """Where the key is kept when it is not a setting."""
-    return database.with_name(f"{database.name}.key")
+def open_store(
+    settings: Settings, now: datetime, policy: Callable[[], str], *, exclusive: bool = True
+) -> Store:
+    """Open the record with its key; `policy` tells the digest of the one in force, for the audit.
 
-
-def key_for(settings: Settings, store: Store, now: datetime) -> bytes:
-    """The key to use.
-
-    Raises StartupError where it cannot be used, or others made what still waits.
+    Raises StartupError where the key cannot be used or others made what still waits, and what
+    `Store.open` raises.
     """
-    path = key_path(store.path)
+    key = settings.key.get_secret_value().encode() if settings.key else None
+
+    def under() -> dict[str, str]:
+        return {"policy": policy(), "model": settings.openai_model, "version": __version__}
+
     try:
-        key = settings.key.get_secret_value().encode() if settings.key else load_key(path)
-    except ValueError as error:
+        store = Store(settings.database_url, key=key, under=under).open(exclusive=exclusive)
+    except KeyFileError as error:
         raise StartupError(
             [f"{error}; put the right one back, or set COUNTERSIGN_KEY"], ()
         ) from error
+    try:
+        _look(settings, store, now)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _look(settings: Settings, store: Store, now: datetime) -> None:
+    """Raise StartupError where another key made what still waits; close what a lost one made."""
+    mine = key_id(store.key)
     with store.read() as tx:
         open_under = calls.open_by_key(tx)
-    if wrong := strangers(open_under, key_id(key), settings.lost_key, path):
+    if wrong := strangers(open_under, mine, settings.lost_key, key_path(store.path)):
         raise StartupError(wrong, ())
-    if settings.lost_key in open_under.keys() - {key_id(key)}:
+    if settings.lost_key in open_under.keys() - {mine}:
         _close(store, settings.lost_key, now)
-    return key
 
 
 def strangers(open_under: Mapping[str, int], mine: str, lost: str | None, path: Path) -> list[str]:

@@ -1,32 +1,30 @@
-"""The audit: what happened, appended in the same transaction as the fact, hash-chained from its
-first row.
+"""The audit: what happened, appended in the same transaction as the fact, and sealed in a chain.
+
+`record` is the only door to it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlmodel import col
 
+from storage.chain import FIRST, Chain, Head
 from storage.masking import masked_data
 from storage.models import Audit
 from storage.transaction import Transaction, insert_into, rows
 
-FIRST = "0" * 64
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
-_LAST = select(col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
-
-
-def _hash(
-    previous: str, at: datetime, run_id: str, call_id: str, actor: str, event: str, data: str
-) -> str:
-    body = json.dumps([previous, at.isoformat(), run_id, call_id, actor, event, data])
-    return hashlib.sha256(body.encode()).hexdigest()
+_LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
+_SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
+_SOME = 5000  # rows that are read at once
+_AFTER = (
+    select(Audit).where(col(Audit.seq) > bindparam("seq_")).order_by(col(Audit.seq)).limit(_SOME)
+)
 
 
 def record(
@@ -41,31 +39,66 @@ def record(
 ) -> None:
     """Append one row; `data` must be JSON and must hold no secret fields.
 
-    What looks like a secret is masked.
+    What looks like a secret is masked. A row about a call also says under which policy, model and
+    version it came about.
     """
-    text = _encode(masked_data(data or {}))
-    previous = tx.audited or tx.scalar(_LAST) or FIRST
+    told = masked_data(data or {})
+    if call_id and (under := tx.chain.under()):
+        told["under"] = dict(under)
+    text = _encode(told)
+    before = head(tx)
+    tx.head = tx.chain.seal(before, at, run_id, call_id, actor, event, text)
     row = {
+        "seq": tx.head.seq,
         "at": at,
         "run_id": run_id,
         "call_id": call_id,
         "actor": actor,
         "event": event,
         "data": text,
-        "previous": previous,
-        "hash": _hash(previous, at, run_id, call_id, actor, event, text),
+        "key_id": tx.chain.key_id,
+        "previous": before.hash,
+        "hash": tx.head.hash,
     }
     tx.execute(insert_into(Audit), row)
-    tx.audited = str(row["hash"])
+
+
+def head(tx: Transaction) -> Head:
+    """How far the chain has come, with what this transaction has appended."""
+    if tx.head is None:
+        last = tx.execute(_LAST)
+        tx.head = Head(*last[0]) if last else Head()
+    return tx.head
+
+
+def head_at(tx: Transaction, seq: int) -> Head | None:
+    """How far the chain had come with that row; None where it is not there."""
+    seal = FIRST if seq == 0 else tx.scalar(_SEAL, {"seq_": seq})
+    return Head(seq, seal) if seal else None
+
+
+def every(tx: Transaction) -> Iterator[Audit]:
+    """All rows, oldest first, read a few thousand at a time."""
+    seq = 0
+    while found := rows(tx, Audit, _AFTER, seq_=seq):
+        yield from found
+        seq = found[-1].seq or 0
+
+
+def follows(chain: Chain, before: Head, row: Audit) -> bool:
+    """Whether this row is the next after `before`, sealed as it stands with the key of `chain`."""
+    own = chain.seal(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
+    return (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
 
 
 def verify(tx: Transaction) -> int | None:
-    """The `seq` of the first row that breaks the chain, or None when all of it holds."""
-    previous = FIRST
-    for row in rows(tx, Audit, select(Audit).order_by(col(Audit.seq))):
-        if row.previous != previous or row.hash != _hash(
-            previous, row.at, row.run_id, row.call_id, row.actor, row.event, row.data
-        ):
+    """The `seq` of the first row that breaks the chain, or None when all of it holds.
+
+    It says nothing of rows that are missing at the end; the head file does.
+    """
+    before = Head()
+    for row in every(tx):
+        if not follows(tx.chain, before, row):
             return row.seq
-        previous = row.hash
+        before = Head(row.seq or 0, row.hash)
     return None

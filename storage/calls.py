@@ -184,6 +184,14 @@ def add_revision(tx: Transaction, row: Revision) -> None:
     tx.execute(insert_into(Revision), values(row))
 
 
+def revise(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
+    """Make `row` the call's newest revision, with what its new card says of it (`columns`)."""
+    add_revision(tx, row)
+    where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
+    new = update(Call).where(*where).values(revision=row.number, digest=row.digest, **columns)
+    tx.execute(new)
+
+
 def add_plan(tx: Transaction, row: Plan) -> None:
     """Insert a plan."""
     tx.execute(insert_into(Plan), values(row))

@@ -1,5 +1,4 @@
-"""What people and the clock decide, each in the caller's transaction: vote, edit, expire, cancel,
-resolve, remake.
+"""What people decide about a call that waits, each in the caller's transaction: votes and edits.
 
 Whether a person may decide is settled before (bot.policy.authority); whether the decision still
 counts is settled here, by compare-and-swap on status, revision and deadline. The loser gets a typed
@@ -10,28 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, moves, runs, spending
+from storage import audit, calls, moves, runs
 from storage.models import Call, Plan, Revision, Vote
 from storage.outcomes import (
     Applied,
-    Decided,
-    Gone,
     Open,
     Outcome,
     Outputs,
     Stale,
     Standing,
-    TooLate,
     Voted,
     Weigh,
     look,
 )
-from storage.states import Balance, CallStatus, Resolution, Verb
+from storage.states import Balance, CallStatus, Verb
 from storage.transaction import Transaction
 
 __all__ = ["look"]
@@ -94,9 +89,14 @@ def _moved_by_votes(
 ) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
-    details = {"digest": call.digest, "reason": last.reason}
+    details = {
+        "vote": last.verb,
+        "revision": last.revision,
+        "stage": last.stage,
+        "digest": last.digest,
+        "reason": last.reason,
+    }
     if standing.outcome == Balance.OPEN:
-        details["stage"] = str(last.stage)
         audit.record(
             tx,
             f"call.vote.{last.verb}",
@@ -159,7 +159,7 @@ def edit(
     )
     # the same people are not told twice
     told = {} if gate == call.gate else {"next_at": next_at, "told_moments": 0}
-    _revise(
+    calls.revise(
         tx,
         call,
         row,
@@ -176,14 +176,6 @@ def edit(
     )
     moves.touch(tx, call.plan_id)
     return Applied(calls.get(tx, call_id) or call)
-
-
-def _revise(tx: Transaction, call: Call, row: Revision, **columns: object) -> None:
-    """Make `row` the call's newest revision, with what its new card says of it (`columns`)."""
-    calls.add_revision(tx, row)
-    where = (col(Call.id) == call.id, col(Call.revision) == call.revision)
-    new = update(Call).where(*where).values(revision=row.number, digest=row.digest, **columns)
-    tx.execute(new)
 
 
 def ask_again(
@@ -215,7 +207,7 @@ def ask_again(
         tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why
     ):
         return False
-    _revise(
+    calls.revise(
         tx,
         call,
         row,
@@ -227,58 +219,6 @@ def ask_again(
         **shown,
     )
     return True
-
-
-def resolve(
-    tx: Transaction,
-    call_id: str,
-    revision: int,
-    person: str,
-    resolution: Resolution,
-    *,
-    at: datetime,
-    words: Outputs,
-) -> Outcome:
-    """Write down how an UNKNOWN call ended, as a person says, or have it run again.
-
-    What only its requester calls not done, or has run again, counts as an attempt all the same.
-    """
-    targets = {
-        Resolution.DONE: C.SUCCEEDED,
-        Resolution.NOT_DONE: C.FAILED,
-        Resolution.AGAIN: C.APPROVED,
-    }
-    again = resolution == Resolution.AGAIN
-    call = calls.get(tx, call_id)
-    if call is None:
-        return Gone()
-    if call.status is not C.UNKNOWN or call.deadline is None:
-        return Decided(call)
-    if call.revision != revision:
-        return Stale(call)
-    if at >= call.deadline:
-        return TooLate(call)
-    if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
-        spending.keep(tx, call, at)
-    said = "" if again else words.resolved(person, resolution == Resolution.DONE)
-    ended: dict[str, Any] = {} if again else {"finished_at": at}
-    moves.call(
-        tx,
-        call,
-        targets[resolution],
-        at=at,
-        actor=person,
-        data={"said": resolution},
-        output=said,
-        deadline=None,
-        **ended,
-    )
-    if again:
-        audit.record(
-            tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id
-        )
-    runs.free(tx, call.run_id, at=at, actor=person)
-    return Applied(calls.get(tx, call_id) or call)
 
 
 def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:

@@ -25,6 +25,10 @@ MOST_DIGITS = 4000  # of a Decimal before or after its point; "1e999999999" woul
 SAFE_INTEGER = 2**53 - 1  # beyond it RFC 8785 has no exact number, so it is written as a string
 
 
+class KeyFileError(ValueError):
+    """A file that should hold a key does not."""
+
+
 class OddValueError(ValueError):
     """A value that has no canonical form: NaN, an infinity, a duplicate key, a lone surrogate, a
     foreign type.
@@ -136,6 +140,11 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(b"countersign key id\0" + key).hexdigest()[:8]
 
 
+def key_path(database: Path) -> Path:
+    """Where the key of that database is kept when it is not a setting."""
+    return database.with_name(f"{database.name}.key")
+
+
 def load_key(path: Path) -> bytes:
     """The key in `path` (0600), made on first use; processes that race to make it all read the same
     one.
@@ -158,5 +167,5 @@ def load_key(path: Path) -> bytes:
             temporary.unlink()
     key = path.read_text().strip().encode()
     if len(key) < 32:
-        raise ValueError(f"{path} does not hold a key of at least 32 characters")
+        raise KeyFileError(f"{path} does not hold a key of at least 32 characters")
     return key

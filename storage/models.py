@@ -186,7 +186,7 @@ class Attempt(Row, table=True):
 
 
 class Audit(Row, table=True):
-    """What happened, hash-chained from the first row; triggers refuse update and delete."""
+    """What happened, sealed in a chain from the first row; triggers refuse update and delete."""
 
     __tablename__ = "audit"
     seq: int | None = Field(default=None, primary_key=True)
@@ -196,8 +196,9 @@ class Audit(Row, table=True):
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
     data: str = columns.text("{}")
-    previous: str
-    hash: str = Field(unique=True)
+    key_id: str  # of the key that it is sealed with
+    previous: str  # the seal of the row before
+    hash: str = Field(unique=True)  # the seal
 
 
 class Message(Row, table=True):

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlmodel import col
 
+from storage.chain import Chain
 from storage.migrations import newest
 from storage.models import Run
 from storage.store import Store, version
@@ -31,6 +32,8 @@ class ReadOnly(Store):
         self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
         self._keep_connections()
         self.trace = None
+        self.chain = Chain(b"")  # nothing is sealed here
+        self._note = None
 
     def _connect(self) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode=ro"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,6 +43,20 @@ def prepare(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN DEFERRED")  # migrations; the store begins its own
 
 
+def create(path: Path) -> None:
+    """Make an empty file that only its owner reads, unless there is a file; SQLite goes by it."""
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def make_private(path: Path) -> None:
+    """Let nobody but their owner read a database and its log, as far as that is ours to say."""
+    for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        with suppress(FileNotFoundError, PermissionError):
+            if each.stat().st_mode & 0o077:
+                each.chmod(0o600)
+
+
 def wait_for_the_disk(raw: sqlite3.Connection, *, wait: bool) -> None:
     """Say whether the next commit on this connection waits until it is on the disk."""
     raw.execute(f"PRAGMA synchronous={'FULL' if wait else 'NORMAL'}")
@@ -63,7 +78,8 @@ def lock(path: Path) -> IO[Any]:
 
     Raises AlreadyRunningError when another process has it.
     """
-    handle = open(path.with_name(path.name + ".lock"), "a+")  # noqa: SIM115 # outlives this
+    file = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    handle = open(file, "r+")  # noqa: SIM115 # outlives this
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -97,5 +113,6 @@ def copy_to(engine: Engine, target: Path) -> None:
         # VACUUM INTO refuses a file that an earlier try left behind
         part = target.with_name(f"{target.name}.part")
         part.unlink(missing_ok=True)
+        create(part)
         raw.execute("VACUUM INTO ?", (str(part),))
         part.replace(target)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +17,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage import sqlite
+from storage import audit, sqlite
+from storage.chain import Chain, Head, Under
+from storage.digest import key_path, load_key
+from storage.head_file import HeadFile, head_path
 from storage.migrations import SCRIPTS, newest
 from storage.migrations import SchemaError as SchemaError
 from storage.transaction import Trace, Transaction
@@ -26,8 +29,12 @@ from storage.transaction import Trace, Transaction
 class Store:
     """One SQLite database. `open()` locks it for this process and brings the schema up to date."""
 
-    def __init__(self, url: str) -> None:
-        """Name the database; ValueError unless `url` is an SQLAlchemy URL of an SQLite file."""
+    def __init__(self, url: str, *, key: bytes | None = None, under: Under = dict) -> None:
+        """Name the database; ValueError unless `url` is an SQLAlchemy URL of an SQLite file.
+
+        `key`: behind fingerprints and the audit; None: the one in the file beside the database.
+        `under`: what the audit says to hold at each decision.
+        """
         parsed = make_url(url)
         if (
             parsed.get_backend_name() != "sqlite"
@@ -46,23 +53,76 @@ class Store:
         self._soft = False  # something committed may not be on the disk yet
         self._lock: IO[Any] | None = None
         self.trace: Trace | None = None  # watches every transaction from now on
+        self._key, self._under = key, under
+        self.chain = Chain(key or b"", under)
+        self._note: HeadFile | None = None  # None: nothing is noted
+        self._head: Head | None = None  # of the last commit with an audit row
+        self.astray = ""  # why the rows are not those of this record's last life
 
     def open(self, *, exclusive: bool = True) -> Store:
-        """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self."""
+        """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self.
+
+        Raises KeyFileError for a key file without a key.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.resolve()
         if exclusive:
             self._lock = sqlite.lock(self.path)
         try:
+            if self._key is None:
+                self._key = load_key(key_path(self.path))
+            self.chain = Chain(self._key, self._under)
+            sqlite.create(self._file)
             migrate(self)
+            sqlite.make_private(self._file)
+            note = HeadFile(head_path(self.path), self.chain)
+            self.astray = self._compared(note.read())
+            self._note = None if self.astray else note
         except BaseException:
             self.close()
             raise
         return self
 
+    @property
+    def key(self) -> bytes:
+        """The key behind fingerprints and the audit; ValueError before `open` where none is set."""
+        if self._key is None:
+            raise ValueError("the database is not open")
+        return self._key
+
+    def _compared(self, noted: Head | None) -> str:
+        """Why the rows are not those of the record's last life; "" where they are."""
+        with self.read() as tx:
+            last, there = audit.head(tx), audit.head_at(tx, noted.seq) if noted else None
+        if noted is None and last.seq:
+            return f"there is no {head_path(self.path).name} that says how far it had come"
+        if noted is None or noted == there:
+            return ""
+        if last.seq < noted.seq:
+            return f"it ends at row {last.seq} of the audit, and had come to row {noted.seq}"
+        return f"row {noted.seq} of the audit is another one than it was"
+
+    def accept(self) -> None:
+        """The rows count from now on, though they were `astray`: what that takes has been done."""
+        with self._writer:
+            self.astray = ""
+            self._note = HeadFile(head_path(self.path), self.chain)
+            self._note.begin(self._head or Head())
+
+    def _on_disk(self) -> None:
+        """All that was committed is: the head may be noted."""
+        self._soft = False
+        if self._note is not None and self._head is not None:
+            self._note.keep(self._head)
+
     def close(self) -> None:
         """Give back connections and the lock."""
         self.engine.dispose()
+        if self._note is not None:
+            with suppress(OSError):  # then the note stays behind
+                sqlite.sync(self._file)
+                self._on_disk()
+            self._note.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -83,10 +143,11 @@ class Store:
             tx = self._begin("BEGIN IMMEDIATE", writes=True, durable=not soft)
             with tx:
                 yield tx
+            self._head = tx.head or self._head
             if soft:
                 self._soft = self._soft or told
             elif tx.changed:  # one that changed nothing waited for nothing
-                self._soft = False
+                self._on_disk()
 
     def _keep_connections(self) -> None:
         """Keep connections open between transactions, until the engine is disposed of.
@@ -123,6 +184,7 @@ class Store:
                 self._give_back,
                 self.engine.dialect,
                 self.trace,
+                self.chain,
                 writes=writes,
                 durable=durable,
             )
@@ -137,7 +199,7 @@ class Store:
         with self._writer:
             if self._soft:
                 sqlite.sync(self._file)
-                self._soft = False
+                self._on_disk()
 
 
 def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:

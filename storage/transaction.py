@@ -9,7 +9,7 @@ import logging
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Executable, Insert, PoolProxiedConnection, Select, UpdateBase, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -18,6 +18,9 @@ from sqlalchemy.orm.attributes import manager_of_class
 from sqlmodel import SQLModel
 
 from storage.statement import Row, compiled, driver_error
+
+if TYPE_CHECKING:
+    from storage.chain import Chain, Head
 
 log = logging.getLogger("countersign.store")
 M = TypeVar("M", bound=SQLModel)
@@ -71,9 +74,10 @@ class Transaction:
         "_give_back",
         "_raw",
         "_trace",
-        "audited",
+        "chain",
         "dialect",
         "durable",
+        "head",
         "writes",
     )
 
@@ -83,6 +87,7 @@ class Transaction:
         give_back: Callable[[PoolProxiedConnection], None],
         dialect: Dialect,
         trace: Trace | None,
+        chain: Chain,
         *,
         writes: bool,
         durable: bool,
@@ -95,7 +100,8 @@ class Transaction:
         raw: Any = connection.driver_connection
         self._raw = raw
         self._trace = trace
-        self.audited = ""  # the hash of the last audit row written in it
+        self.chain = chain
+        self.head: Head | None = None  # how far the audit has come, once that was asked
         self._before = raw.total_changes
         self.dialect = dialect
         self.writes = writes

@@ -11,7 +11,7 @@ from bot.messages import sentences
 from bot.messages.actions import CallTarget, Rating
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
-from storage import audit, calls, decisions, endings, inbox, moves, outbox, runs
+from storage import audit, calls, endings, inbox, moves, outbox, resolutions, runs
 from storage.models import Delivery
 from storage.outcomes import Applied
 from storage.states import CallStatus, Resolution, RunStatus, Verb
@@ -52,7 +52,7 @@ class Requests:
                 record_refusal(tx, delivery, call, resolution, verdict)
                 tell(tx, delivery, self._permissions.refusal(verdict, call, Verb.APPROVE))
             else:
-                outcome = decisions.resolve(
+                outcome = resolutions.resolve(
                     tx,
                     target.call,
                     target.revision,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # whoever holds a policy need not read policy files
@@ -14,3 +14,12 @@ class CurrentPolicy:
     """Holds the policy in force. Read `policy` where it is used, and keep no copy of it."""
 
     policy: Policy
+    _digested: tuple[Policy, str] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the policy in force, worked out once for each."""
+        policy, found = self.policy, self._digested
+        if found is None or found[0] is not policy:
+            found = self._digested = (policy, policy.digest)
+        return found[1]

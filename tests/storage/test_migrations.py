@@ -14,7 +14,7 @@ from sqlmodel import SQLModel
 
 import storage.migrations
 from bot.agent import outputs
-from storage import audit, decisions, runs
+from storage import audit, decisions, resolutions, runs
 from storage.outcomes import Applied, Decided
 from storage.sqlite import APPEND_ONLY
 from storage.store import SchemaError, Store, migrate
@@ -142,7 +142,7 @@ def test_work_goes_on_after_a_migration(store: Store, scripts: Path) -> None:
             Applied,
         )
         assert isinstance(
-            decisions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
+            resolutions.resolve(tx, seeded.ids[2], 1, "UCLEO0001", "done", at=AT, words=outputs),
             Applied,
         )
         assert audit.verify(tx) is None

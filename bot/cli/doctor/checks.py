@@ -18,7 +18,7 @@ from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, O
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.config.settings import Settings
-from storage.digest import key_id
+from storage.digest import key_id, key_path
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
@@ -112,7 +112,7 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    kept = signing_key.key_path(path)
+    kept = key_path(path)
     text = (
         settings.key.get_secret_value()
         if settings.key

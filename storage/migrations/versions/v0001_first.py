@@ -242,6 +242,7 @@ def _audit() -> None:
         sa.Column("actor", sa.String(), nullable=False),
         sa.Column("event", sa.String(), nullable=False),
         sa.Column("data", sa.Text(), nullable=False),
+        sa.Column("key_id", sa.String(), nullable=False),
         sa.Column("previous", sa.String(), nullable=False),
         sa.Column("hash", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("seq"),

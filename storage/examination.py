@@ -1,0 +1,122 @@
+"""Whether the record is whole: the chain, its end, and the rows that it speaks of. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from storage import audit
+from storage.chain import Chain, Head
+from storage.models import Audit, Call, Run, Vote
+from storage.transaction import Transaction
+
+MOST = 20  # problems that are told; one is enough
+
+
+@dataclass(slots=True)
+class Examined:
+    """What was found: how far the chain goes, what is wrong, and what is only worth knowing."""
+
+    head: Head = field(default_factory=Head)
+    problems: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def wrong(self, text: str) -> None:
+        """Note a problem."""
+        if len(self.problems) < MOST:
+            self.problems.append(text)
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the chain says of the other tables."""
+
+    status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
+    votes: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
+
+
+def examine(tx: Transaction, chain: Chain, noted: Head | None) -> Examined:
+    """Look at all of the record; `noted`: what the head file says."""
+    found, said = Examined(), _Said()
+    _walk(tx, chain, found, said)
+    _end(tx, noted, found)
+    if not found.problems:
+        _rows(tx, found, said)
+    return found
+
+
+def _walk(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
+    """Follow the chain; stop at the first row that breaks it."""
+    strangers: Counter[str] = Counter()
+    for row in audit.every(tx):
+        if row.key_id != chain.key_id:
+            strangers[row.key_id] += 1
+            good = (row.seq, row.previous) == (found.head.seq + 1, found.head.hash)
+        else:
+            good = audit.follows(chain, found.head, row)
+        if not good:
+            where = f"row {row.seq} of the audit"
+            found.wrong(f"{where} was changed, or is not the one that followed the row before it")
+            return
+        found.head = Head(row.seq or 0, row.hash)
+        _hear(row, json.loads(row.data), said)
+    for key, many in strangers.items():
+        found.wrong(
+            f"{many} rows of the audit are sealed with the key {key}, and the key in use is"
+            f" {chain.key_id}: only the old key can tell whether they were changed"
+        )
+
+
+def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
+    """Remember what the row says of other tables."""
+    about = row.call_id or row.run_id
+    if "from" in data and "to" in data:
+        said.status[about] = data["to"]
+    elif row.event.startswith("call.born."):
+        said.status[about] = row.event.removeprefix("call.born.")
+    elif row.event == "run.born":
+        said.status[about] = "ready"
+    if "vote" in data:
+        said.votes[row.call_id, data["revision"], row.actor, data["vote"]] += 1
+
+
+def _end(tx: Transaction, noted: Head | None, found: Examined) -> None:
+    """Compare the end of the chain with what the head file says."""
+    if found.problems:
+        return
+    if noted is None:
+        if found.head.seq:
+            found.wrong("the head file is missing or not signed with the key in use")
+    elif noted.seq > found.head.seq:
+        missing = noted.seq - found.head.seq
+        found.wrong(f"the audit had come to row {noted.seq}: {missing} rows are missing at its end")
+    elif audit.head_at(tx, noted.seq) != noted:
+        found.wrong(f"row {noted.seq} of the audit is another one than the head file says")
+    elif noted != found.head:
+        behind = found.head.seq - noted.seq
+        found.remarks.append(
+            f"the head file is {behind} rows behind, as while the bot works and after a crash"
+        )
+
+
+def _rows(tx: Transaction, found: Examined, said: _Said) -> None:
+    """Compare calls, runs and votes with what the chain says of them."""
+    for name, model in (("call", Call), ("run", Run)):
+        for key, status in tx.execute(select(col(model.id), col(model.status))):
+            if key not in said.status:
+                found.wrong(f"the audit knows nothing of {name} {key}")
+            elif said.status.pop(key) != status:
+                found.wrong(f"{name} {key} is {status}, and the audit does not say so")
+    for key in said.status:
+        found.wrong(f"the audit speaks of {key}, which is not there")
+    columns = (Vote.call_id, Vote.revision, Vote.person, Vote.verb)
+    votes = Counter(tx.execute(select(*map(col, columns))))
+    for vote in votes - said.votes:
+        found.wrong(f"the audit knows nothing of {vote[2]}'s vote on call {vote[0]}")
+    for vote in said.votes - votes:
+        found.wrong(f"{vote[2]}'s vote on call {vote[0]} is not there")
