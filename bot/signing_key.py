@@ -18,7 +18,8 @@ from bot.agent import outputs
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
 from storage import calls, moves, runs
-from storage.digest import KeyFileError, key_id, key_path
+from storage.chain import key_id
+from storage.digest import KeyFileError, key_path
 from storage.states import CallStatus
 from storage.store import Store
 

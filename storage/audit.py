@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
 from storage.chain import FIRST, Chain, Head
@@ -21,6 +21,13 @@ from storage.transaction import Transaction, insert_into, rows
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
+_WANTED: BindParameter[Any] = bindparam("wanted_")
+_OWN = select(col(Audit.run_id)).where(col(Audit.call_id) == _WANTED, col(Audit.run_id) != "")
+_ABOUT = (
+    select(Audit)
+    .where(or_(col(Audit.run_id) == _WANTED, col(Audit.run_id).in_(_OWN)))
+    .order_by(col(Audit.seq))
+)
 _SOME = 5000  # rows that are read at once
 _AFTER = (
     select(Audit).where(col(Audit.seq) > bindparam("seq_")).order_by(col(Audit.seq)).limit(_SOME)
@@ -83,6 +90,11 @@ def every(tx: Transaction) -> Iterator[Audit]:
     while found := rows(tx, Audit, _AFTER, seq_=seq):
         yield from found
         seq = found[-1].seq or 0
+
+
+def about(tx: Transaction, wanted: str) -> list[Audit]:
+    """The rows of a request, or of the request that a call is part of; by either id."""
+    return rows(tx, Audit, _ABOUT, wanted_=wanted)
 
 
 def follows(chain: Chain, before: Head, row: Audit) -> bool:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from storage.digest import key_id
-
 Under = Callable[[], Mapping[str, str]]
 FIRST = "0" * 64  # what comes before the first row
 
@@ -26,6 +24,11 @@ class Head:
 
     seq: int = 0
     hash: str = FIRST
+
+
+def key_id(key: bytes) -> str:
+    """Eight hex digits by which a key is told from others; they tell nothing of it."""
+    return hashlib.sha256(b"countersign key id\0" + key).hexdigest()[:8]
 
 
 class Chain:

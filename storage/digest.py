@@ -135,11 +135,6 @@ def digest(
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 
-def key_id(key: bytes) -> str:
-    """Eight hex digits by which a key is told from others; they tell nothing of it."""
-    return hashlib.sha256(b"countersign key id\0" + key).hexdigest()[:8]
-
-
 def key_path(database: Path) -> Path:
     """Where the key of that database is kept when it is not a setting."""
     return database.with_name(f"{database.name}.key")
@@ -165,6 +160,11 @@ def load_key(path: Path) -> bytes:
             pass  # another process was first; its key is the key
         finally:
             temporary.unlink()
+    return read_key(path)
+
+
+def read_key(path: Path) -> bytes:
+    """The key in `path`; KeyFileError where there is none in it."""
     key = path.read_text().strip().encode()
     if len(key) < 32:
         raise KeyFileError(f"{path} does not hold a key of at least 32 characters")

@@ -11,8 +11,12 @@ import hmac
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage.chain import Chain, Head
+
+if TYPE_CHECKING:
+    from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.audit")
 _LINE = 256  # bytes; of the two lines one is written at a time, so a torn write spoils only that
@@ -54,6 +58,19 @@ class HeadFile:
         if key == self._chain.key_id and not hmac.compare_digest(signature, own):
             return None
         return Head(int(seq), seal)
+
+    def contradicts(self, tx: Transaction) -> str:
+        """Why the rows are not those of the record's last life; "" where they may be."""
+        noted = self.read()  # before the rows: it is never ahead
+        last = tx.exec_driver_sql("SELECT max(seq) FROM audit").scalar() or 0
+        if noted is None:
+            return f"there is no {self.path.name} that says how far it had come" if last else ""
+        there = tx.exec_driver_sql("SELECT hash FROM audit WHERE seq = ?", (noted.seq,)).scalar()
+        if noted.seq == 0 or there == noted.hash:
+            return ""
+        if last < noted.seq:
+            return f"it ends at row {last} of the audit, and had come to row {noted.seq}"
+        return f"row {noted.seq} of the audit is another one than it was"
 
     def keep(self, head: Head) -> None:
         """Write it down; that it cannot be is logged, for the rows are there already."""

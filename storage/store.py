@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage import audit, sqlite
+from storage import sqlite
 from storage.chain import Chain, Head, Under
 from storage.digest import key_path, load_key
 from storage.head_file import HeadFile, head_path
@@ -76,7 +76,8 @@ class Store:
             migrate(self)
             sqlite.make_private(self._file)
             note = HeadFile(head_path(self.path), self.chain)
-            self.astray = self._compared(note.read())
+            with self.read() as tx:
+                self.astray = note.contradicts(tx)
             self._note = None if self.astray else note
         except BaseException:
             self.close()
@@ -89,18 +90,6 @@ class Store:
         if self._key is None:
             raise ValueError("the database is not open")
         return self._key
-
-    def _compared(self, noted: Head | None) -> str:
-        """Why the rows are not those of the record's last life; "" where they are."""
-        with self.read() as tx:
-            last, there = audit.head(tx), audit.head_at(tx, noted.seq) if noted else None
-        if noted is None and last.seq:
-            return f"there is no {head_path(self.path).name} that says how far it had come"
-        if noted is None or noted == there:
-            return ""
-        if last.seq < noted.seq:
-            return f"it ends at row {last.seq} of the audit, and had come to row {noted.seq}"
-        return f"row {noted.seq} of the audit is another one than it was"
 
     def accept(self) -> None:
         """The rows count from now on, though they were `astray`: what that takes has been done."""

@@ -53,6 +53,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
         serves=True,
     ),
     "doctor": CommandEntry("bot.cli.doctor.doctor", "look at everything a start depends on"),
+    "audit": CommandEntry(
+        "bot.cli.audit", "verify, show or export the record of what was decided and done"
+    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),

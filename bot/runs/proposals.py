@@ -29,7 +29,7 @@ from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments
 from bot.tools.preview import preview
 from storage import calls
-from storage.digest import key_id
+from storage.chain import key_id
 from storage.models import Call, Grant, Revision, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.digest import (
-    key_id,
-    load_key,
-)
+from storage.chain import key_id
+from storage.digest import load_key
 
 
 def _load(path: str) -> bytes:

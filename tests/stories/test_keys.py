@@ -9,7 +9,7 @@ import pytest
 
 from bot.cli.doctor.checks import check_database
 from bot.config.startup import StartupError
-from storage.digest import key_id
+from storage.chain import key_id
 from storage.models import Call
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools

@@ -18,7 +18,8 @@ from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, O
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
 from bot.config.settings import Settings
-from storage.digest import key_id, key_path
+from storage.chain import key_id
+from storage.digest import key_path
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 

@@ -1,0 +1,103 @@
+"""`countersign audit`: whether the record is whole, what it says of one request, all of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from bot.cli.console import DOTENV, UsageError, complain, say
+from bot.config.settings import Settings
+from bot.messages.text import visible
+from storage import audit
+from storage.chain import Chain
+from storage.digest import key_path, read_key
+from storage.examination import examine
+from storage.head_file import HeadFile, head_path
+from storage.models import Audit
+from storage.reading import ReadOnly
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is wanted of the record."""
+    parser.add_argument(
+        "what",
+        choices=["verify", "show", "export"],
+        help="is it whole · what it says of one request or call · every row, as JSON lines",
+    )
+    parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the record as was said; returns the exit code, 1 where it is not whole."""
+    if bool(arguments.id) != (arguments.what == "show"):
+        raise UsageError("`audit show` takes the id of a request or a call, the others none")
+    settings = Settings.load(os.environ, DOTENV, reading=True)
+    store = ReadOnly(settings.database_path)
+    if trouble := store.trouble():
+        return complain(f"The record cannot be read: {trouble}.")
+    match arguments.what:
+        case "verify":
+            return _verify(settings, store)
+        case "show":
+            return _show(store, arguments.id)
+        case _:
+            return _export(store)
+
+
+def _verify(settings: Settings, store: ReadOnly) -> int:
+    """Say whether nothing was changed, taken away or put in."""
+    try:
+        given = settings.key and settings.key.get_secret_value().encode()
+        chain = Chain(given or read_key(key_path(store.path)))
+    except (OSError, ValueError) as error:
+        return complain(f"Without its key the record cannot be checked: {error}.")
+    noted = HeadFile(head_path(store.path), chain).read()  # before the rows: it is never ahead
+    with store.read() as tx:
+        found = examine(tx, chain, noted)
+    for each in found.remarks:
+        say(f"Note: {each}.")
+    for each in found.problems:
+        complain(f"NOT SOUND: {each}.")
+    if not found.problems:
+        say(f"Sound: {found.head.seq} rows under the key {chain.key_id}.")
+        say(f"The last is sealed {found.head.hash}")
+    return 1 if found.problems else 0
+
+
+def _show(store: ReadOnly, wanted: str) -> int:
+    """Tell what happened to a request, or to one call of it, in order."""
+    with store.read() as tx:
+        found = [row for row in audit.about(tx, wanted) if _concerns(row, wanted)]
+    for row in found:
+        say(f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by {visible(row.actor)}")
+        about = {} if row.call_id in ("", wanted) else {"call": row.call_id}
+        for name, value in (about | json.loads(row.data)).items():
+            say(f"      {name}: {_plain(value)}")
+    return 0 if found else complain(f"The record says nothing of {wanted}.")
+
+
+def _concerns(row: Audit, wanted: str) -> bool:
+    """Whether a row of its request says something of the call that is wanted."""
+    return wanted in (row.run_id, row.call_id) or wanted in row.data
+
+
+def _plain(value: Any) -> str:
+    """A value on one line, hidden characters shown."""
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _export(store: ReadOnly) -> int:
+    """Write every row."""
+    with store.read() as tx:
+        for line in _lines(audit.every(tx)):
+            say(line)
+    return 0
+
+
+def _lines(rows: Iterable[Audit]) -> Iterable[str]:
+    for row in rows:
+        fields = {**row.model_dump(), "at": row.at.isoformat(), "data": json.loads(row.data)}
+        yield json.dumps(fields, ensure_ascii=False)

@@ -1,0 +1,77 @@
+"""`countersign audit`: a sound record, one that somebody wrote to, and what it tells of a call."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import main
+from tests.runs.fakes import ANA
+from tests.runs.harness import approved
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The record of one call that was approved and run; the bot has ended."""
+    path = tmp_path / "countersign.db"
+    harness = approved(path)
+    harness.work()
+    harness.stop()
+    (tmp_path / "policy.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COUNTERSIGN_POLICY", "policy.toml")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    return path
+
+
+def column(path: Path, name: str) -> list[str]:
+    """That column of the audit."""
+    with closing(sqlite3.connect(path)) as db:
+        return [row[0] for row in db.execute(f"SELECT {name} FROM audit ORDER BY seq")]
+
+
+def test_a_sound_record_verifies(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the bot has left is sound, and the last seal is printed, to be kept elsewhere."""
+    assert main(["audit", "verify"]) == 0
+    seals = column(record, "hash")
+    [sound, last] = capsys.readouterr().out.splitlines()
+    assert sound.startswith(f"Sound: {len(seals)} rows")
+    assert last == f"The last is sealed {seals[-1]}"
+
+
+def test_rows_cut_off_are_told(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the last rows are gone, verify says how many, and fails."""
+    with closing(sqlite3.connect(record, isolation_level=None)) as db:
+        db.execute("DROP TRIGGER audit_no_delete")
+        db.execute("DELETE FROM audit WHERE seq > (SELECT max(seq) - 3 FROM audit)")
+    assert main(["audit", "verify"]) == 1
+    assert "3 rows are missing at its end" in capsys.readouterr().err
+
+
+def test_a_call_is_shown_in_order(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who proposed, approved and ran a call, by its id; nothing of what is not there."""
+    [call] = {each for each in column(record, "call_id") if each}
+    assert main(["audit", "show", call]) == 0
+    shown = capsys.readouterr().out
+    events = [line.split("  ")[2:] for line in shown.splitlines() if line[0].isdigit()]
+    assert [event for event, _ in events] == [
+        "call.born.pending",
+        "call.approved",
+        "call.running",
+        "call.succeeded",
+    ]
+    assert ["call.approved", f"by {ANA}"] in events
+    assert main(["audit", "show", "nothing"]) == 1
+    assert "says nothing of nothing" in capsys.readouterr().err
+
+
+def test_all_of_it_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object a row, with its seal."""
+    assert main(["audit", "export"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["hash"] for each in found] == column(record, "hash")
+    assert {"seq", "at", "run_id", "call_id", "actor", "event", "data", "key_id"} <= set(found[0])
