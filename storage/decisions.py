@@ -140,11 +140,13 @@ def edit(
     digest: str,
     gate: str,
     deadline: datetime | None,
-    preview: str,
-    expects: str = "",
     next_at: datetime | None = None,
+    **shown: str | None,
 ) -> Outcome:
-    """Make the next revision: earlier votes count no longer and every older button is dead."""
+    """Make the next revision: earlier votes count no longer and every older button is dead.
+
+    `shown`: what the card says of it: preview, preview_in_thread, expects.
+    """
     found = look(tx, call_id, revision, at)
     if not isinstance(found, Open):
         return found
@@ -165,9 +167,8 @@ def edit(
         row,
         gate=gate,
         deadline=deadline,
-        preview=preview,
-        expects=expects,
         told_stage=0,
+        **shown,
         **told,
     )
     details = {"revision": number, "digest": digest, "tool": call.tool}
@@ -188,12 +189,12 @@ def ask_again(
     deadline: datetime,
     digest: str,
     next_at: datetime | None = None,
-    **shown: str,
+    **shown: str | None,
 ) -> bool:
     """APPROVED or RUNNING -> PENDING as a new revision of the same arguments; RUNNING only where
     nothing was done.
 
-    `shown`: what the new card stands on: gate, preview, expects.
+    `shown`: what the new card stands on: gate, preview, preview_in_thread, expects.
     """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:

@@ -133,7 +133,9 @@ class Call(Row, table=True):
     told_stage: int = 0  # the people up to this stage have been told
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = columns.text("")  # the agent's words, for the approver
-    preview: str = columns.text("")
+    preview: str = columns.text("")  # for those who may decide
+    # what everybody who sees the card reads in its place; None: the same
+    preview_in_thread: str | None = columns.text(nullable=True)
     # what the preview promised, in the tool's words; it is told when it runs
     expects: str = columns.text("")
     output: str = columns.text("")  # what the model is told

@@ -219,6 +219,7 @@ class Edits:
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
             "preview": edit.preview.text,
+            "preview_in_thread": edit.preview.in_thread,
             "expects": edit.preview.expects,
             "next_at": next_moment(edit.gate, call.asked_at or call.created_at),
         }

@@ -40,6 +40,11 @@ class Permissions:
         self._clock = clock
         self._authority = authority
 
+    @property
+    def team(self) -> str:
+        """The workspace whose people may decide."""
+        return self._authority.team
+
     def verdict(
         self,
         verb: Verb,
@@ -60,16 +65,16 @@ class Permissions:
         authority, waiting = self._authority, waited(call, at)
         if verb is Verb.RESOLVE:  # whoever could have approved it says what became of it
             return self._any_stage(gate, call, run, person, at)
-        if verb is Verb.SEND_BACK and person == run.requester:
-            return Yes()
         if verb is Verb.EDIT:
             return authority.may_edit(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
         if verb in (Verb.REJECT, Verb.SEND_BACK):
-            return authority.may_reject(
+            found = authority.may_reject(
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
+            asked = verb is Verb.SEND_BACK and person == run.requester
+            return Yes() if asked and found == No("not_approver") else found
         with self._store.read() as tx:
             editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
             votes = [] if fresh_editor else calls.votes(tx, call.id, call.revision)

@@ -1,4 +1,4 @@
-"""What a person wrote to the bot, as text for the model. Pure."""
+"""What a person wrote to the bot, as text for the model, and whence a click comes. Pure."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
     return "\n".join([text, *files]).strip()
+
+
+def team_of(body: dict[str, Any]) -> str:
+    """Return the workspace that a click or a submitted dialog comes from; "" for none named."""
+    return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""

@@ -1,13 +1,13 @@
 """What a call would do, in pieces: its sentence, arguments, the tool's preview, the agent's words.
 
-Pure. A piece is shown whole or not at all; `fill` says what found room and what did not. Everything
-here is rich text with literal leaves and went through `visible`, so no value can format, mention,
-link or pass for a part of the card.
+Pure. A piece that does not fit shows its beginning, and how much is missing; `fill` names all that
+is not shown in full. Everything here is rich text with literal leaves and went through `visible`,
+so no value can format, mention, link or pass for a part of the card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,15 +18,20 @@ from bot.messages.views import CallView, Value
 HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
 LINE_LIMIT = 40  # line ends of one piece on a card
+BEGINNING = 600  # characters of a piece that does not fit a card
+BEGINNING_LINES = 12
+LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
+NAMED = 3  # arguments named among what is not shown in full; more are counted
+SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
 
 
 class PieceKind(StrEnum):
-    """What a piece shows; the values name it where it found no room."""
+    """What a piece shows; the values name it where it is not shown in full."""
 
-    SENTENCE = "the full sentence"
-    ARGUMENT = "the argument"
+    SENTENCE = "the sentence at the top"
+    ARGUMENT = "an argument"
     PREVIEW = "the preview"
     REASON = "what the agent says"
 
@@ -36,8 +41,14 @@ class Piece:
     """One thing a person has to see before approving."""
 
     kind: PieceKind
-    elements: tuple[Json, ...]
-    lines: int = 0
+    name: str  # the argument's label, else what kind of piece it is
+    texts: tuple[str, ...]
+    draw: Callable[[Sequence[str]], tuple[Json, ...]]
+
+    @property
+    def elements(self) -> tuple[Json, ...]:
+        """All of it, as rich text."""
+        return self.draw(self.texts)
 
     @property
     def size(self) -> int:
@@ -47,7 +58,18 @@ class Piece:
     @property
     def fits_a_card(self) -> bool:
         """Whether it is short enough to be read on a card at all."""
-        return self.size <= PIECE_LIMIT and self.lines <= LINE_LIMIT
+        return self.size <= PIECE_LIMIT and sum(t.count("\n") for t in self.texts) <= LINE_LIMIT
+
+    def beginning(self, room: int) -> tuple[Json, ...]:
+        """Return as much of it as `room` characters hold, ending in how much is missing.
+
+        Nothing where that would be too little to be of use.
+        """
+        around = weight(list(self.draw(["" for _ in self.texts])))
+        each = (min(room, BEGINNING) - around) // len(self.texts)
+        if each < LEAST:
+            return ()
+        return self.draw([plain(text, each, BEGINNING_LINES) for text in self.texts])
 
 
 def shown(text: str, instead: str) -> str:
@@ -77,53 +99,64 @@ def headline(call: CallView) -> str:
     return effect if fits_header(effect) else title_of(call)
 
 
+def label_of(value: Value) -> str:
+    """Return the label of an argument, on one line."""
+    return shown(" ".join(value.label.split()), "(no name)")
+
+
 def pieces_of(call: CallView) -> list[Piece]:
     """List all that has to be seen before approving, in order; the agent's words come last."""
     pieces: list[Piece] = []
     effect = effect_of(call)
     if not fits_header(effect):
-        pieces.append(Piece(PieceKind.SENTENCE, (line(words(effect, bold=True)),)))
+        pieces.append(_piece(PieceKind.SENTENCE, effect, lambda text: (line(_bold(text)),)))
     pieces.extend(_argument(value) for value in call.values)
     if call.preview.strip():
-        text = visible(call.preview)
+        title = line(words("Preview", bold=True))
         pieces.append(
-            Piece(
-                PieceKind.PREVIEW,
-                (line(words("Preview", bold=True)), preformatted(text)),
-                text.count("\n"),
+            _piece(
+                PieceKind.PREVIEW, visible(call.preview), lambda text: (title, preformatted(text))
             )
         )
     if call.agent_reason.strip():
-        text = visible(call.agent_reason)
+        says = line(words("The agent says:", italic=True))
         pieces.append(
-            Piece(
-                PieceKind.REASON,
-                (line(words("The agent says:", italic=True)), quote(text)),
-                text.count("\n"),
-            )
+            _piece(PieceKind.REASON, visible(call.agent_reason), lambda text: (says, quote(text)))
         )
     return pieces
 
 
+def _piece(kind: PieceKind, text: str, draw: Callable[[str], tuple[Json, ...]]) -> Piece:
+    return Piece(kind, kind, (text,), lambda texts: draw(texts[0]))
+
+
+def _bold(text: str) -> Json:
+    return words(text, bold=True)
+
+
 def _argument(value: Value) -> Piece:
-    label = words(f"{shown(' '.join(value.label.split()), '(no name)')}:  ", bold=True)
-    text = shown(value.text, "(blank)")
-    if value.before is None:
-        if "\n" not in text:
-            return Piece(PieceKind.ARGUMENT, (line(label, words(text)),))
-        return Piece(PieceKind.ARGUMENT, (line(label), preformatted(text)), text.count("\n"))
-    before = shown(value.before, "(blank)")
-    if "\n" not in text + before:
-        change = (words(before, strike=True), words("  →  "), words(text, bold=True))
-        return Piece(PieceKind.ARGUMENT, (line(label, *change),))
-    elements = (
-        line(label, words("before", italic=True)),
-        preformatted(before),
-        line(words("now", italic=True)),
-    )
-    return Piece(
-        PieceKind.ARGUMENT, (*elements, preformatted(text)), text.count("\n") + before.count("\n")
-    )
+    name = label_of(value)
+    label = words(f"{name}:  ", bold=True)
+    mark = [words(SHOWN_TO_NOBODY, italic=True)] if value.secret else []
+    now = shown(value.text, "(blank)")
+    was = None if value.before is None else shown(value.before, "(blank)")
+    flat = "\n" not in now + (was or "")
+
+    def draw(texts: Sequence[str]) -> tuple[Json, ...]:
+        *before, text = texts
+        if flat:
+            change = [words(before[0], strike=True), words("  →  ")] if before else []
+            return (line(label, *change, words(text, bold=True) if before else words(text), *mark),)
+        if not before:
+            return line(label, *mark), preformatted(text)
+        return (
+            line(label, words("before", italic=True)),
+            preformatted(before[0]),
+            line(words("now", italic=True), *mark),
+            preformatted(text),
+        )
+
+    return Piece(PieceKind.ARGUMENT, name, (now,) if was is None else (was, now), draw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,38 +173,44 @@ class Filled:
         return not self.missing
 
 
-def fill(pieces: Sequence[Piece], room: int) -> Filled:
-    """Show each piece that still fits into `room` characters, in order, whole."""
+def fill(pieces: Sequence[Piece], room: int, covered: Sequence[str] = ()) -> Filled:
+    """Show each piece that still fits into `room` characters, in order; of the others as much.
+
+    `covered` names what is not in the pieces as those who decide may see it.
+    """
     body: list[Json] = []
     reason: list[Json] = []
-    hidden: list[PieceKind] = []
+    short: list[str] = []
     for piece in pieces:
-        if piece.fits_a_card and piece.size <= room:
-            room -= piece.size
-            (reason if piece.kind is PieceKind.REASON else body).extend(piece.elements)
-        else:
-            hidden.append(piece.kind)
-    total = sum(piece.kind is PieceKind.ARGUMENT for piece in pieces)
-    return Filled(tuple(body), tuple(reason), _missing(hidden, total))
+        whole = piece.fits_a_card and piece.size <= room
+        elements = piece.elements if whole else piece.beginning(room)
+        if not whole or piece.name in covered:
+            short.append(piece.name)
+        room -= weight(list(elements))
+        (reason if piece.kind is PieceKind.REASON else body).extend(elements)
+    short += [name for name in covered if name not in short]
+    return Filled(tuple(body), tuple(reason), _missing(short))
 
 
-def _missing(hidden: Sequence[PieceKind], total: int) -> str:
-    if not hidden:
+def wanted(piece: Piece) -> int:
+    """Return how many characters of a card the piece can use."""
+    return piece.size if piece.fits_a_card else weight(list(piece.beginning(BEGINNING)))
+
+
+def _missing(short: Sequence[str]) -> str:
+    if not short:
         return ""
-    sentences = []
-    cut = hidden.count(PieceKind.ARGUMENT)
-    if cut and total > 1:
-        verb = "is" if total - cut == 1 else "are"
-        sentences.append(f"{total - cut} of {total} arguments {verb} shown; the rest is in Review")
-    if others := [
-        kind
-        for kind in PieceKind
-        if kind in hidden and (kind is not PieceKind.ARGUMENT or total == 1)
-    ]:
-        text = ", ".join(others[:-1]) + (" and " if others[1:] else "") + others[-1]
-        verb = "is" if len(others) == 1 else "are"
-        sentences.append(f"{text[0].upper()}{text[1:]} {verb} in Review")
-    return ". ".join(sentences) + "."
+    return f"Not in full here: {listed(short)}. Review shows all of it to those who may decide."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names of pieces ("Text, 2 more arguments and the preview"), each argument shortened."""
+    arguments = [name for name in names if name not in frozenset(PieceKind)]
+    kept = [plain(f"“{name}”", 60) for name in arguments[:NAMED]]
+    if more := len(arguments) - len(kept):
+        kept.append(f"{more} more argument{'s' if more > 1 else ''}")
+    found = [*kept, *(kind for kind in PieceKind if kind in names)]
+    return ", ".join(found[:-1]) + (" and " if found[1:] else "") + found[-1]
 
 
 def compact(values: Sequence[Value]) -> list[Json]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.messages.actions import Dialog, Entry, Field, Subject, encode_dialog
 from bot.messages.modals import MAX_WORDS, chosen_value, entered_text, input_block, text_element
+from bot.messages.onlookers import revealed
 from bot.messages.parts import (
     Json,
     context,
@@ -24,7 +25,15 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.pieces import effect_of, headline, pieces_of, shown, title_of
+from bot.messages.pieces import (
+    SHOWN_TO_NOBODY,
+    effect_of,
+    headline,
+    label_of,
+    pieces_of,
+    shown,
+    title_of,
+)
 from bot.messages.text import mention, plain, slack_length, visible, when
 from bot.messages.views import CallView
 
@@ -33,12 +42,15 @@ MAX_BLOCKS = 100
 MAX_BYTES = 250_000
 
 
-def review_modal(call: CallView, *, may_approve: bool = True) -> Json:
-    """Build the dialog with all of one call.
+def review_modal(call: CallView, *, bar: str = "") -> Json:
+    """Build the dialog with all of one call, as those who decide may see it.
 
-    It can be submitted, which approves, only if all of the call fits and `may_approve`.
+    It can be submitted, which approves, only if all of the call fits and there is no `bar`: a plain
+    sentence why this person can look and not approve.
     """
-    blocks = _review_blocks(call) + (_choices(call) if may_approve else [])
+    may_approve = not bar
+    blocks = _review_blocks(call)
+    blocks += _choices(call) if may_approve else [section("bar", plain_text(bar))]
     view = _view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view
@@ -70,6 +82,8 @@ def _view(call: CallView, blocks: list[Json], may_approve: bool) -> Json:
 
 def _review_blocks(call: CallView) -> list[Json]:
     blocks = [header("head", headline(call))]
+    if call.covered:
+        blocks.append(context("revealed", [plain_text(revealed(call.covered))]))
     if call.does == "destructive":
         blocks.append(section("final", mrkdwn("⚠️ *This cannot be undone.*")))
     if effect_of(call) != headline(call):
@@ -78,7 +92,7 @@ def _review_blocks(call: CallView) -> list[Json]:
         )
     elements: list[Json] = []
     for value in call.values:
-        label = shown(" ".join(value.label.split()), "(no name)")
+        label = label_of(value) + (SHOWN_TO_NOBODY if value.secret else "")
         if value.before is not None:
             elements += _long(f"{label}, before", shown(value.before, "(blank)"))
             label = f"{label}, now"

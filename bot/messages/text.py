@@ -85,15 +85,16 @@ def when(moment: datetime) -> str:
     return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{in_utc(moment)}>"
 
 
-def plain(text: str, limit: int) -> str:
+def plain(text: str, limit: int, lines: int | None = None) -> str:
     """Shorten the text to what Slack counts as `limit` (>= 40) characters, saying how much is cut.
 
     For places with a limit where the whole text is to be had elsewhere. What is missing is always
-    said.
+    said. `lines`: the most lines as well.
     """
-    if slack_length(text) <= limit:
+    kept = len(text) if lines is None else len("\n".join(text.split("\n", lines)[:lines]))
+    if slack_length(text) <= limit and kept == len(text):
         return text
-    low, high = 0, min(len(text), limit)
+    low, high = 0, min(kept, limit)
     while low < high:
         middle = (low + high + 1) // 2
         if slack_length(text[:middle] + _missing(text, middle)) <= limit:

@@ -11,11 +11,12 @@ from storage.states import CallStatus
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One argument as a person reads it; secrets are masked before they get here."""
+    """One argument as a person reads it."""
 
     label: str  # the field's title
-    text: str  # "—" for unset, "(empty)" for an empty string
+    text: str  # "—" for unset, "(empty)" for an empty string, a mask for what is declared secret
     before: str | None = None  # what it was before the latest edit, where that differs
+    secret: bool = False  # its tool's author declared it secret: it is masked for everybody
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call of a plan, with all that its reader may need."""
+    """One call of a plan, with all that its reader may need.
+
+    Made in full for those who decide; `bot.messages.onlookers` makes of it what a card shows.
+    """
 
     id: str
     revision: int
@@ -44,6 +48,8 @@ class CallView:
     digest: str  # hex; the card shows the first 8
     deadline: datetime | None = None
     preview: str = ""  # plain text from the tool
+    # names of what everybody who sees the card is shown less of than those who decide
+    covered: tuple[str, ...] = ()
     agent_reason: str = ""  # the agent's words
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet

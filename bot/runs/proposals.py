@@ -187,7 +187,7 @@ class Proposals:
         call.next_at = next_moment(gate, call.created_at)
         call.deadline = call.created_at + timedelta(seconds=gate.deadline)
         seen = preview(tool, args)
-        call.preview, call.expects = seen.text, seen.expects
+        call.preview, call.preview_in_thread, call.expects = seen.text, seen.in_thread, seen.expects
 
     def _sign(
         self, run: Run, tool: Tool[Any], arguments: str, prepared: Prepared, gate: Allow | Ask

@@ -81,6 +81,7 @@ def ask(
         digest=digest,
         gate=gate,
         preview=seen.text,
+        preview_in_thread=seen.in_thread,
         expects=seen.expects,
         next_at=next_moment(again.gate, now),
     ):

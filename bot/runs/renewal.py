@@ -28,10 +28,14 @@ def stricter(call: Call, gate: Ask) -> Renewal:
     if isinstance(shown, Ask):
         gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
     why = "policy changed after this was approved, so it is asked again"
-    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
+    return Renewal(gate, _seen(call), why, "policy")
 
 
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
     """Return the renewal of a call whose remembered approval no longer holds."""
     why = "the approval that was remembered for this no longer holds, so it is asked"
-    return Renewal(gate, Preview(call.preview, call.expects), why, "policy")
+    return Renewal(gate, _seen(call), why, "policy")
+
+
+def _seen(call: Call) -> Preview:
+    return Preview(call.preview, call.expects, call.preview_in_thread)

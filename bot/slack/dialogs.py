@@ -6,15 +6,18 @@ Decides nothing: a good submission is stored for the loop.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.approvals.cards.card_view import call_view
+from bot.approvals.cards.card_view import call_in_full
+from bot.approvals.dialog_access import Admitted, DialogAccess, TurnedAway
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.permissions import Permissions
 from bot.approvals.terms.effect import effect_of
-from bot.approvals.votes import pending_on, words_for
+from bot.approvals.votes import words_for
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.actions import (
@@ -24,31 +27,47 @@ from bot.messages.actions import (
     Click,
     Dialog,
     Field,
-    Malformed,
     Subject,
     decode_action,
     decode_dialog,
     in_thread,
 )
 from bot.messages.forms.form import FieldErrors, edit_modal
+from bot.messages.incoming import team_of
 from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.parts import Json
 from bot.messages.review import review_modal
-from bot.policy.authority import Directory, No, Yes
+from bot.policy.authority import Directory, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
 from bot.slack.directory import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
-from storage import calls, decisions, outbox, runs
+from storage import calls, outbox
 from storage.calls import Shown
 from storage.models import Call
-from storage.outcomes import Open
 from storage.states import CallStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.dialogs")
+# what a person has to be allowed to do for the dialog of that button
+VERBS: Mapping[Action, Verb] = {
+    Action.REVIEW: Verb.APPROVE,
+    Action.EDIT: Verb.EDIT,
+    Action.REJECT: Verb.REJECT,
+    Action.REJECT_ALL: Verb.REJECT,
+    Action.SEND_BACK: Verb.SEND_BACK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A dialog for who may use it."""
+
+    view: Json
+    call: Call | None = None  # the one that it shows all of
+    reveals: bool = False  # it shows more of that call than the card does
 
 
 class Dialogs:
@@ -72,62 +91,90 @@ class Dialogs:
         self._post = post
         self._permissions = permissions
         self._edits = edits
+        self._access = DialogAccess(store, clock, permissions)
 
-    def open(self, client: WebClient, body: dict[str, Any]) -> None:
-        """Open the dialog a button asks for, or say privately why not."""
-        action, person = body["actions"][0], body["user"]["id"]
+    def asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
+        """Return the dialog that a button asks for, for who may use it. Looks people up."""
         try:
-            made = self._dialog(decode_action(action), person)
-            if not isinstance(made, str):
-                client.views_open(trigger_id=body["trigger_id"], view=made)
-                return
-        except Exception as error:  # noqa: BLE001 - the person is told, and may click again
-            log.warning("dialog %s for %s: %s", action["action_id"], person, error)
-            made = sentences.trigger_expired()
+            return self._asked(body)
+        except Exception as error:
+            log.exception("dialog %s: %s", body["actions"][0]["action_id"], error)
+            return TurnedAway(sentences.trigger_expired())
+
+    def _asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
+        match decode_action(body["actions"][0]):
+            case Click(action, CallTarget() | CardTarget() as target) if action in VERBS:
+                person, team = body["user"]["id"], team_of(body)
+                found = self._access.admit(VERBS[action], target, person, team)
+                if isinstance(found, TurnedAway):
+                    return found
+                return self._opening(action, target, found)
+            case _:
+                return TurnedAway(sentences.stale_card())
+
+    def open(self, client: WebClient, body: dict[str, Any], found: Opening | TurnedAway) -> None:
+        """Open the dialog, or say privately why not; what it shows is written down before."""
+        action, person = body["actions"][0], body["user"]["id"]
+        name = _name(action)
+        match found:
+            case TurnedAway(sentence=told):
+                pass
+            case Opening(view=view, call=call, reveals=reveals):
+                try:
+                    if call is not None:
+                        with self._store.write() as tx:
+                            self._access.record_shown(tx, call, person, name, more=reveals)
+                    client.views_open(trigger_id=body["trigger_id"], view=view)
+                    return
+                except Exception as error:  # noqa: BLE001 - the person is told, and may try again
+                    log.warning("dialog %s for %s: %s", name, person, error)
+                    told = sentences.trigger_expired()
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
         with self._store.write() as tx:
+            if isinstance(found, TurnedAway):
+                self._access.record(tx, found, person, name)
             key = f"dialog:{person}:{action.get('action_ts', '')}:{action['action_id']}"
             thread = message.get("thread_ts") or message.get("ts") or ""
-            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=made)
+            outbox.private(tx, key, channel=channel, thread_ts=thread, person=person, text=told)
         self._post.give()
 
-    def _dialog(self, click: Click | Malformed, person: str) -> Json | str:
-        """The dialog that the click asks for, or a sentence why there is none."""
-        match click:
-            case Click(Action.REJECT_ALL, CardTarget() as target):
-                return self._reject_all(target)
-            case Click(action, CallTarget() as target):
-                return self._about_call(action, target, person)
-            case _:
-                return sentences.stale_card()
-
-    def _about_call(self, action: Action, target: CallTarget, person: str) -> Json | str:
-        now = self._clock.now()
+    def _opening(
+        self, action: Action, target: CallTarget | CardTarget, admitted: Admitted
+    ) -> Opening | TurnedAway:
+        """Build the dialog from the rows as they are now."""
+        run = admitted.run
         with self._store.read() as tx:
-            found = decisions.look(tx, target.call, target.revision, now)
-            shown = calls.shown(tx, target.call) if isinstance(found, Open) else None
-            run = runs.get(tx, shown.call.run_id) if shown else None
-            if shown is None or run is None:
-                return self._permissions.lost(found, person)
-            match action:
-                case Action.REVIEW:
-                    drawn = call_view(self._tools, tx, target.call)
-                    assert drawn is not None
-                    view = review_modal(drawn)
-                case Action.REJECT:
-                    title, needs = (
-                        effect_of(self._tools, tx, shown.call),
-                        words_for(shown.call, Verb.REJECT),
-                    )
-                    view = reject_modal(target, count=1, title=title, needs_words=needs)
-                case Action.SEND_BACK:
-                    view = send_back_modal(target, title=self._waiting_effects(tx, shown.call))
-                case _:
-                    if self._tools.get(shown.call.tool) is None:
-                        return sentences.stale_card()
-                    view = self._edit_form(target, shown)
-        return in_thread(view, run.channel, run.thread_ts)
+            match target:
+                case CardTarget():
+                    made = Opening(self._reject_all(tx, target, admitted.calls))
+                case CallTarget():
+                    shown = calls.shown(tx, target.call)
+                    tool = self._tools.get(shown.call.tool) if shown else None
+                    if shown is None or shown.revision.number != target.revision:
+                        return TurnedAway(sentences.stale_card())
+                    if action is Action.EDIT and tool is None:
+                        return TurnedAway(sentences.stale_card())
+                    made = self._about_call(tx, action, target, shown, admitted.bar)
+        return replace(made, view=in_thread(made.view, run.channel, run.thread_ts))
+
+    def _about_call(
+        self, tx: Transaction, action: Action, target: CallTarget, shown: Shown, bar: str
+    ) -> Opening:
+        call = shown.call
+        match action:
+            case Action.REVIEW:
+                whole = call_in_full(self._tools, tx, shown)
+                view = review_modal(whole, bar=self._plainly(bar))
+                return Opening(view, call, bool(whole.covered))
+            case Action.REJECT:
+                title, needs = effect_of(self._tools, tx, call), words_for(call, Verb.REJECT)
+                return Opening(reject_modal(target, count=1, title=title, needs_words=needs))
+            case Action.SEND_BACK:
+                return Opening(send_back_modal(target, title=self._waiting_effects(tx, call)))
+            case _:
+                covered = call_in_full(self._tools, tx, shown).covered
+                return Opening(self._edit_form(target, shown, covered), call, bool(covered))
 
     def _waiting_effects(self, tx: Transaction, call: Call) -> str:
         """What the calls of this call's plan would do that still wait, a line for each."""
@@ -135,25 +182,20 @@ class Dialogs:
         waiting = [each for each in plan if each.status is CallStatus.PENDING]
         return "\n".join(effect_of(self._tools, tx, each) for each in waiting)
 
-    def _edit_form(self, target: CallTarget, shown: Shown) -> Json:
+    def _edit_form(self, target: CallTarget, shown: Shown, covered: Sequence[str]) -> Json:
         tool, gate = self._tools.tools[shown.call.tool], load_gate(shown.call.gate)
         return edit_modal(
             as_editable(tool, gate),
             readable_arguments(tool, shown.revision.arguments),
             target=target,
             save_and_approve=isinstance(gate, Ask) and gate.editor_counts,
+            covered=covered,
         )
 
-    def _reject_all(self, target: CardTarget) -> Json | str:
-        with self._store.read() as tx:
-            pending = pending_on(tx, target)
-            run = runs.get(tx, pending[0].run_id) if pending else None
-            if run is None:
-                return sentences.stale_card()
-            title = "\n".join(effect_of(self._tools, tx, call) for call in pending)
+    def _reject_all(self, tx: Transaction, target: CardTarget, pending: Sequence[Call]) -> Json:
+        title = "\n".join(effect_of(self._tools, tx, call) for call in pending)
         needs = any(words_for(call, Verb.REJECT) for call in pending)
-        view = reject_modal(target, count=len(pending), title=title, needs_words=needs)
-        return in_thread(view, run.channel, run.thread_ts)
+        return reject_modal(target, count=len(pending), title=title, needs_words=needs)
 
     def check(self, body: dict[str, Any]) -> dict[str, str]:
         """Return the errors of a submission by block id; none when it may be stored.
@@ -161,31 +203,31 @@ class Dialogs:
         Looks people up. Where there is nothing to enter there is no place for an error: such a
         submission is stored, and the loop tells the person what was wrong with it.
         """
-        view, person = body["view"], body["user"]["id"]
-        state = view["state"]["values"]
+        view = body["view"]
         match decode_dialog(view):
             case Subject(Dialog.REJECT, target):
-                reason = read_rejection(state)
+                reason = read_rejection(view["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
-                if isinstance(target, CardTarget):
-                    return {}
-                return self._refusal(Verb.REJECT, target, person, Field.REASON)
-            case Subject(Dialog.SEND_BACK, CallTarget() as target):
-                return self._refusal(Verb.SEND_BACK, target, person, Field.WORDS)
-            case Subject(Dialog.REVIEW, CallTarget() as target):
-                return self._refusal(Verb.APPROVE, target, person, Field.NOTE)
+                return self._refusal(Verb.REJECT, target, body, Field.REASON)
+            case Subject(Dialog.SEND_BACK, target):
+                return self._refusal(Verb.SEND_BACK, target, body, Field.WORDS)
+            case Subject(Dialog.REVIEW, target):
+                return self._refusal(Verb.APPROVE, target, body, Field.NOTE)
             case Subject(Dialog.EDIT, CallTarget() as target):
-                return self._check_edit(view, target, person)
+                return self._check_edit(target, body)
             case _:
                 return {}
 
-    def _check_edit(self, view: Json, target: CallTarget, person: str) -> dict[str, str]:
+    def _check_edit(self, target: CallTarget, body: dict[str, Any]) -> dict[str, str]:
+        view, person = body["view"], body["user"]["id"]
         first = next(
             (block["block_id"] for block in view["blocks"] if block["type"] == "input"), ""
         )
         if not first:
             return {}
+        if refused := self._refusal(Verb.EDIT, target, body, first):
+            return refused
         now, state = self._clock.now(), view["state"]["values"]
         match self._edits.read(target.call, target.revision, state, person, at=now):
             case Forbidden(sentence=sentence):
@@ -205,24 +247,33 @@ class Dialogs:
         if isinstance(verdict, Yes):
             return {}
         text = self._permissions.refusal(verdict, call, Verb.APPROVE)
+        self._record(TurnedAway(text, call, verdict.why), person, Dialog.EDIT)
         return {Field.APPROVE_TOO: self._plainly(text)}
 
     def _plainly(self, text: str) -> str:
         """An error at a field is plain text: mentions and dates would show as codes."""
         return sentences.plainly(with_names(self._directory, text))[:150]
 
-    def _refusal(self, verb: Verb, target: CallTarget, person: str, block: str) -> dict[str, str]:
+    def _refusal(
+        self, verb: Verb, target: CallTarget | CardTarget, body: dict[str, Any], block: str
+    ) -> dict[str, str]:
         """Why this person cannot do this to the call now, at `block`; empty when they can."""
-        now = self._clock.now()
-        with self._store.read() as tx:
-            found = decisions.look(tx, target.call, target.revision, now)
-            run = runs.get(tx, found.call.run_id) if isinstance(found, Open) else None
-        if not isinstance(found, Open) or run is None:
-            return {block: self._plainly(self._permissions.lost(found, person))}
-        call: Call = found.call
-        verdict = self._permissions.verdict(verb, call, run, person, at=now)
-        return (
-            {block: self._plainly(self._permissions.refusal(verdict, call, verb))}
-            if isinstance(verdict, No)
-            else {}
-        )
+        person = body["user"]["id"]
+        match self._access.admit(verb, target, person, team_of(body)):
+            case TurnedAway() as turned:
+                self._record(turned, person, body["view"]["callback_id"])
+                return {block: self._plainly(turned.sentence)}
+            case Admitted(bar=bar) if bar:
+                return {block: self._plainly(bar)}
+            case _:
+                return {}
+
+    def _record(self, turned: TurnedAway, person: str, dialog: str) -> None:
+        with self._store.write() as tx:
+            self._access.record(tx, turned, person, dialog)
+
+
+def _name(action: dict[str, Any]) -> str:
+    """Return the name of the dialog that a button asks for, for the record."""
+    click = decode_action(action)
+    return click.action if isinstance(click, Click) else action["action_id"]

@@ -14,12 +14,15 @@ import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
+from itertools import islice
 from typing import Any, TypeVar
 
 from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
 
+from bot.approvals.dialog_access import TurnedAway
 from bot.clock import Clock
+from bot.messages import sentences
 from bot.messages.actions import (
     MENU,
     OPENS_DIALOG,
@@ -29,6 +32,7 @@ from bot.messages.actions import (
     thread_of,
     value_of,
 )
+from bot.messages.incoming import team_of
 from bot.signals import Signals
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
@@ -58,7 +62,7 @@ EVENTS: frozenset[str] = frozenset(
 )
 # the buttons that only open a dialog; what they lead to is stored
 DIALOGS = (Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.REVIEW)
-# seconds a submitted dialog may spend on look-ups before it is answered with an error
+# seconds a dialog may spend on look-ups before its person is asked to try again
 LOOK_UP = 1.5
 T = TypeVar("T")
 
@@ -127,39 +131,35 @@ class Listeners:
             self._signals.work.give()
 
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
-        """Open the dialog of a button."""
+        """Open the dialog of a button, for who may use it."""
         ack()
-        self._dialogs.open(self._client, body)
+        slow = TurnedAway(sentences.lookup_failed())
+        found = _in_time(self._checks.submit(self._dialogs.asked, body), slow)
+        self._dialogs.open(self._client, body, found)
 
     def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
-        if body["team"]["id"] != self._team:
-            ack()
-            return
-        errors = self._in_time(self._checks.submit(self._dialogs.check, body), body)
+        inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
+        # with no field to say it at: stored, and decided by the loop with its own look-ups
+        slow = {first: sentences.lookup_failed() for first in islice(inputs, 1)}
+        errors = _in_time(self._checks.submit(self._dialogs.check, body), slow)
         if errors:
             ack(response_action="errors", errors=errors)
             return
         self._keep(_submission(body))
         ack()
 
-    def _in_time(self, check: Future[dict[str, str]], body: dict[str, Any]) -> dict[str, str]:
-        try:
-            return check.result(timeout=LOOK_UP)
-        except NotInTime:
-            first = next(
-                (b["block_id"] for b in body["view"]["blocks"] if b["type"] == "input"), None
-            )
-            if first is None:
-                # no field to say it at: stored, and decided by the loop with its own look-ups
-                return {}
-            return {
-                first: "Slack is slow just now, so this could not be checked. Please try again."
-            }
-
     def _error(self, error: Exception, request: BoltRequest) -> None:
         """Log it and return nothing, so that Bolt answers 500 and acknowledges nothing unstored."""
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
+
+
+def _in_time(check: Future[T], late: T) -> T:
+    """Return what the check found, or `late` if it takes too long; it goes on, and warms up."""
+    try:
+        return check.result(timeout=LOOK_UP)
+    except NotInTime:
+        return late
 
 
 def read(body: dict[str, Any], team: str) -> Delivery | None:
@@ -214,7 +214,7 @@ def _action(body: dict[str, Any], team: str) -> Delivery:
     return Delivery(
         key="action:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.ACTION,
-        team=(body.get("team") or {}).get("id") or body["user"].get("team_id", ""),
+        team=team_of(body),
         user=body["user"]["id"],
         channel=(body.get("channel") or {}).get("id", ""),
         thread_ts=message.get("thread_ts")
@@ -232,7 +232,7 @@ def _submission(body: dict[str, Any]) -> Delivery:
     return Delivery(
         key="submission:" + hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
         kind=DeliveryKind.SUBMISSION,
-        team=body["team"]["id"],
+        team=team_of(body),
         user=body["user"]["id"],
         channel=channel,
         thread_ts=thread_ts,

@@ -69,9 +69,11 @@ class ChangedError(ToolError):
 class Preview:
     """What a tool says on the card of a call before it runs."""
 
-    text: str  # plain text, shown in a monospaced block
+    text: str  # plain text for those who may decide, shown in a monospaced block
     # in the tool's own words, what must still hold when it runs; see ToolContext.expects
     expects: str = ""
+    # what everybody who sees the card reads in the place of `text`; None: the same
+    in_thread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,7 +22,7 @@ def preview(tool: Tool[Any], args: BaseModel) -> Preview:
     try:
         made = make(args)
         seen = made if isinstance(made, Preview) else Preview(str(made))
-        return Preview(str(seen.text)[:2000], str(seen.expects)[:2000])
+        return replace(seen, text=str(seen.text), expects=str(seen.expects)[:2000])
     except Exception as error:  # noqa: BLE001 - a tool author's code; the card works without it
         log.warning("preview of %s failed: %s", tool.name, error)
         return Preview(f"(no preview: {str(error)[:200] or type(error).__name__})")

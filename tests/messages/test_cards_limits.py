@@ -142,7 +142,7 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
                 call.deadline is None or call.deadline > NOW
             )
             assert (("review", value) in found) == waits
-            assert not waits or "in Review" in text
+            assert not waits or "Not in full here: " in text
             continue
         seen = [
             part for each in call.values for part in (each.label, each.text, each.before) if part
@@ -188,7 +188,9 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
     values = (Value("To", "#general"), Value("Text", "word " * 800), Value("At", "noon"))
     drawn = card(view(replace(REFUND, values=values), CANCEL), NOW)
     accept_message(drawn.blocks)
-    assert "🔎 2 of 3 arguments are shown; the rest is in Review." in read(drawn.blocks)
+    text = read(drawn.blocks)
+    assert "🔎 Not in full here: “Text”. Review shows all of it to those who may decide." in text
+    assert re.search(r"(word ){50,}w?o?r?… \([0-9],[0-9]{3} more characters\)", text)
     found = buttons(drawn.blocks)
     assert [verb for verb, value in found if value == "call-1:1"] == ["review", "edit", "reject"]
     assert [verb for verb, value in found if value == "call-2:1"] == ["approve", "edit", "reject"]
@@ -200,21 +202,28 @@ def test_an_argument_too_long_for_a_card_takes_approve_away() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"preview": "x" * 3_000}, "The preview is in Review."),
-        ({"agent_reason": "x" * 3_000}, "What the agent says is in Review."),
-        ({"effect": "x" * 3_000}, "The full sentence is in Review."),
+        ({"preview": "x" * 3_000}, "the preview"),
+        ({"agent_reason": "x" * 3_000}, "what the agent says"),
+        ({"effect": "x" * 3_000}, "the sentence at the top"),
         (
             {"effect": "x" * 3_000, "values": (Value("T", "x" * 3_000),), "preview": "x" * 3_000},
-            "The full sentence, the argument and the preview are in Review.",
+            "“T”, the sentence at the top and the preview",
         ),
-        ({"values": (Value("T", "\n" * 60 + "x"),)}, "The argument is in Review."),
+        ({"values": (Value("T", "\n" * 60 + "x"),)}, "“T”"),
+        ({"values": (Value("T", "x" * 3_000),) * 9}, "“T”, “T”, “T” and 6 more arguments"),
+        ({"covered": ("Order", "the preview")}, "“Order” and the preview"),
     ],
 )
 def test_whatever_is_missing_is_named(changes: dict[str, Any], said: str) -> None:
-    """A preview, a sentence, a reason or a tall value that does not fit leads to Review as well."""
+    """What is too long, too tall or covered for others is named, and leads to Review.
+
+    The beginning of what is too long is shown.
+    """
     drawn = card(view(replace(REFUND, **changes)), NOW)
     accept_message(drawn.blocks)
-    assert said in read(drawn.blocks)
+    text = read(drawn.blocks)
+    assert f"Not in full here: {said}. Review" in text
+    assert ("more characters)" in text) == ("covered" not in changes)
     assert "approve" not in action_ids(drawn.blocks)
 
 

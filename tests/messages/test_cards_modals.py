@@ -43,10 +43,11 @@ def test_review_shows_what_the_card_shows_and_approves() -> None:
 
 
 def test_who_may_not_approve_gets_no_submit() -> None:
-    """The dialog can be read by anyone, and submitted only by who may."""
-    modal = review_modal(REFUND, may_approve=False)
+    """Who may look and not approve is told why, and cannot submit."""
+    modal = review_modal(REFUND, bar="You edited this.")
     accept_view(modal)
     assert "submit" not in modal
+    assert "You edited this." in read(modal["blocks"])
 
 
 def test_a_long_argument_is_there_to_its_last_character() -> None:

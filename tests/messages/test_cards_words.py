@@ -52,6 +52,8 @@ SAID = {
     "cancelled_line": ("UBEN00001",),
     "gave_up": (EVIL,),
     "trigger_expired": (),
+    "not_remembered": (),
+    "too_few_after_edit": (2,),
     "not_your_run": ("UBEN00001",),
     "nothing_to_cancel": (),
     "nothing_to_retry": (),

@@ -143,7 +143,14 @@ class FakeTools:
                 f"Books on {args.text}", ("no", "title", "lent to"), rows, more=self.shelf > 40
             )
 
-        return [empty, books]
+        def pay(args: Note) -> Preview:
+            return Preview(f"ana 9000\nben 8000 ({args.text})", in_thread="2 rows of 1 column")
+
+        @tool(title="Look up", effect="Look up “{text}”", does=Effect.WRITE, preview=pay)
+        def look_up(args: Note, context: ToolContext) -> str:
+            return "looked up"
+
+        return [empty, books, look_up]
 
     def _on_shelf(self, args: Note) -> Preview:
         return Preview(f"{self.shelf} books stand on {args.text}", expects=str(self.shelf))

@@ -31,3 +31,16 @@ def words(message: dict[str, Any]) -> str:
 def value_of(message: dict[str, Any], action_id: str, nth: int = 0) -> str:
     """The value of the message's nth button of that action id."""
     return str([e["value"] for e in elements(message) if e.get("action_id") == action_id][nth])
+
+
+def leaves(value: Any) -> list[dict[str, Any]]:
+    """Every object with a type in blocks."""
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in leaves(each)]
+    if isinstance(value, dict):
+        return (
+            [value, *leaves(list(value.values()))]
+            if "type" in value
+            else leaves(list(value.values()))
+        )
+    return []

@@ -124,11 +124,13 @@ def all_sent(harness: Harness) -> None:
     raise AssertionError([(m.kind, m.status, m.error) for m in unsent()])
 
 
-def menu(harness: Harness, who: str, card: dict[str, Any], choice: str) -> None:
+def menu(
+    harness: Harness, who: str, card: dict[str, Any], choice: str, channel: str = SUPPORT
+) -> None:
     """Choose from the card's menu, by the beginning of the option's value."""
     options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
     option = next(each for each in options if each["value"].startswith(choice))
-    harness.person(who).click(SUPPORT, card["ts"], "more", selected=option, seen=card)
+    harness.person(who).click(channel, card["ts"], "more", selected=option, seen=card)
 
 
 def took(delivery: Sent) -> float:

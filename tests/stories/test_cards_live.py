@@ -7,30 +7,16 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
 
 import pytest
 
 from storage.models import Audit, Message
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, SUPPORT, Harness
-from tests.stories.messages import action_ids, elements, words
+from tests.stories.messages import action_ids, elements, leaves, words
 from tests.stories.steps import ask, now_at, open_modal, told
 
 CANCEL = ("cancel_order", {"order_id": 1044, "reason": "changed their mind"})
-
-
-def leaves(value: Any) -> list[dict[str, Any]]:
-    """Every object with a type in blocks."""
-    if isinstance(value, list):
-        return [leaf for each in value for leaf in leaves(each)]
-    if isinstance(value, dict):
-        return (
-            [value, *leaves(list(value.values()))]
-            if "type" in value
-            else leaves(list(value.values()))
-        )
-    return []
 
 
 def status(harness: Harness, thread: str) -> list[str]:

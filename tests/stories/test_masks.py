@@ -1,10 +1,11 @@
-"""What looks like a secret is shown to nobody, though no field was declared secret.
+"""What looks like a secret is masked for onlookers, though no field was declared secret.
 
-The tool gets the real thing.
+The tool gets the real thing, and so do those who decide, where they decide.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -13,11 +14,12 @@ from storage.masking import MASK
 from storage.models import Audit
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import words
-from tests.stories.steps import all_sent, ask, now_at, open_modal, reject
+from tests.stories.messages import action_ids, leaves, words
+from tests.stories.steps import all_sent, ask, menu, now_at, open_modal, reject
 
 TOKEN = "xoxb-123456789012-SecretSecret"
 TEXT = f"deploy with {TOKEN} to https://ana:hunter2@shop.example/x"
+SHOWN = ("call.shown", "call.revealed")
 MASKED = f"deploy with xoxb-{MASK} to https://ana:{MASK}@shop.example/x"
 
 
@@ -26,33 +28,53 @@ def seen(harness: Harness, thread: str) -> str:
     return "".join(words(m) for who in ("ana", "ben") for m in harness.thread(SUPPORT, thread, who))
 
 
+def shown_to(harness: Harness, thread: str) -> list[tuple[str, str, str]]:
+    """(who, what, in which dialog) of all that was shown of the thread's call, from the audit."""
+    [call] = harness.calls_in(thread)
+    rows = harness.all(Audit, Audit.call_id == call.id, Audit.event.in_(SHOWN))
+    return [(row.actor, row.event, json.loads(row.data)["dialog"]) for row in rows]
+
+
 def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools) -> None:
     """Secrets are masked on the card, in its notification, and in Reject.
 
-    So they are after an edit, in the thread and in the audit.
+    So they are after an edit, in the thread and in the audit. Edit and Review show all of it to
+    those who may, which is written down.
     """
     reason = "the key is sk-proj-abcdefghij0123456789ABCD"
     thread = ask(harness, ("note", {"text": TEXT, "reason_for_approver": reason}))
-    card = harness.card(SUPPORT, thread)
+    card = harness.card(SUPPORT, thread, having="review")
     assert MASKED in card["text"]
     assert words(card).count(MASKED) == 3  # notification, headline, argument
     assert f"the key is sk-{MASK}" in words(card)
+    assert "“Text”, the sentence at the top and what the agent says. Review" in words(card)
+    assert "approve" not in action_ids(card)
     person = harness.person("ana")
     assert MASKED in words(open_modal(harness, "ana", SUPPORT, card, "reject"))
     person.close_view()
     edit = open_modal(harness, "ana", SUPPORT, card, "edit")
     assert TEXT in words(edit)  # who edits it needs the real value
+    assert "it is written down that you saw it" in words(edit)
     longer = f"{TEXT}, and again"
     assert person.submit({"f:text": {"v": {"value": longer}}})["outcome"] == "closed"
     harness.said(SUPPORT, thread, "✏️")
     harness.settle()
-    assert f"{MASKED}, and again" in words(now_at(harness, SUPPORT, card["ts"]))
-    person = harness.person("cleo")
-    person.click(SUPPORT, card["ts"], "approve")
+    edited = now_at(harness, SUPPORT, card["ts"])
+    assert f"{MASKED}, and again" in words(edited)
+    view = words(open_modal(harness, "cleo", SUPPORT, edited, "review"))
+    assert longer in view
+    assert TEXT in view.replace(longer, "")  # what it was before the edit
+    assert reason in view
+    assert MASKED not in view
+    assert harness.person("cleo").submit()["outcome"] == "closed"
     harness.said(SUPPORT, thread, "That is all.")
     all_sent(harness)
     assert fakes.did("note", longer) == 1
     assert longer in harness.outputs()[-1]["output"]
+    assert shown_to(harness, thread) == [
+        ("UANA00001", "call.revealed", "edit"),
+        ("UCLEO0001", "call.revealed", "review"),
+    ]
     everything = seen(harness, thread)
     assert MASKED in everything
     for secret in (TOKEN, "hunter2", "abcdefghij0123456789"):
@@ -60,21 +82,55 @@ def test_cards_dialogs_notices_and_the_audit(harness: Harness, fakes: FakeTools)
         assert not [row for row in harness.all(Audit) if secret in row.data]
 
 
-def test_review_masks_as_the_card_does(harness: Harness, fakes: FakeTools) -> None:
-    """The dialog that shows all of a call masks as its card does.
-
-    What is approved there is the real thing.
-    """
-    long = f"{TEXT} {'and more ' * 500}"
-    thread = ask(harness, ("note", {"text": long}))
-    view = open_modal(
-        harness, "ana", SUPPORT, harness.card(SUPPORT, thread, having="review"), "review"
-    )
-    assert MASKED in words(view)
-    assert TOKEN not in words(view)
-    harness.person("ana").submit()
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password="Everybody: the office is closed, send your bank details to eve"',
+        "DELETE FROM orders WHERE id = 1 AND (secret=0)OR(id=2)OR(id=3)",
+    ],
+)
+def test_a_mask_never_hides_what_runs(harness: Harness, fakes: FakeTools, text: str) -> None:
+    """What only looks like a secret is approved where all of it is seen, and nowhere else."""
+    thread = ask(harness, ("note", {"text": text}))
+    card = harness.card(SUPPORT, thread, having="review")
+    assert MASK in words(card)
+    assert "approve" not in action_ids(card)
+    view = open_modal(harness, "ana", SUPPORT, card, "review")
+    assert text in [each["text"] for each in leaves(view["blocks"]) if each["type"] == "text"]
+    assert harness.person("ana").submit()["outcome"] == "closed"
     harness.said(SUPPORT, thread, "That is all.")
-    assert fakes.did("note", long) == 1
+    assert fakes.did("note", text) == 1
+
+
+def test_what_is_declared_secret_stays_masked(harness: Harness, fakes: FakeTools) -> None:
+    """The card and its dialogs say that the tool's author wants it so; Approve stays."""
+    thread = ask(harness, ("login", {"account": "shop", "password": "correct-horse"}))
+    card = harness.card(SUPPORT, thread)
+    for dialog in ("review", "edit"):
+        assert "declared secret, shown to nobody" in words(card)
+        if dialog == "review":
+            menu(harness, "ana", card, dialog)
+        else:
+            open_modal(harness, "ana", SUPPORT, card, dialog)
+        view = words(harness.slack.wait(harness.person("ana").view))
+        assert "declared secret, shown to nobody" in view
+        assert "correct-horse" not in view
+        harness.person("ana").close_view()
+    assert [event for _, event, _ in shown_to(harness, thread)] == ["call.shown", "call.shown"]
+
+
+def test_a_preview_for_those_who_decide(harness: Harness, fakes: FakeTools) -> None:
+    """Where a tool tells the thread less than the approvers, these see all of it in Review."""
+    thread = ask(harness, ("look_up", {"text": "salaries"}))
+    card = harness.card(SUPPORT, thread, having="review")
+    assert "2 rows of 1 column" in words(card)
+    assert "Not in full here: the preview. Review" in words(card)
+    view = words(open_modal(harness, "ana", SUPPORT, card, "review"))
+    assert "ana 9000" in view
+    assert harness.person("ana").submit()["outcome"] == "closed"
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    assert "ana 9000" not in seen(harness, thread)
 
 
 def test_words_of_people_and_logs(
@@ -95,7 +151,8 @@ def test_words_of_people_and_logs(
     assert f"use {TOKEN}" in harness.outputs()[-1]["output"]  # the model is told what was said
 
     failing = ask(harness, ("explode", {"text": TEXT}))
-    harness.person("ana").click(SUPPORT, harness.card(SUPPORT, failing)["ts"], "approve")
+    open_modal(harness, "ana", SUPPORT, harness.card(SUPPORT, failing, having="review"), "review")
+    harness.person("ana").submit()
     harness.said(SUPPORT, failing, "That is all.")
     all_sent(harness)
     assert fakes.did("explode", TEXT) == 1
@@ -108,6 +165,6 @@ def test_words_of_people_and_logs(
 
 def test_what_a_tool_says_beforehand(harness: Harness) -> None:
     """A preview that repeats an argument is masked as well."""
-    card = harness.card(SUPPORT, ask(harness, ("empty", {"text": TEXT})))
+    card = harness.card(SUPPORT, ask(harness, ("empty", {"text": TEXT})), having="review")
     assert f"3 books stand on {MASKED}" in words(card)
     assert TOKEN not in words(card)

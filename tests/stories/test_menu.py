@@ -8,7 +8,7 @@ from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import ask, menu, now_at, told
+from tests.stories.steps import arrived, ask, menu, now_at, told
 
 C = CallStatus
 
@@ -68,8 +68,12 @@ def test_who_may_send_back(harness: Harness, fakes: FakeTools) -> None:
     """An approver or who asked; nobody else."""
     thread = ask(harness, ("note", {"text": "mine"}))
     card = harness.card(SUPPORT, thread)
+    harness.slack.set_group("shop-leads", ["ana", "cleo", "dan"])
+    arrived(harness)
     menu(harness, "dan", card, "send_back")
     harness.slack.wait(harness.person("dan").view)
+    harness.slack.set_group("shop-leads", ["ana", "cleo"])
+    arrived(harness)
     outcome = harness.person("dan").submit({"words": {"text": {"value": "no"}}})
     assert "cannot decide" in outcome["errors"]["words"]
     harness.settle()

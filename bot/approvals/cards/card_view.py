@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from bot.approvals.terms.effect import effect_at
+from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approvals, standing, waited
 from bot.messages import sentences
 from bot.messages.forms.form import values
+from bot.messages.onlookers import covered, for_onlookers
 from bot.messages.views import CallView, CardView, Progress, Value
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, outbox, runs
+from storage.calls import Shown
 from storage.masking import masked
 from storage.models import Call, Message, Revision, Run, Vote
 from storage.states import CallStatus, Verb
@@ -37,10 +40,25 @@ DECIDED = (
 
 
 def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:
-    """One call as its readers see it, secrets masked; None when it is not there."""
+    """One call as everybody who sees its card may read it; None when it is not there."""
     shown = calls.shown(tx, call_id)
     if shown is None:
         return None
+    whole = call_in_full(tools, tx, shown)
+    return replace(for_onlookers(whole, shown.call.preview_in_thread), covered=whole.covered)
+
+
+def call_in_full(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
+    """One call as those who decide may read it: only what was declared secret is masked.
+
+    It names what of it is covered for everybody else.
+    """
+    whole = _view(tools, tx, shown)
+    seen = for_onlookers(whole, shown.call.preview_in_thread)
+    return replace(whole, covered=covered(whole, seen))
+
+
+def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
     call, tool = shown.call, tools.get(shown.call.tool)
     before = calls.revision(tx, call.id, call.revision - 1) if call.revision > 1 else None
     changed = before is not None and before.arguments != shown.revision.arguments
@@ -50,14 +68,14 @@ def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None
         id=call.id,
         revision=call.revision,
         title=tool.title if tool else call.tool,
-        effect=effect_at(tools, call, shown.revision),
+        effect=effect_in_full(tools, call, shown.revision),
         does=call.does,
         status=call.status,
         values=_values(tools, call, shown.revision, before if changed else None),
         digest=call.digest,
         deadline=call.deadline,
-        preview=masked(call.preview),
-        agent_reason=masked(call.reason),
+        preview=call.preview,
+        agent_reason=call.reason,
         edited_by=shown.revision.author if shown.revision.author != "agent" else "",
         decided_by=_deciders(call, votes),
         decided_at=call.decided_at,

@@ -19,11 +19,16 @@ def effect_of(tools: Registry, tx: Transaction, call: Call) -> str:
 
 
 def effect_at(tools: Registry, call: Call, revision: Revision) -> str:
-    """Return what this revision of the call would do."""
+    """Return what this revision of the call would do; what looks like a secret is masked."""
+    return masked(effect_in_full(tools, call, revision))
+
+
+def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
+    """Return the same for those who decide: only fields declared secret are masked."""
     tool = tools.get(call.tool)
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
     try:
-        return masked(tool.effect_sentence(load_arguments(tool, revision.arguments)))
+        return tool.effect_sentence(load_arguments(tool, revision.arguments))
     except ValidationError:
         return f"{tool.title} (its arguments no longer fit the tool)"

@@ -25,7 +25,7 @@ from bot.messages.parts import (
     plain_text,
     weight,
 )
-from bot.messages.pieces import Filled, effect_of, fill, pieces_of
+from bot.messages.pieces import Filled, effect_of, fill, pieces_of, wanted
 from bot.messages.text import (
     channel_mention,
     escape,
@@ -39,6 +39,7 @@ from bot.messages.views import CallView, CardView
 from storage.states import CallStatus
 
 TOTAL = 12_500  # characters of one message
+MISSING = 400  # characters of what is said where not all is shown
 PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
 NOTIFICATION = 300  # characters of the notification sentence
 MENTIONS = 80  # people and groups named as approvers
@@ -74,15 +75,15 @@ def is_waiting(call: CallView, now: datetime) -> bool:
 def _share(calls: dict[str, CallView], room: int) -> dict[str, Filled]:
     """Give each call its room: what the small ones leave over goes to the larger ones."""
     pieces = {key: pieces_of(call) for key, call in calls.items()}
-    sizes = {key: sum(p.size for p in each if p.fits_a_card) for key, each in pieces.items()}
+    sizes = {key: sum(map(wanted, each)) for key, each in pieces.items()}
     # Blocks that come with the pieces: per call the arguments, the agent's words and what is said
     # if some is missing.
-    room -= (3 * PER_BLOCK + 140) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
+    room -= (3 * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
     fills: dict[str, Filled] = {}
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
-        fills[key] = fill(pieces[key], room // left)
+        fills[key] = fill(pieces[key], room // left, calls[key].covered)
         room -= min(sizes[key], room // left)
     return fills
 

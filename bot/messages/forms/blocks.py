@@ -21,6 +21,7 @@ from bot.messages.forms.inputs import (
 )
 from bot.messages.forms.slots import Kind, Mark, Slot
 from bot.messages.forms.values import readable
+from bot.messages.pieces import SHOWN_TO_NOBODY
 from bot.messages.text import is_hidden, plain, slack_length, visible
 from storage.masking import MASK
 
@@ -57,7 +58,7 @@ def input_block(made: Input) -> dict[str, Any]:
 
 def shown_blocks(slot: Slot, value: Any) -> list[dict[str, Any]]:
     """Build a value that cannot be edited: all of it, or only its length where that is enormous."""
-    label = plain(visible(slot.label), 150)
+    label = plain(visible(slot.label), 150) + (SHOWN_TO_NOBODY if slot.secret else "")
     text = MASK if slot.secret and value not in (None, Mark.ABSENT) else readable(value, slot.kind)
     if slack_length(text) > MOST_SHOWN:
         return [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,14 @@ from bot.messages.forms.inputs import Input, make
 from bot.messages.forms.reader import UnreadableError, read
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.forms.values import diff, same, values
+from bot.messages.onlookers import revealed
 from bot.messages.text import plain, slack_length
 from bot.tools import Tool
 
 __all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "read_submission", "values"]
 
-_MOST_BLOCKS = 100 - 3  # the introduction, the choice to approve and the list of what found no room
+# the introduction, what is revealed, the choice to approve, the list of what found no room
+_MOST_BLOCKS = 100 - 4
 _MOST_BYTES = 220_000  # of the 250 kB Slack takes, counted as JSON in ASCII
 
 
@@ -73,17 +75,20 @@ def edit_modal(
     *,
     target: CallTarget,
     save_and_approve: bool,
+    covered: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Build the Edit dialog: an input for each argument that can be edited, text for the others.
 
     `arguments` are the validated arguments as `model_dump(mode="json")` gives them;
-    `save_and_approve` adds a box to tick, as Slack has only one submit button. The metadata holds
-    the call and its revision, never a value.
+    `save_and_approve` adds a box to tick, as Slack has only one submit button; `covered` names what
+    others see less of. The metadata holds the call and its revision, never a value.
     """
     places, left_out = _laid_out(tool, arguments)
     blocks = [
         section(f"{tool.title}\nSaving makes a new version; votes for the old one no longer count.")
     ]
+    if covered:
+        blocks.append(section(revealed(covered)))
     for place in places:
         blocks += place.blocks
     if left_out:

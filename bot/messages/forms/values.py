@@ -2,8 +2,8 @@
 
 Pure; it knows no blocks.
 
-Secrets never leave this file: they come out as a mask of fixed length, changed or not; so does what
-looks like one inside another value.
+What is declared secret never leaves this file: it comes out as a mask of fixed length, changed or
+not. What only looks like a secret is not masked here, but where onlookers read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.text import visible
 from bot.messages.views import Value
 from bot.tools import Tool
-from storage.masking import MASK, masked
+from storage.masking import MASK
 
 UNSET = "—"
 EMPTY = "(empty)"
@@ -33,9 +33,12 @@ def values(
     With `before`, also what each was.
     """
     if before is None:
-        return tuple(Value(row.slot.label, row.text) for row in _rows(tool, arguments))
+        return tuple(
+            Value(row.slot.label, row.text, secret=row.slot.secret)
+            for row in _rows(tool, arguments)
+        )
     return tuple(
-        Value(change.label, change.new, change.old if change.differs else None)
+        Value(change.label, change.new, change.old if change.differs else None, change.secret)
         for change in _compared(tool, before, arguments)
     )
 
@@ -64,11 +67,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def readable(value: Any, kind: Kind = Kind.TEXT) -> str:
-    """Return a JSON value as plain text: uncut, secrets masked, hidden characters visible."""
-    return masked(_readable(value, kind))
-
-
-def _readable(value: Any, kind: Kind = Kind.TEXT) -> str:
+    """Return a JSON value as plain text: uncut, hidden characters visible."""
     match value:
         case None | Mark.ABSENT:
             return UNSET
@@ -97,6 +96,7 @@ class _Change:
     old: str
     new: str
     differs: bool
+    secret: bool
 
 
 def _rows(tool: Tool[Any], arguments: Mapping[str, Any]) -> Iterator[_Row]:
@@ -143,16 +143,12 @@ def _change(slot: Slot, old: str, old_value: Any, new: str, new_value: Any) -> _
     differs = not same(old_value, new_value)
     if differs and old == new and not slot.secret:
         old, new = (_raw(value) for value in (old_value, new_value))
-    return _Change(slot.label, old, new, differs)
+    return _Change(slot.label, old, new, differs, slot.secret)
 
 
 def _raw(value: Any) -> str:
     """The value as JSON, for what reads alike but is not."""
-    return (
-        "(not given)"
-        if value is Mark.ABSENT
-        else masked(visible(json.dumps(value, ensure_ascii=False)))
-    )
+    return "(not given)" if value is Mark.ABSENT else visible(json.dumps(value, ensure_ascii=False))
 
 
 def _text(value: str, kind: Kind) -> str:
@@ -187,7 +183,7 @@ def _zone(at: time) -> str:
 def _list(items: list[Any]) -> str:
     if not items:
         return "(empty list)"
-    texts = [_readable(item) for item in items]
+    texts = [readable(item) for item in items]
     if any(isinstance(item, dict | list) for item in items) or any("\n" in text for text in texts):
         return visible(json.dumps(items, indent=2, ensure_ascii=False))
     line = ", ".join(texts)

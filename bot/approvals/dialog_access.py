@@ -1,0 +1,103 @@
+"""Who may use a dialog: looked up when it is opened and when it is submitted. Any thread.
+
+A dialog shows all of a call, so it is only for those who may do what it is for; whoever else asks
+for it is told why not, and that is written down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.approvals.permissions import Permissions
+from bot.approvals.votes import pending_on
+from bot.clock import Clock
+from bot.messages import sentences
+from bot.messages.actions import CallTarget, CardTarget
+from bot.policy.authority import No, Yes
+from storage import audit, decisions, runs
+from storage.models import Call, Run
+from storage.outcomes import Open
+from storage.states import Verb
+from storage.store import Store
+from storage.transaction import Transaction
+
+# who cannot approve for one of these may reject, and so may look
+LOOKS_ON = frozenset({"own_request", "own_edit", "not_yet"})
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The person may use the dialog, about these calls."""
+
+    run: Run
+    calls: tuple[Call, ...]
+    bar: str = ""  # why they may only look; "" when they may do what the dialog is for
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """The person may not use the dialog; the sentence is for them."""
+
+    sentence: str
+    call: Call | None = None  # one that it is about; None where there is none any more
+    why: str = ""
+
+
+class DialogAccess:
+    """One for all dialogs."""
+
+    def __init__(self, store: Store, clock: Clock, permissions: Permissions) -> None:
+        """`permissions` says who may."""
+        self._store = store
+        self._clock = clock
+        self._permissions = permissions
+
+    def admit(
+        self, verb: Verb, target: CallTarget | CardTarget, person: str, team: str
+    ) -> Admitted | TurnedAway:
+        """Return whether `person` may do this to a call now, or to any that waits on a card.
+
+        `team` is the workspace they come from. Looks people up, but for outsiders, who never may.
+        Who may reject and not approve is admitted to look.
+        """
+        now = self._clock.now()
+        with self._store.read() as tx:
+            if isinstance(target, CallTarget):
+                found = decisions.look(tx, target.call, target.revision, now)
+                waiting = [found.call] if isinstance(found, Open) else []
+            else:
+                found, waiting = None, pending_on(tx, target)
+            run = runs.get(tx, waiting[0].run_id) if waiting else None
+        if run is None:
+            lost = self._permissions.lost(found, person) if found else sentences.stale_card()
+            return TurnedAway(lost)
+        verdict: Yes | No = No("stranger")
+        for call in waiting if team == self._permissions.team else []:
+            verdict = self._permissions.verdict(verb, call, run, person, at=now)
+            if isinstance(verdict, Yes):
+                return Admitted(run, tuple(waiting))
+        assert isinstance(verdict, No)
+        sentence = self._permissions.refusal(verdict, waiting[0], verb)
+        if verb is Verb.APPROVE and verdict.why in LOOKS_ON:
+            return Admitted(run, tuple(waiting), sentence)
+        return TurnedAway(sentence, waiting[0], verdict.why)
+
+    def record(self, tx: Transaction, turned: TurnedAway, person: str, dialog: str) -> None:
+        """Write down that somebody tried to use a dialog who may not."""
+        if call := turned.call:
+            details = {"dialog": dialog, "why": turned.why, "revision": call.revision}
+            self._write(tx, "dialog.refused", call, person, details)
+
+    def record_shown(
+        self, tx: Transaction, call: Call, person: str, dialog: str, *, more: bool
+    ) -> None:
+        """Write down that somebody was shown all of a call; `more`: than everybody is."""
+        event = "call.revealed" if more else "call.shown"
+        details = {"dialog": dialog, "revision": call.revision, "digest": call.digest}
+        self._write(tx, event, call, person, details)
+
+    def _write(
+        self, tx: Transaction, event: str, call: Call, person: str, details: dict[str, object]
+    ) -> None:
+        at, run = self._clock.now(), call.run_id
+        audit.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=details)
