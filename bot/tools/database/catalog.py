@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
 from bot.tools.database.sql import Dialect
 
 OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
@@ -33,17 +35,18 @@ class Relation:
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()  # the primary key's columns
     definition: str = ""  # a view's SELECT
-    # tables it inherits from or is a part of, and the other way round
-    kin: frozenset[str] = frozenset()
     secret: frozenset[str] = frozenset()  # folded names of columns nobody is shown
+    schema: str = ""  # PostgreSQL's
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The tables of one database by their folded names."""
+    """The tables of one database by their folded names, with their schema ("sales.orders") where
+    they are not in the first of the schemas.
+    """
 
     dialect: Dialect
-    schema: str
+    schemas: tuple[str, ...]
     tables: Mapping[str, Relation]
 
     def fold(self, name: str, *, quoted: bool = False) -> str:
@@ -52,28 +55,18 @@ class Catalog:
         """
         return name if self.dialect == "postgres" and quoted else name.lower()
 
-    def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
-        """The same with further secret columns, by folded table name.
+    def find(self, table: exp.Table) -> Relation | None:
+        """The table that a name in a statement means, if it is there."""
+        name = self.fold(table.name, quoted=bool(table.this.args.get("quoted")))
+        places = [table.db.lower()] if table.db else [each.lower() for each in self.schemas]
+        first = self.schemas[0].lower()
+        keys = [name if place == first else f"{place}.{name}" for place in places]
+        return next((self.tables[key] for key in keys if key in self.tables), None)
 
-        Kin tables share theirs by column name.
-        """
-        marks = {
-            name: set(table.secret) | set(secrets.get(name, ()))
-            for name, table in self.tables.items()
-        }
-        changed = True
-        while changed:
-            changed = False
-            for name, table in self.tables.items():
-                for other in table.kin & set(self.tables):
-                    both = marks[name] | marks[other]
-                    changed = changed or both != marks[name]
-                    marks[name], marks[other] = both, set(both)
+    def with_secrets(self, secrets: Mapping[str, Iterable[str]]) -> Catalog:
+        """The same with further secret columns, by folded table name."""
         known = {
-            name: replace(
-                table,
-                secret=frozenset(marks[name] & {self.column_key(each) for each in table.columns}),
-            )
+            name: replace(table, secret=table.secret | frozenset(secrets.get(name, ())))
             for name, table in self.tables.items()
         }
         return replace(self, tables=known)

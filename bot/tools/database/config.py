@@ -32,6 +32,14 @@ from bot.tools.database.sql import Dialect
 _PARAMETERS = {"sslmode", "sslrootcert", "sslcert", "sslkey", "host", "port"}
 
 
+SchemaName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+_LOOKS_SECRET = re.compile(  # a column that holds what nobody should read, as people name it
+    r"passw|passphrase|secret|api_?key|private_?key|credential|card_?n(?:o|um)|tax_?id|passport"
+    r"|(?:^|_)(?:iban|cvv|cvc|ssn|pin|salt|tokens?)$|_hash$|_token$",
+    re.IGNORECASE,
+)
+
+
 class DatabasesError(ValueError):
     """The file cannot be used.
 
@@ -53,10 +61,9 @@ class Database(BaseModel):
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
     url: SecretStr = Field(strict=False)
     about: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,199}$")]
-    schema_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")] = (
-        Field("public", alias="schema")
-    )
+    schemas: tuple[SchemaName, ...] = Field(("public",), alias="schema", min_length=1, strict=False)
     secret: tuple[str, ...] = Field((), strict=False)
+    not_secret: tuple[str, ...] = Field((), strict=False)
     read_only: bool = False
     max_rows: int = Field(200, ge=1, le=10_000)
     max_changes: int = Field(100, ge=1, le=1_000_000)
@@ -79,14 +86,24 @@ class Database(BaseModel):
         return Path(self.parts.database or "").absolute()
 
     def is_secret(self, table: str, column: str) -> bool:
-        """Whether one of the patterns under `secret` means this column.
+        """Whether `secret` names this column, or it looks like one and `not_secret` does not.
 
         Upper and lower case are the same.
         """
-        whole = f"{table}.{column}".lower()
-        return any(fnmatchcase(whole, each.lower()) for each in self.secret)
+        if _matches(self.secret, table, column):
+            return True
+        return bool(_LOOKS_SECRET.search(column)) and not self.is_open(table, column)
 
-    @field_validator("secret")
+    def is_open(self, table: str, column: str) -> bool:
+        """Whether `not_secret` names this column."""
+        return _matches(self.not_secret, table, column)
+
+    @field_validator("schemas", mode="before")
+    @classmethod
+    def _schemas(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("secret", "not_secret")
     @classmethod
     def _secret(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         for each in values:
@@ -125,6 +142,11 @@ class Database(BaseModel):
         else:
             raise ValueError("only sqlite and postgresql are supported")
         return value
+
+
+def _matches(patterns: tuple[str, ...], table: str, column: str) -> bool:
+    whole = f"{table}.{column}".lower()
+    return any(fnmatchcase(whole, each.lower()) for each in patterns)
 
 
 def read_databases(path: Path, environ: Mapping[str, str]) -> tuple[Database, ...]:

@@ -16,19 +16,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
+from bot.tools.database.catalog import quoted
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_session import PostgresSession
+from bot.tools.database.rights import refuse_rights
 from bot.tools.database.session import Session, close, hide
 
 CONNECT_TIMEOUT = 5  # seconds
 # infinity is no date
 _AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
-_TOO_MUCH = """
-    SELECT string_agg(DISTINCT rolname, ', ') FROM pg_catalog.pg_roles
-    WHERE pg_catalog.pg_has_role(session_user, oid, 'MEMBER') AND (
-        rolsuper OR rolbypassrls OR rolreplication OR rolcreaterole OR rolname IN (
-            'pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program',
-            'pg_signal_backend'))"""
 _UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told
     ("password authentication failed|no password supplied", "its password is wrong or missing"),
     ('role ".*" does not exist', "its server has no such role"),
@@ -82,15 +78,15 @@ class PostgresSource:
             finally:
                 close(connection)
         except psycopg.Error as error:
-            raise ToolError(_reason(error, seconds, careful=bool(self.database.secret))) from None
+            raise ToolError(_reason(error, seconds)) from None
         except DBAPIError as error:  # the same, as SQLAlchemy wraps it
-            raise ToolError(
-                _reason(error.orig, seconds, careful=bool(self.database.secret))
-            ) from None
+            raise ToolError(_reason(error.orig, seconds)) from None
 
     def _prepare(self, raw: psycopg.Connection[Any], seconds: float, lock_seconds: float) -> None:
         limits = {
-            "search_path": f'pg_catalog, "{self.database.schema_name}", pg_temp',
+            "search_path": ", ".join(
+                ["pg_catalog", *map(quoted, self.database.schemas), "pg_temp"]
+            ),
             "statement_timeout": f"{seconds * 1000:.0f}",
             "lock_timeout": f"{min(lock_seconds, seconds) * 1000:.0f}",
             "idle_in_transaction_session_timeout": f"{(seconds + 5) * 1000:.0f}",
@@ -109,20 +105,14 @@ class PostgresSource:
         raw.execute(
             f"SELECT {for_now}".encode(), [each for pair in limits.items() for each in pair]
         )
-        found = raw.execute(_TOO_MUCH).fetchone()
-        if found and found[0]:
-            raise ToolError(
-                f"the role may do too much ({found[0]}): the database tools need one that is no "
-                "superuser, reads no server files, runs no programs and goes past no row security"
-            )
+        refuse_rights(raw, self.database)
 
 
-def _reason(error: BaseException | None, seconds: float, *, careful: bool) -> str:
+def _reason(error: BaseException | None, seconds: float) -> str:
     """The database's own words, the first line: its DETAIL and our connection string stay away from
     people.
 
-    `careful`: without what a function raised, and without the values in it, for they could be
-    secret.
+    Without what a function raised, and the values that could not be read: they could be secret.
     """
     state = getattr(error, "sqlstate", None)
     if state == "57014":
@@ -131,16 +121,12 @@ def _reason(error: BaseException | None, seconds: float, *, careful: bool) -> st
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)
     if state and diag is not None and diag.message_primary:
-        if careful and diag.context:
+        if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
             return (
                 "a function of the database refused it; its words could tell a secret "
                 f"(SQLSTATE {state})"
             )
-        words = (
-            hide(diag.message_primary)
-            if careful and state.startswith("22")
-            else diag.message_primary
-        )
+        words = hide(diag.message_primary) if state.startswith("22") else diag.message_primary
         return f"the database says: {words[:300]}"
     why = next(
         (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""

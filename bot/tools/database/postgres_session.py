@@ -1,32 +1,34 @@
 """One transaction on a PostgreSQL database.
 
-Statements go by the extended protocol, which takes exactly one.
+What a statement may be is left to the server's PREPARE, what it may read and change to the role's
+rights and to READ ONLY.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
-from psycopg import generators, pq
-from psycopg.errors import error_from_result
+from sqlglot import exp
 
 from bot.tools import ToolError
 from bot.tools.database.catalog import OWN_TABLES, Catalog, Relation, quoted
 from bot.tools.database.config import Database
-from bot.tools.database.session import HERE, Rows, Secrets, Session, bounded, reflect
+from bot.tools.database.session import HERE, Rows, Session, Written, bounded, reflect
 from bot.tools.database.side_effects import in_postgres
+from bot.tools.database.sql.functions import WRITES
 from bot.tools.database.sql.statement import Statement
-from bot.tools.database.sql.tokens import StatementError
 
-_NAME = b"countersign"  # of the prepared statement
+_WRITTEN = """
+    SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)
+    FROM pg_catalog.pg_stat_xact_user_tables"""
 _RELATIONS = """
-    SELECT c.relname, c.relkind::text,
-        CASE WHEN c.relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid) END,
-        ARRAY(SELECT p.relname::text FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p
-              ON p.oid = i.inhparent AND i.inhrelid = c.oid
-              OR p.oid = i.inhrelid AND i.inhparent = c.oid)
+    SELECT c.relname, c.relkind::text, ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute a
+        WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+            AND NOT pg_catalog.has_column_privilege(c.oid, attnum, 'SELECT'))
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f') AND c.relname NOT LIKE 'pg\\_%%'
         AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')"""
@@ -34,7 +36,7 @@ _CHANGEABLE = """
     SELECT bool_or(pg_catalog.has_any_column_privilege(c.oid, 'INSERT, UPDATE')
             OR pg_catalog.has_table_privilege(c.oid, 'DELETE'))
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'f')"""
+        WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p', 'f')"""
 _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
 _OBSTACLES = """
     SELECT 'it has the trigger ' || tgname FROM pg_catalog.pg_trigger
@@ -60,17 +62,22 @@ class PostgresSession(Session):
         self._raw = raw
 
     def _reflected(self) -> Catalog:
-        """Tables and views of the configured schema that the role may read or change."""
-        schema = self.database.schema_name
-        listed = self._raw.execute(_RELATIONS, (schema,)).fetchall()
-        tables = reflect(
-            self.connection,
-            schema,
-            {name: _KINDS[kind] for name, kind, *_ in listed},
-            definition={name: text for name, _, text, _ in listed if text},
-            kin={name: frozenset(kin) for name, _, _, kin in listed},
-        )
-        return Catalog("postgres", schema, {each.name: each for each in tables})
+        """Tables and views of the configured schemas that the role may read or change; what it may
+        not read of them is secret.
+        """
+        tables: dict[str, Relation] = {}
+        schemas = self.database.schemas
+        for schema in schemas:
+            listed = self._raw.execute(_RELATIONS, (schema,)).fetchall()
+            found = reflect(
+                self.connection,
+                schema,
+                {name: _KINDS[kind] for name, kind, _ in listed},
+                secret={name: frozenset(unread) for name, _, unread in listed},
+            )
+            ahead = "" if schema == schemas[0] else f"{schema.lower()}."
+            tables |= {f"{ahead}{each.name}": replace(each, schema=schema) for each in found}
+        return Catalog("postgres", schemas, tables)
 
     def _is_own(self, found: Catalog) -> bool:
         """Countersign's own tables, in whatever schema, whether the role may read them or not."""
@@ -81,47 +88,57 @@ class PostgresSession(Session):
         )
         return any(count == len(OWN_TABLES) for (count,) in asked.fetchall())
 
-    def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
-        """See Session. The server is asked what the columns are before anything runs."""
-        self._own_functions(statement)
-        described = self._described(statement.text)
-        columns = tuple(
-            (described.fname(at) or b"?").decode("utf-8", "replace")
-            for at in range(described.nfields)
-        )
-        origins = self._origins(
-            [(described.ftable(at), described.ftablecol(at)) for at in range(described.nfields)]
-        )
-        with self._raw.cursor() as cursor:
-            found, more = bounded(cursor.stream(statement.text.encode()), limit)
-        return Rows(columns, found, more, origins)
-
-    def change(self, statement: Statement, secrets: Secrets) -> int:
+    def query(self, statement: Statement, limit: int) -> Rows:
         """See Session."""
-        self._own_functions(statement)
-        if self._described(statement.text).nfields:
-            raise ToolError("the database says that it returns rows, which no change does")
-        cursor = self._raw.execute(statement.text.encode(), prepare=True)
-        done = (cursor.statusmessage or "").lower()
-        if not done.startswith(statement.verb):
-            raise ToolError(
-                f"the database did something else than {statement.verb.upper()}: {done[:60]}"
-            )
-        return cursor.rowcount
+        run = "EXECUTE countersign"
+        if statement.explains is not None:
+            run = f"EXPLAIN {statement.explains} {run}"
+        with self._prepared(statement), self._raw.cursor() as cursor:
+            found, more = bounded(cursor.stream(run.encode()), limit)
+            columns = tuple(each.name for each in cursor.description or ())
+        return Rows(columns, found, more)
 
-    def insert(self, statement: Statement, secrets: Secrets, shown: str) -> list[tuple[Any, ...]]:
-        """See Session."""
-        self._own_functions(statement)
-        return self._raw.execute(
-            f"{statement.text} RETURNING {shown}".encode(), prepare=True
-        ).fetchall()
+    def look(self, statement: Statement) -> None:
+        """See Session. A plan is made: rights are asked about no earlier."""
+        with self._prepared(statement):
+            self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
-    def rows(
-        self, text: str, secrets: Secrets, values: Sequence[Any] = ()
-    ) -> list[tuple[Any, ...]]:
+    def change(self, statement: Statement, shown: str = "") -> Written:
+        """See Session. The server's statistics of the transaction count what changes with it."""
+        before = self._written()
+        with self._prepared(statement, f" RETURNING {shown}" if shown else ""):
+            cursor = self._raw.execute(b"EXECUTE countersign")
+            rows = tuple(cursor.fetchall()) if cursor.description else ()
+            done = (cursor.statusmessage or "?").split()[0].lower()
+            if done != (statement.verb if isinstance(statement.tree, WRITES) else "select"):
+                raise ToolError(f"the database did something else than it says: {done[:60]}")
+        total = self._written() - before
+        return Written(cursor.rowcount, max(total, cursor.rowcount), rows)
+
+    def rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """See Session."""
         ours = text.replace("%", "%%").replace(HERE, "%s") if values else text
         return self._raw.execute(ours.encode(), tuple(values) or None, prepare=True).fetchall()
+
+    @contextmanager
+    def _prepared(self, statement: Statement, more: str = "") -> Iterator[None]:
+        """PREPARE takes exactly one SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES, and nothing
+        else; it is run by EXECUTE inside.
+        """
+        catalog = self.catalog  # before anything can fail, after which the server answers nothing
+        try:
+            text = f"PREPARE countersign AS {statement.body}{more}"
+            self._raw.execute(text.encode(), prepare=True)  # by the protocol that takes one
+            yield
+        except psycopg.errors.InsufficientPrivilege as error:
+            words = error.diag.message_primary or "permission denied"
+            raise ToolError(f"the database says: {words}{_hint(statement, catalog)}") from None
+        self._raw.execute(b"DEALLOCATE countersign")
+
+    def _written(self) -> int:
+        """How many rows this transaction has changed by now, whoever changed them."""
+        found = self._raw.execute(_WRITTEN).fetchone()
+        return int(found[0]) if found else 0
 
     def obstacles(self, table: Relation, statement: Statement) -> list[str]:
         """Triggers, rules, children, and foreign keys that act.
@@ -135,10 +152,10 @@ class PostgresSession(Session):
 
     def hidden(self, table: Relation, statement: Statement) -> list[str]:
         """See Session."""
-        return in_postgres(self._raw, self.database.schema_name, self._full(table), statement)
+        return in_postgres(self._raw, table.schema, self._full(table), statement)
 
     def _full(self, table: Relation) -> str:
-        return f"{quoted(self.database.schema_name)}.{quoted(table.name)}"
+        return f"{quoted(table.schema)}.{quoted(table.name)}"
 
     def version(self) -> str:
         """See Session."""
@@ -149,7 +166,7 @@ class PostgresSession(Session):
 
     def changeable(self) -> bool:
         """See Session."""
-        (found,) = self._raw.execute(_CHANGEABLE, (self.database.schema_name,)).fetchone() or (
+        (found,) = self._raw.execute(_CHANGEABLE, (list(self.database.schemas),)).fetchone() or (
             False,
         )
         return bool(found)
@@ -165,54 +182,14 @@ class PostgresSession(Session):
                 "the answer to COMMIT was lost; whether the change was made is not known"
             ) from None
 
-    def _described(self, text: str) -> pq.abc.PGresult:
-        """What the server says the one statement in `text` returns; it refuses more than one.
 
-        Nothing runs.
-        """
-        line = self._raw.pgconn
-        line.send_prepare(_NAME, text.encode())
-        self._answer()
-        line.send_describe_prepared(_NAME)
-        result = self._answer()
-        self._raw.execute(b"DEALLOCATE countersign")
-        return result
-
-    def _answer(self) -> pq.abc.PGresult:
-        """What comes back for what was sent.
-
-        The time the server takes is left to other threads, as libpq would not.
-        """
-        result: pq.abc.PGresult
-        (result,) = self._raw.wait(generators.execute(self._raw.pgconn))
-        if result.status != pq.ExecStatus.COMMAND_OK:
-            raise error_from_result(result)
-        return result
-
-    def _origins(self, found: list[tuple[int, int]]) -> tuple[tuple[str, str] | None, ...]:
-        """Return table and column for each table OID and column number; None where computed."""
-        asked = self._raw.execute(
-            "SELECT a.attrelid::int8, a.attnum::int, c.relname::text, a.attname::text "
-            "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
-            "WHERE c.oid = ANY(%s::oid[])",
-            ([table for table, _ in found if table],),
-        )
-        known = {
-            (table, number): (name, column) for table, number, name, column in asked.fetchall()
-        }
-        return tuple(known.get(pair) for pair in found)
-
-    def _own_functions(self, statement: Statement) -> None:
-        """Refuse a name that the database's owner has given to a function as well: it may not only
-        compute.
-        """
-        asked = self._raw.execute(
-            "SELECT DISTINCT proname::text FROM pg_catalog.pg_proc p "
-            "JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
-            "WHERE n.nspname = %s AND proname = ANY(%s)",
-            (self.database.schema_name, sorted(statement.names)),
-        )
-        if names := [name for (name,) in asked.fetchall()]:
-            raise StatementError(
-                f"this database has a function {names[0]} of its own, so it cannot be used"
-            )
+def _hint(statement: Statement, catalog: Catalog) -> str:
+    """Which columns of the tables that a statement names cannot be read."""
+    named = {each.name for each in statement.tree.find_all(exp.Table)}
+    found = [
+        f"{table.name}.{column}"
+        for table in catalog.tables.values()
+        if table.name in named
+        for column in sorted(table.secret)
+    ]
+    return f" ({', '.join(found[:10])}: secret; name the columns that are not)" if found else ""

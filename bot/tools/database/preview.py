@@ -12,7 +12,7 @@ from typing import Any
 
 from bot.tools import Preview, ToolError
 from bot.tools.database.catalog import Catalog, Relation, quoted
-from bot.tools.database.secrets import Checked, check, set_columns, target
+from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import HERE, Session
 from bot.tools.database.sql.statement import Statement
 
@@ -41,13 +41,12 @@ def preview_change(session: Session, statement: Statement) -> Preview:
 
     Raises ToolError where it is refused or fails; the session is left to be rolled back.
     """
-    checked = check(statement, session.catalog)
     table = target(statement, session.catalog)
     hidden = session.hidden(table, statement)
     told = obstacles(session, table, statement) + hidden
     shape = _shape(table, session.catalog)
     if told:
-        count = None if hidden else _count(session, statement, table, checked)
+        count = None if hidden else _count(session, statement, table)
         known = (
             "How many rows it touches is not known."
             if count is None
@@ -56,7 +55,7 @@ def preview_change(session: Session, statement: Statement) -> Preview:
         lines = [known, "Not tried out beforehand, because:", *(f"- {each}" for each in told)]
         return Preview("\n".join(lines), "" if count is None else f"{EXPECTS}{count}")
     tried = _try_insert if statement.verb == "insert" else _try
-    count, lines = tried(session, statement, shape, checked)
+    count, lines = tried(session, statement, shape)
     too_many(session, count)
     return Preview("\n".join([_touches(statement, table, count), *lines]), f"{EXPECTS}{count}")
 
@@ -85,7 +84,7 @@ def _shape(table: Relation, catalog: Catalog) -> Shape:
     )
 
 
-def _count(session: Session, statement: Statement, table: Relation, checked: Checked) -> int | None:
+def _count(session: Session, statement: Statement, table: Relation) -> int | None:
     """How many rows the change is about, told without running it; None when that depends on when it
     runs.
     """
@@ -93,26 +92,20 @@ def _count(session: Session, statement: Statement, table: Relation, checked: Che
         return None
     ahead, where_from, what = statement.pieces
     if statement.verb != "insert":
-        return int(
-            session.rows(f"{ahead} SELECT count(*) FROM {where_from} {what}", checked.secrets)[0][0]
-        )
+        return int(session.rows(f"{ahead} SELECT count(*) FROM {where_from} {what}")[0][0])
     if what[:6].lower() == "values":
         return len(statement.tree.args["expression"].expressions)
-    return int(
-        session.rows(f"{ahead} SELECT count(*) FROM ({what}) AS counted", checked.secrets)[0][0]
-    )
+    return int(session.rows(f"{ahead} SELECT count(*) FROM ({what}) AS counted")[0][0])
 
 
-def _try(
-    session: Session, statement: Statement, shape: Shape, checked: Checked
-) -> tuple[int, list[str]]:
+def _try(session: Session, statement: Statement, shape: Shape) -> tuple[int, list[str]]:
     """Run it and read the rows before and after; their number, and the lines that show them."""
     ahead, where_from, what = statement.pieces
     key = [each for each in shape.table.key if each in shape.open]
     order = f" ORDER BY {', '.join(map(quoted, key))}" if key else ""
     text = f"{ahead} SELECT {shape.listed()} FROM {where_from} {what}{order} LIMIT {MAX_ROWS}"
-    before = session.rows(text, checked.secrets)
-    count = session.change(statement, checked.secrets)
+    before = session.rows(text)
+    count = session.change(statement).count
     rest = _rest(count - len(before))
     if statement.verb == "delete":
         return count, [*_rows(shape, before), *rest]
@@ -133,10 +126,8 @@ def _try(
     return count, [*lines, *rest]
 
 
-def _try_insert(
-    session: Session, statement: Statement, shape: Shape, checked: Checked
-) -> tuple[int, list[str]]:
-    added = session.insert(statement, checked.secrets, shape.listed())
+def _try_insert(session: Session, statement: Statement, shape: Shape) -> tuple[int, list[str]]:
+    added = list(session.change(statement, shape.listed()).rows)
     given = {each.name.lower() for each in set_columns(statement)}
     guessed = [
         f"({each} may be another when it runs)"
@@ -151,7 +142,6 @@ def _again(session: Session, shape: Shape, key: list[str], row: Row) -> Row | No
     where = " AND ".join(f"{quoted(each)} = {HERE}" for each in key)
     found = session.rows(
         f"SELECT {shape.listed()} FROM {quoted(shape.table.name)} WHERE {where}",
-        frozenset(),
         values,
     )
     return found[0] if found else None

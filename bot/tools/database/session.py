@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,6 @@ from sqlalchemy.types import NullType
 from bot.tools import ToolError
 from bot.tools.database.catalog import OWN_TABLES, Catalog, Column, Relation
 from bot.tools.database.config import Database
-from bot.tools.database.secrets import mark
 from bot.tools.database.sql.statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
@@ -37,7 +36,6 @@ _CONSTANT = re.compile(  # a default that is the same each time, as SQLite and P
     r"""(?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|x?'(?:[^']|'')*'|true|false|null)(?:::[\w\s".]+(?:\([\d,\s]+\))?(?:\[\])*)?""",
     re.IGNORECASE,
 )
-Secrets = frozenset[tuple[str, str]]
 
 log = logging.getLogger("countersign.databases")
 
@@ -48,15 +46,20 @@ class OwnDatabaseError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a SELECT gave.
-
-    `origins` names the table and column a result column comes from, where the server says.
-    """
+    """What a query gave."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     more: bool
-    origins: tuple[tuple[str, str] | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a change did."""
+
+    count: int  # rows of its own table
+    total: int  # with those that triggers and foreign keys changed with it
+    rows: tuple[tuple[Any, ...], ...] = ()
 
 
 class Session(ABC):
@@ -72,7 +75,7 @@ class Session(ABC):
         found = self._reflected()
         if self._is_own(found):
             raise OwnDatabaseError("it holds the tables of a Countersign, which no tool may touch")
-        return mark(found, self.database)
+        return found
 
     def _is_own(self, found: Catalog) -> bool:
         """Whether these are Countersign's own tables."""
@@ -80,27 +83,22 @@ class Session(ABC):
 
     @abstractmethod
     def _reflected(self) -> Catalog:
-        """The same without marks."""
+        """What is there; read anew."""
 
     @abstractmethod
-    def query(self, statement: Statement, limit: int, secrets: Secrets) -> Rows:
-        """Run a checked SELECT; at most `limit` rows.
-
-        Only the columns in `secrets` may be read of secret ones.
-        """
+    def query(self, statement: Statement, limit: int) -> Rows:
+        """Run a query; at most `limit` rows."""
 
     @abstractmethod
-    def change(self, statement: Statement, secrets: Secrets) -> int:
-        """Run a checked change; the number of rows it touched."""
+    def look(self, statement: Statement) -> None:
+        """Have the database say whether it would run; nothing runs."""
 
     @abstractmethod
-    def insert(self, statement: Statement, secrets: Secrets, shown: str) -> list[tuple[Any, ...]]:
-        """Run a checked INSERT; the columns `shown` (a list in SQL) of every row it added."""
+    def change(self, statement: Statement, shown: str = "") -> Written:
+        """Run a change; `shown` (a list of columns in SQL) is what it returns of its rows."""
 
     @abstractmethod
-    def rows(
-        self, text: str, secrets: Secrets, values: Sequence[Any] = ()
-    ) -> list[tuple[Any, ...]]:
+    def rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a SELECT of our own making, with HERE for each of `values`."""
 
     @abstractmethod
@@ -176,7 +174,7 @@ def close(connection: Connection) -> None:
 
 
 def reflect(
-    connection: Connection, schema: str | None, kinds: dict[str, str], **facts: dict[str, Any]
+    connection: Connection, schema: str | None, kinds: dict[str, str], **facts: Mapping[str, Any]
 ) -> list[Relation]:
     """The tables named in `kinds` (name -> kind) with their columns and keys.
 

@@ -15,7 +15,7 @@ import psycopg
 from sqlglot import exp
 
 from bot.tools.database.catalog import Catalog, Relation
-from bot.tools.database.sql.allowlist import BARE, VOLATILE
+from bot.tools.database.sql.functions import BARE, VOLATILE
 from bot.tools.database.sql.statement import Statement
 
 _CALL = re.compile(r'([A-Za-z_]\w*|"(?:[^"]|"")+")\s*\(')

@@ -2,7 +2,7 @@
 until one is named.
 
 The rules are elsewhere: what a statement may be in `sql.statement`, what stays secret in `secrets`,
-how it runs in `sqlite` and `postgres`.
+how it is kept and runs in `sqlite` and `postgres`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.postgres import CONNECT_TIMEOUT, PostgresSource
-from bot.tools.database.preview import EXPECTS, MASK, preview_change, too_many
-from bot.tools.database.secrets import Checked, check, target
+from bot.tools.database.preview import EXPECTS, preview_change, too_many
+from bot.tools.database.secrets import target
 from bot.tools.database.session import PREVIEW_TIMEOUT, Rows, Session, Source
 from bot.tools.database.sql.statement import Statement, parse
 from bot.tools.database.sql.text import Sql
@@ -135,15 +134,10 @@ def _query(sources: Sources) -> Tool[Any]:
         statement = Query.parsed(args)
         try:
             with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
-                masks = check(statement, session.catalog).masks
+                session.look(statement)
         except ToolError as error:
             return Preview(f"⚠ It would be refused: {error}")
-        masked = (
-            f"; {sum(masks)} secret column{'s' * (sum(masks) != 1)} masked" if any(masks) else ""
-        )
-        return Preview(
-            f"Reads at most {source.database.max_rows:,} rows and changes nothing{masked}."
-        )
+        return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
 
     @tool(
         title="Query a database",
@@ -156,15 +150,13 @@ def _query(sources: Sources) -> Tool[Any]:
     def query(args: Query, _context: ToolContext) -> Table:
         """Run one SELECT in a database.
 
-        Secret columns come back masked and may not stand in conditions.
+        Secret columns cannot be used in any way: name the others instead of *.
         """
         source = _source(sources, args.database)
         statement = Query.parsed(args)
         with source.open(writes=False) as session:
-            catalog = session.catalog
-            checked = check(statement, catalog)
-            rows = session.query(statement, source.database.max_rows, checked.secrets)
-        return _masked(args.database, rows, checked, catalog)
+            rows = session.query(statement, source.database.max_rows)
+        return _table(args.database, rows)
 
     return query
 
@@ -217,17 +209,16 @@ def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]
     """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
     that is unknown.
     """
-    catalog = session.catalog
-    checked, table = check(statement, catalog), target(statement, catalog)
-    count = session.change(statement, checked.secrets)
-    too_many(session, count)
-    if expects and expects != f"{EXPECTS}{count}":
+    table = target(statement, session.catalog)
+    done = session.change(statement)
+    too_many(session, done.total)
+    if expects and expects != f"{EXPECTS}{done.count}":
         shown = expects.removeprefix(EXPECTS)
         raise ChangedError(
-            f"It would touch {count:,} rows of {table.name} now, and {shown} were shown."
+            f"It would touch {done.count:,} rows of {table.name} now, and {shown} were shown."
         )
     session.commit()
-    return {"rows": count, "table": table.name}
+    return {"rows": done.count, "table": table.name}
 
 
 def _source(sources: Sources, name: str) -> Source:
@@ -244,24 +235,9 @@ def _parse(sources: Sources, args: StatementArguments, *, changes: bool) -> Stat
     return parse(str(args.sql), database.dialect, changes=changes)
 
 
-def _masked(name: str, rows: Rows, checked: Checked, catalog: Catalog) -> Table:
-    """The rows as people and the model may see them.
-
-    The server's own word on where a column comes from counts too.
-    """
-    masks = list(checked.masks)
-    if len(masks) != len(rows.columns):
-        raise ToolError("its columns cannot be told apart, so nothing of it is shown")
-    for at, origin in enumerate(rows.origins):
-        if origin and origin[0] in catalog.tables and origin[1] in catalog.tables[origin[0]].secret:
-            masks[at] = True
-    cells = [
-        tuple(
-            MASK if masked and value is not None else _plain(value)
-            for value, masked in zip(row, masks, strict=True)
-        )
-        for row in rows.rows
-    ]
+def _table(name: str, rows: Rows) -> Table:
+    """The rows as JSON can hold them."""
+    cells = [tuple(map(_plain, row)) for row in rows.rows]
     return Table(f"Rows from {name}", rows.columns, tuple(cells), rows.more)
 
 

@@ -1,10 +1,9 @@
-"""Statements that would tell a secret column, and those that may read beside one; a line each."""
+"""Statements that would tell of a secret column; a line each."""
 
 from __future__ import annotations
 
-# Whoever may see neither a value nor anything that depends on it. The first list runs and masks;
-# the second is refused.
-MASKED = """
+# Nothing of it is told: no value, nothing that depends on one.
+LEAKS = """
 SELECT card_number FROM orders
 SELECT * FROM orders
 SELECT o.* FROM orders AS o
@@ -32,15 +31,28 @@ SELECT login, password FROM account WHERE password IS NOT NULL
 SELECT "card_number" FROM "orders"
 SELECT CARD_NUMBER FROM ORDERS
 SELECT orders.card_number AS id FROM orders
-""".strip().split("\n")
-TOLD_NOTHING = """
 SELECT count(card_number) FROM orders
 SELECT count(*) FROM orders WHERE card_number IS NULL
 SELECT id FROM orders WHERE EXISTS (SELECT card_number FROM orders)
 SELECT status, total FROM totals
 SELECT id FROM cards
-""".strip().split("\n")
-LEAKS = """
+SELECT c || '' FROM account AS u(a, b, c)
+SELECT login, password FROM account ORDER BY (2)
+SELECT count(*), password FROM account GROUP BY (2)
+SELECT login, password FROM account ORDER BY 2 COLLATE NOCASE
+SELECT max(id), password FROM account
+SELECT u FROM account AS u
+SELECT to_jsonb(u) FROM account AS u
+SELECT name(orders) FROM orders
+SELECT a.id FROM account AS a JOIN (SELECT 'hunter2' AS password) AS b USING (password)
+SELECT a.id FROM account AS a JOIN (SELECT 'hunter2' AS password) AS b USING ("PASSWORD")
+SELECT a.id FROM account AS a NATURAL JOIN (SELECT 'hunter2' AS password) AS b
+SELECT password FROM account FULL JOIN (SELECT 'x' AS password) AS b USING (password)
+SELECT 1 FROM account LEFT JOIN (SELECT 'x' AS password) AS b USING (password)
+WITH cards AS (SELECT card_number AS c FROM orders) SELECT c FROM cards
+WITH watch AS (SELECT password FROM account) SELECT count(*) FROM watch
+VALUES ((SELECT max(password) FROM account))
+EXPLAIN SELECT id FROM account WHERE password = 'hunter2'
 SELECT id FROM orders WHERE card_number = '4111-0001'
 SELECT id FROM orders WHERE card_number LIKE '4%'
 SELECT id FROM orders WHERE card_number IN ('4111-0001')
@@ -156,6 +168,11 @@ DELETE FROM log WHERE text IN (SELECT password FROM account)
 UPDATE account SET login = password
 UPDATE account SET password = password || 'x'
 INSERT INTO account (id, login, password) SELECT id + 10, password, login FROM account
+INSERT INTO account SELECT id + 10, login, password FROM account
+UPDATE log SET text = (SELECT c FROM account AS u(a, b, c))
+UPDATE orders SET note = 'x' RETURNING *
+DELETE FROM account RETURNING password
+UPDATE log SET text = password FROM account
+INSERT INTO account (id, login) VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET login = \
+account.password
 """.strip().split("\n")
-# What the database itself must refuse should a parser ever let it through: text, and what it was
-# taken for.

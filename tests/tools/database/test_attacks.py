@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from bot.tools import Table, ToolError
+from bot.tools import ToolError
 from tests.tools.database.attacks import BOTH
 from tests.tools.database.disguises import DISGUISED
 from tests.tools.database.harness import VALUES, World
-from tests.tools.database.leaks import LEAKING_CHANGES, LEAKS, MASKED, TOLD_NOTHING
+from tests.tools.database.leaks import LEAKING_CHANGES, LEAKS
 from tests.tools.database.postgres_attacks import POSTGRES
 from tests.tools.database.sqlite_attacks import SQLITE
 
@@ -51,7 +51,7 @@ def test_queries_change_nothing(world: World) -> None:
         "INSERT INTO log (text) VALUES ('x')",
     ):
         with pytest.raises(
-            ValidationError, match="only one SELECT is allowed here; use the tool change"
+            ValidationError, match="only SELECT is allowed here; use the tool change"
         ):
             world.query(sql)
     with pytest.raises(
@@ -74,37 +74,13 @@ def test_previews_change_nothing(world: World) -> None:
     assert world.dump() == before
 
 
-def test_secrets_are_masked(world: World) -> None:
-    """However a secret column is selected, its values come as masks, and NULL as NULL."""
-    for sql in MASKED:
-        if world.dialect == "sqlite" and ") AS x(c)" in sql:
-            continue  # SQLite names columns in WITH only
-        found = world.query(sql)
-        assert isinstance(found, Table)
-        assert "••••••••" in repr(found.rows), sql
-        assert not any(value in repr(found) for value in VALUES), sql
-
-
-def test_what_tells_no_secret(world: World) -> None:
-    """That there is a value, and how many, may be asked."""
-    assert [world.query(sql).rows[0][0] for sql in TOLD_NOTHING] == [2, 1, 1, "pending", 1]
-
-
-def test_secrets_decide_nothing(world: World) -> None:
-    """A condition, an order, a join or a computation on a secret column is refused.
-
-    The refusal tells no value.
-    """
+def test_secrets_tell_nothing(world: World) -> None:
+    """Whatever reads a secret column is refused, however it is disguised; no refusal tells it."""
     passed = []
-    # a connection to a server takes a while
-    for sql in LEAKS if world.dialect == "sqlite" else world.unchecked(LEAKS):
+    for sql in LEAKS:
         ended = outcome(world, "query", sql)
-        values = [
-            value
-            for value in VALUES
-            if value in str(ended) and value not in sql and "4111-0001" not in sql
-        ]
-        if not isinstance(ended, REFUSED) or values:
+        told = [value for value in VALUES if value in str(ended) and value not in sql]
+        if not isinstance(ended, REFUSED) or told:
             passed.append((sql, ended))
     assert passed == []
 
@@ -126,7 +102,7 @@ def test_the_database_refuses_too_in_a_query(world: World) -> None:
         statement = world.disguised(text, "SELECT id FROM orders", changes=False)
         try:
             with world.session(writes=False) as session:
-                passed.append((text, session.query(statement, 10, frozenset())))
+                passed.append((text, session.query(statement, 10)))
         except ToolError:
             continue
     assert passed == []
@@ -139,12 +115,13 @@ def test_the_database_refuses_too_in_a_change(world: World) -> None:
     passed = []
     for text in DISGUISED[world.dialect]:
         statement = world.disguised(text, "DELETE FROM heap", changes=True)
-        if world.dialect == "postgres" and text == "DELETE FROM line":
-            # a DELETE that was taken for a DELETE: only SQLite says which table it is about
+        if world.dialect == "postgres" and (text == "DELETE FROM line" or "val(" in text):
+            # a DELETE that was taken for a DELETE: only SQLite says which table it is about; and
+            # no transaction holds a sequence
             continue
         try:
             with world.session(writes=True) as session:
-                passed.append((text, session.change(statement, frozenset())))
+                passed.append((text, session.change(statement)))
                 session.commit()
         except ToolError:
             continue

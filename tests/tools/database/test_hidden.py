@@ -13,10 +13,9 @@ from bot.tools.database.catalog import OWN_TABLES
 from bot.tools.database.session import OwnDatabaseError
 from storage.store import Store
 from tests.tools import context
-from tests.tools.database.harness import World, described
+from tests.tools.database.harness import GIVEN, World, described
 
 NOT_TRIED = "Not tried out beforehand, because:\n- "
-GIVEN = "GRANT ALL ON ALL TABLES IN SCHEMA public TO agent"
 
 
 def owned(pg: World, *texts: str) -> World:
@@ -143,14 +142,12 @@ def test_a_name_of_the_owner_s_before_ours(pg: World) -> None:
         "CREATE FUNCTION lower(text) RETURNS text LANGUAGE sql AS 'SELECT "
         "nextval(''counter'')::text'",
     )
-    with pytest.raises(ToolError, match="has a function lower of its own"):
-        pg.query("SELECT lower(word) FROM heap")
     pg.raw("ALTER ROLE agent IN DATABASE shop SET search_path = public, pg_catalog")
     statement = pg.disguised(
         "SELECT lower(word) FROM heap ORDER BY 1", "SELECT word FROM heap", changes=False
     )
     with pg.session(writes=False) as session:
-        assert session.query(statement, 9, frozenset()).rows == (("a",), ("b",))
+        assert session.query(statement, 9).rows == (("a",), ("b",))
     assert not counted(pg)
 
 
@@ -237,7 +234,7 @@ def test_a_view_whose_table_is_gone(lite: World) -> None:
     assert "heap: word" in listed
     assert "stale" not in listed
     assert lite.query("SELECT count(*) FROM heap").rows == ((2,),)
-    with pytest.raises(ToolError, match="there is no table evil"):
+    with pytest.raises(ToolError, match="unsafe use of load_extension"):
         lite.query("SELECT b FROM evil")
 
 
@@ -247,7 +244,7 @@ def test_what_even_a_trigger_may_not(lite: World) -> None:
         owner.execute(
             "CREATE TRIGGER evil AFTER DELETE ON heap BEGIN SELECT fts3_tokenizer('simple'); END"
         )
-    with pytest.raises(ToolError, match=r"SQLite was about to|unsafe use of"):
+    with pytest.raises(ToolError, match=r"fts3_tokenizer cannot be called|unsafe use of"):
         lite.change("DELETE FROM heap")
     assert lite.raw("SELECT count(*) FROM heap") == [(2,)]
 

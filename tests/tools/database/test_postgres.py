@@ -53,22 +53,25 @@ def test_what_the_role_may_not_see(pg: World) -> None:
     A column it may not read is refused by the server.
     """
     pg.raw("REVOKE ALL ON account FROM agent")
-    with pytest.raises(ToolError, match="there is no table account"):
+    with pytest.raises(ToolError, match="permission denied for table account"):
         pg.query("SELECT id FROM account")
     pg.raw("REVOKE ALL ON heap FROM agent")
     pg.raw("GRANT SELECT (word) ON heap TO agent")
     assert pg.query("SELECT word FROM heap ORDER BY word").rows == (("a",), ("b",))
-    with pytest.raises(ToolError, match="permission denied for table heap"):
+    with pytest.raises(
+        ToolError, match=r"permission denied for table heap \(heap.number: secret; name"
+    ):
         pg.query("SELECT number FROM heap")
 
 
 def test_functions_of_the_owner(pg: World) -> None:
-    """A harmless name that the owner gave to a function of their own is refused before it runs."""
+    """The owner's own functions can be used; in a query they change nothing, whatever they do."""
+    pg.raw("CREATE FUNCTION twice(TEXT) RETURNS TEXT LANGUAGE sql AS 'SELECT $1 || $1'")
+    pg.raw("CREATE FUNCTION wipes() RETURNS INT LANGUAGE sql AS 'DELETE FROM log; SELECT 1'")
     before = pg.dump()
-    with pytest.raises(ToolError, match="has a function initcap of its own"):
-        pg.query("SELECT initcap(word) FROM heap")
-    with pytest.raises(ToolError, match="has a function initcap of its own"):
-        pg.change("UPDATE heap SET word = initcap(word)")
+    assert pg.query("SELECT twice(word), initcap(word) FROM heap").rows[0] == ("aa", "A")
+    with pytest.raises(ToolError, match="in a read-only transaction"):
+        pg.query("SELECT wipes()")
     assert pg.dump() == before
 
 
@@ -134,20 +137,9 @@ def test_the_session_is_ours(pg: World) -> None:
             "lock_timeout",
             "idle_in_transaction_session_timeout",
         )
-        found = [
-            session.rows(f"SELECT current_setting('{name}')", frozenset())[0][0] for name in names
-        ]
+        found = [session.rows(f"SELECT current_setting('{name}')")[0][0] for name in names]
     assert found == ["on", 'pg_catalog, "public", pg_temp', "10s", "on", "2s", "15s"]
     assert pg.query("SELECT 'a\\b' AS c").rows == (("a\\b",),)
-
-
-def test_where_columns_come_from(pg: World) -> None:
-    """The server itself says which column of which table a result shows, under whatever name."""
-    statement = pg.disguised(
-        "SELECT card_number AS a, id + 1 AS b FROM orders", "SELECT id FROM orders", changes=False
-    )
-    with pg.session(writes=False) as session:
-        assert session.query(statement, 1, frozenset()).origins == (("orders", "card_number"), None)
 
 
 def test_a_table_of_a_system_name(pg: World) -> None:
@@ -155,7 +147,7 @@ def test_a_table_of_a_system_name(pg: World) -> None:
     pg.raw("CREATE TABLE public.pg_authid (rolpassword TEXT)")
     pg.raw("GRANT ALL ON public.pg_authid TO agent")
     for sql in ("SELECT rolpassword FROM pg_authid", "SELECT rolpassword FROM public.pg_authid"):
-        with pytest.raises(ToolError, match="there is no table"):
+        with pytest.raises(ValueError, match="is the server's own"):
             pg.query(sql)
 
 

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Column, Relation
-from bot.tools.database.secrets import mark, mark_views
-from bot.tools.database.sql import Dialect
-from tests.tools.database.harness import World, described, sqlite_world
-from tests.tools.database.leaks import LEAKS, MASKED, TOLD_NOTHING
+from tests.tools.database.harness import World, sqlite_world
+from tests.tools.database.leaks import LEAKS
 
 OTHER = """
 UPDATE orders SET card_number = '5500-9' WHERE id = 1;
@@ -33,6 +30,9 @@ SOURCES = st.sampled_from(
         "orders AS o",
         "orders CROSS JOIN account",
         "(SELECT card_number AS c, id FROM orders) AS x",
+        "orders JOIN (SELECT '5500-9' AS card_number) AS x USING (card_number)",
+        "orders NATURAL JOIN (SELECT '1' AS card_number) AS x",
+        "account FULL JOIN (SELECT 'first' AS password, 1 AS c) AS x USING (password)",
         "(SELECT shouted AS c FROM cards UNION ALL SELECT note FROM orders) AS x",
         "(SELECT max(card_number) AS c, status FROM orders GROUP BY status) AS x",
     )
@@ -86,7 +86,7 @@ def answer(world: World, sql: str) -> Any:
 def test_the_known_attempts(twins: tuple[World, World]) -> None:
     """Every query of the lists of attacks is answered alike by both."""
     one, two = twins
-    for sql in [*LEAKS, *MASKED, *TOLD_NOTHING]:
+    for sql in LEAKS:
         assert answer(one, sql) == answer(two, sql), sql
 
 
@@ -98,73 +98,9 @@ def test_no_query_depends_on_a_secret(twins: tuple[World, World], sql: str) -> N
     assert answer(one, sql) == answer(two, sql)
 
 
-def catalog(dialect: Dialect, *views: tuple[str, str, str]) -> Catalog:
-    """`orders` with a secret column, and views: name, column names, definition."""
-    tables = [Relation("orders", "table", (Column("id", "int"), Column("card_number", "text")))]
-    for name, columns, definition in views:
-        tables.append(
-            Relation(
-                name,
-                "view",
-                tuple(Column(each, "text") for each in columns.split()),
-                definition=definition,
-            )
-        )
-    return Catalog(dialect, "public", {each.name: each for each in tables})
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_views_are_followed(dialect: Dialect) -> None:
-    """A view's column is secret when a secret had any part in it, through other views too.
-
-    When in doubt, all are.
-    """
-    found = mark(
-        catalog(
-            dialect,
-            ("plain", "id", "SELECT id FROM orders WHERE card_number = '1'"),
-            ("shown", "id hidden", "SELECT id, substr(card_number, 1, 2) FROM orders"),
-            ("twice", "a", "SELECT hidden || 'x' AS a FROM shown"),
-            ("inner", "a", "SELECT (SELECT max(card_number) FROM orders) AS a"),
-            ("odd", "a b", "this is no SELECT"),
-            (
-                "hidden_in",
-                "a",
-                "SELECT max(CASE WHEN id = 1 THEN card_number END) AS a FROM orders",
-            ),
-        ),
-        described("sqlite:///x.db"),
-    )
-    secret = {name: set(table.secret) for name, table in found.tables.items()}
-    assert secret == {
-        "orders": {"card_number"},
-        "plain": set(),
-        "shown": {"hidden"},
-        "twice": {"a"},
-        "inner": {"a"},
-        "odd": {"a", "b"},
-        "hidden_in": {"a"},
-    }
-
-
-def test_kin_share_secrets() -> None:
-    """A partition, or a table that inherits, keeps secret what its parent does.
-
-    It is the same the other way round.
-    """
-    columns = (Column("id", "int"), Column("card_number", "text"))
-    tables = {
-        "part": Relation("part", "table", columns, kin=frozenset({"orders"})),
-        "orders": Relation("orders", "partitioned", columns, kin=frozenset({"part"})),
-    }
-    for order in (tables, dict(reversed(tables.items()))):
-        found = mark_views(
-            Catalog("postgres", "public", order).with_secrets({"part": ["card_number"]})
-        )
-        assert {table.secret for table in found.tables.values()} == {frozenset({"card_number"})}
-
-
-def test_without_secrets_nothing_is_followed(tmp_path: Path) -> None:
-    """Where no column is secret, every comparison is allowed."""
-    world = sqlite_world(tmp_path).with_options(secret=())
+def test_what_is_not_secret(tmp_path: Path) -> None:
+    """Where no column is secret, every comparison is allowed, and a name alone can be excused."""
+    world = sqlite_world(tmp_path).with_options(secret=(), not_secret=("orders.*",))
     assert world.query("SELECT id FROM orders WHERE card_number = '4111-0001'").rows == ((1,),)
+    with pytest.raises(ToolError, match=r"account\.password is secret"):
+        world.query("SELECT password FROM account")

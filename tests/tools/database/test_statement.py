@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import pytest
-import sqlglot
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from bot.tools.database.sql import Dialect
 from bot.tools.database.sql.statement import parse
-from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError, lex
+from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError
 from bot.tools.database.tools import Sql
 
 QUERIES = [
@@ -52,23 +46,23 @@ def test_honest_queries_pass(dialect: Dialect) -> None:
     ("text", "words"),
     [
         ("SELECT 1 -- x", "comments are not allowed"),
-        ("SELECT 1; SELECT 2", "only one statement, without ;"),
+        ("SELECT 1; SELECT 2", "more than one statement"),
         ("SELECT $$x$$", r"\$ is not allowed"),
-        ("SELECT ?", "write the values"),
         ("SELECT E'x'", "letter before the quote"),
         ("SELECT 'x", "a string does not end"),
-        ("SELECT a||-1 FROM t", "operators a blank"),
         ("SELECT '\u202e'", r"invisible character U\+202E"),
-        ("PRAGMA user_version", "begins with PRAGMA: only one SELECT is allowed here"),
-        ("SELECT pg_sleep(1)", "the function pg_sleep is not allowed"),
-        ("SELECT 1 FROM t FOR UPDATE", "FOR UPDATE is not allowed here"),
+        ("SELECT U&'x'", "letter before the quote"),
+        ("PRAGMA user_version", "PRAGMA is not run: settings of the database"),
+        (
+            "ALTER TABLE t ADD a int",
+            "ALTER is not run: it would change what the database is made of",
+        ),
+        ("FETCH ALL FROM c", "FETCH is not run; only SELECT is"),
+        ("SELECT pg_advisory_lock(1)", "the function pg_advisory_lock is not allowed"),
         (
             "WITH x AS (DELETE FROM t) SELECT 1",
-            "DELETE is not allowed here|only SELECT may stand in a WITH",
+            "it is DELETE, and only SELECT is allowed here; use the tool change",
         ),
-        ("SELECT 1 FROM a NATURAL JOIN b", "name the columns with ON or USING"),
-        ("SELECT pg_catalog.lower(a)", "named by a schema is not allowed"),
-        ("SELECT 'a'::xml", "the type .* is not allowed"),
         ("SELECT " + "(" * 100 + "1" + ")" * 100, "too deeply nested"),
         ("SELECT " + "1 + " * 700 + "1", "too long"),
         ("SELECT '" + "x" * MAX_LENGTH + "'", "more than 3000"),
@@ -84,9 +78,9 @@ def test_a_refusal_says_why(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("UPDATE t SET a = 1 FROM u", r"WHERE id IN \(SELECT"),
-        ("INSERT INTO t VALUES (1)", "name the columns"),
-        ("UPDATE t SET (a, b) = (1, 2)", "one column at a time"),
+        ("INSERT OR REPLACE INTO t (a) VALUES (1)", r"write INSERT … ON CONFLICT \(…\) DO UPDATE"),
+        ("REPLACE INTO t (a) VALUES (1)", r"write INSERT … ON CONFLICT \(…\) DO UPDATE"),
+        ("EXPLAIN DELETE FROM t", "use the tool query"),
         ("SELECT 1", "use the tool query"),
     ],
 )
@@ -143,6 +137,8 @@ def test_what_changes_with_time_is_named() -> None:
         ("update orders set a = 1", "Update orders"),
         ('DELETE FROM "big table" WHERE 1=1', "Delete rows of big table"),
         ("WITH x AS (SELECT 1) INSERT INTO log (text) SELECT 'a'", "Insert into log"),
+        ('WITH "insert" AS (SELECT 1) DELETE FROM orders', "Delete rows of orders"),
+        ("WITH insert AS (SELECT 1) DELETE FROM sales.orders", "Delete rows of sales.orders"),
         ("anything else", "Change rows"),
         ("; --", "Change rows"),
     ],
@@ -150,35 +146,3 @@ def test_what_changes_with_time_is_named() -> None:
 def test_a_change_in_words(text: str, deed: str) -> None:
     """The card's sentence says what is done to what."""
     assert Sql(text).deed == deed
-
-
-WORDS = r"""
-SELECT FROM WHERE a b 'x' ''' " "q" -- /* */ ; $$ $1 ? : :: ( ) , . - + = < > || -> ->> \ E'
-U&' x'0' 1 1.5 1e5 0x1 [ ] ` @ # é DELETE ORDER BY UNION ALL AND NOT NULL"""
-PIECES = st.sampled_from([*WORDS.split(), " ", "\n", "\t", "\0", "\u00a0", "\u202e"])
-
-
-@given(st.lists(PIECES, max_size=12), st.sampled_from(["", " "]))
-@example(["SELECT", "'\\'", "-- "], " ")
-@settings(max_examples=150, deadline=None)
-def test_whatever_passes_is_read_alike(pieces: list[str], between: str) -> None:
-    """Whatever our lexer lets through, sqlglot cuts in the same places.
-
-    SQLite takes it for one statement.
-    """
-    text = between.join(pieces)
-    for dialect in ("sqlite", "postgres"):
-        try:
-            statement = parse(text, dialect, changes=False)  # type: ignore[arg-type]  # one of the two
-        except StatementError:
-            continue
-        assert len(sqlglot.parse(text, dialect=dialect)) == 1
-        starts = {each.start for each in lex(text)}
-        assert {each.start for each in sqlglot.tokenize(text, dialect=dialect)} <= starts | {
-            each.start + 1 for each in statement.tokens if each.kind == "operator"
-        } | {each.start + 2 for each in statement.tokens if each.kind == "operator"}
-        with closing(sqlite3.connect(":memory:")) as connection:
-            try:
-                connection.execute(f"EXPLAIN {text}")
-            except sqlite3.OperationalError:
-                continue  # no such table; a second statement would be a ProgrammingError

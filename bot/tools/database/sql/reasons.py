@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import re
 
-from sqlglot import exp
+_SCHEMA = "it would change what the database is made of; only rows can be read and changed"
+_TRANSACTION = "every call runs in a transaction of its own; leave it out"
+_SETTING = "settings of the database cannot be changed"
+_BEGINS = {
+    **dict.fromkeys(("alter", "create", "drop", "comment", "reindex", "refresh"), _SCHEMA),
+    **dict.fromkeys(
+        ("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"),
+        _TRANSACTION,
+    ),
+    **dict.fromkeys(("set", "reset", "pragma", "discard"), _SETTING),
+    **dict.fromkeys(("grant", "revoke", "reassign", "security"), "rights cannot be changed"),
+    **dict.fromkeys(("attach", "detach", "use"), "no other database can be opened from here"),
+    "truncate": "write DELETE FROM instead",
+    "replace": "it deletes rows that it meets; write INSERT … ON CONFLICT (…) DO UPDATE SET …",
+    "merge": "write INSERT … ON CONFLICT (…) DO UPDATE SET …, or UPDATE … FROM …",
+    "table": "write SELECT * FROM …",
+    "show": "the tool tables tells what there is",
+    "copy": "no files are read or written",
+}
 
 
-def called(node: exp.Expr) -> str:
-    """What people call this kind of thing in a statement."""
-    names = {
-        "Lock": "FOR UPDATE",
-        "Into": "SELECT INTO",
-        "Dot": "a function or value named by a schema",
-        "Insert": "INSERT inside a query",
-        "Command": "this command",
-    }
-    return (
-        names.get(type(node).__name__)
-        or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
-    )
+def not_run(word: str, wanted: str) -> str:
+    """Why no statement may begin with `word` (in lower case), and what is `wanted`."""
+    why = _BEGINS.get(word, "")
+    return f"{word.upper()[:30]} is not run" + (f": {why}" if why else f"; only {wanted} is")
 
 
 def why_not(rest: str) -> str:
@@ -27,21 +36,14 @@ def why_not(rest: str) -> str:
     for start, why in (
         ("--", "comments are not allowed"),
         ("/*", "comments are not allowed"),
-        (";", "only one statement, without ;"),
         ("$", "$ is not allowed: no $$ strings, no parameters"),
-        ("?", "parameters are not allowed; write the values"),
-        (":", "parameters are not allowed; write the values"),
         ("`", "quote names with double quotes"),
-        ("[", "arrays and [names] are not allowed; quote names with double quotes"),
         ("\\", "\\ stands in no string"),
         ("'", "a string does not end"),
         ('"', "a quoted name does not end, or is empty"),
     ):
         if rest.startswith(start):
             return why
-    if re.match(r"[A-Za-z_]\w*['\"]", rest):
+    if re.match(r"[A-Za-z_]\w*&?['\"]", rest):
         return "strings with a letter before the quote (E'…', U&'…', X'…') are not allowed"
-    return (
-        f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes, "
-        "operators a blank"
-    )
+    return f"{rest[:12]!r} is not allowed; names other than a-z, 0-9 and _ need double quotes"

@@ -1,9 +1,7 @@
-"""One SQL statement: read by two lexers and a parser, and refused unless every part of it is known
-to be harmless.
+"""One SQL statement as a model wrote it: what kind it is, and what it is about. PURE.
 
-The text runs exactly as written, so it has to mean the same to the parser as to the database. It
-may therefore only use the plain part of SQL's spelling, in which sqlglot, SQLite and PostgreSQL
-agree (docs/decisions/0011). It opens no database and knows no table.
+sqlglot tells the kind, so that a refusal comes early and in words that help. The database holds it
+to that (docs/decisions/0020): nothing here is the guard. The text runs as it was written.
 """
 
 from __future__ import annotations
@@ -16,33 +14,30 @@ from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from bot.tools.database.sql import Dialect
-from bot.tools.database.sql.allowlist import (
+from bot.tools.database.sql.functions import (
     BARE,
-    CHANGES,
-    FUNCTIONS,
-    READS,
-    SESSION_WORDS,
-    SYNTAX,
-    TYPE_WORDS,
-    TYPES,
     VOLATILE,
     VOLATILE_TEXTS,
+    WRITES,
+    acts_beyond,
 )
-from bot.tools.database.sql.reasons import called
-from bot.tools.database.sql.tokens import THEN_MINUS, StatementError, Token, lex
+from bot.tools.database.sql.reasons import not_run
+from bot.tools.database.sql.tokens import StatementError, Token, lex
 
 # it would log the text of what it cannot parse
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-_VERBS = {"select": exp.Query, "insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
+_CHANGES = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
+_READS = ("select", "values", "with", "explain")
+_FOR_CHANGE = "INSERT, UPDATE or DELETE"
+_FOR_QUERY = "SELECT"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that has passed; `text` is what runs."""
+    """A statement of a known kind; `text` is what runs."""
 
     text: str
     dialect: Dialect
@@ -51,11 +46,28 @@ class Statement:
     tokens: tuple[Token, ...]
 
     @cached_property
+    def change(self) -> exp.Expr | None:
+        """What of it changes rows: the whole, or what stands in a WITH; None for a query."""
+        return self.tree if isinstance(self.tree, WRITES) else self.tree.find(*WRITES)
+
+    @cached_property
     def target(self) -> exp.Table | None:
         """The table a change is about; None for a query."""
-        this = self.tree.this if self.verb != "select" else None
+        this = self.change.this if self.change is not None else None
         named = this.this if isinstance(this, exp.Schema) else this
         return named if isinstance(named, exp.Table) else None
+
+    @cached_property
+    def explains(self) -> str | None:
+        """What EXPLAIN is told ("(FORMAT JSON)", often ""); None where it is no EXPLAIN."""
+        if self.tokens[0].word != "explain":
+            return None
+        return self.text[len("explain") : _explained(self.tokens).start].strip()
+
+    @cached_property
+    def body(self) -> str:
+        """The statement that runs or is explained."""
+        return self.text if self.explains is None else self.text[_explained(self.tokens).start :]
 
     @cached_property
     def volatile(self) -> tuple[str, ...]:
@@ -70,12 +82,11 @@ class Statement:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The functions it calls, by the names written before a parenthesis."""
-        pairs = pairwise(self.tokens)
-        return (
-            frozenset(here.word for here, after in pairs if here.word and after.text == "(")
-            - SYNTAX
-            - TYPE_WORDS
+        """What is written before a parenthesis, in lower case: the functions it calls among it."""
+        return frozenset(
+            here.word or here.text[1:-1].replace('""', '"').lower()
+            for here, after in pairwise(self.tokens)
+            if after.text == "(" and here.kind in ("word", "quoted")
         )
 
     def _outer(self, *words: str, after: int = -1) -> Token | None:
@@ -90,7 +101,8 @@ class Statement:
         it inserts).
         """
         verb = self._outer(self.verb)
-        assert verb is not None
+        if verb is None:
+            raise StatementError("its parts cannot be told apart")
         ahead = self.text[: verb.start]
         if self.verb == "insert":
             source = self._outer("select", "values", "with", after=verb.start)
@@ -122,13 +134,40 @@ def _names_now(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
-    """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query (SELECT).
+    """The one statement in `text`: a change (INSERT, UPDATE, DELETE), or else a query.
 
     Raises StatementError with the reason, for a person and the model. The text must not end in a
     semicolon.
     """
     tokens = lex(text)
-    _agree(text, dialect, tokens)
+    wanted = _FOR_CHANGE if changes else _FOR_QUERY
+    if not tokens:
+        raise StatementError("it is empty")
+    first = next((each for each in tokens if each.text != "("), tokens[0])
+    if first.word not in (*_CHANGES, *_READS):
+        raise StatementError(not_run(first.word or first.text, wanted))
+    if any(each.text == ";" for each in tokens):
+        raise StatementError("it is more than one statement; a call takes one, without ;")
+    if dialect == "sqlite" and any(each.text == "[" for each in tokens):
+        raise StatementError("quote names with double quotes, not [ ]")
+    start = _explained(tokens).start if first.word == "explain" else 0
+    tree = _tree(text[start:], dialect)
+    verb = "select" if first.word == "explain" else _verb(tree, tokens)
+    statement = Statement(text, dialect, verb, tree, tokens)
+    _kind(statement, changes)
+    _beyond(statement)
+    return statement
+
+
+def _explained(tokens: tuple[Token, ...]) -> Token:
+    """Where what an EXPLAIN explains begins."""
+    for each in tokens[1:]:
+        if each.depth == 0 and each.word in (*_CHANGES, "select", "values", "with"):
+            return each
+    raise StatementError("EXPLAIN explains a SELECT, INSERT, UPDATE or DELETE")
+
+
+def _tree(text: str, dialect: Dialect) -> exp.Expr:
     try:
         trees = sqlglot.parse(text, dialect=dialect)
     except Exception as error:  # noqa: BLE001 - whatever sqlglot stumbles over is refused
@@ -138,126 +177,51 @@ def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
         ) from None
     if len(trees) != 1 or trees[0] is None:
         raise StatementError("it is not exactly one statement")
-    tree = trees[0]
-    statement = Statement(text, dialect, _verb(tree, tokens, changes), tree, tokens)
-    _nodes(statement)
-    _functions(statement)
-    if statement.verb != "select":
-        _change(statement)
-    return statement
+    return trees[0]
 
 
-def _agree(text: str, dialect: Dialect, tokens: tuple[Token, ...]) -> None:
-    """sqlglot must see the same tokens in the same places.
-
-    Ours are spelled so that both databases do.
-    """
-    try:
-        theirs = [each.start for each in sqlglot.tokenize(text, dialect=dialect)]
-    except SqlglotError:
-        theirs = []
-    ours: list[int] = []
-    for each in tokens:
-        ours.append(each.start)
-        if each.text in THEN_MINUS:
-            ours.append(each.start + len(each.text) - 1)
-    merged = set(ours) - set(theirs)  # sqlglot makes one token of GROUP BY, ORDER BY and the like
-    known = {each.start for each in tokens if each.kind == "word"}
-    beside = any(here.kind == after.kind == "string" for here, after in pairwise(tokens))
-    if set(theirs) - set(ours) or not merged <= known or beside or not tokens:
-        raise StatementError("it is empty, or spelled in a way that could be read in two ways")
-    for word, instead in (("table", "write SELECT * FROM …"), ("default", "leave the column out")):
-        if any(each.word == word for each in tokens):
-            raise StatementError(
-                f"{word.upper()} is not allowed; {instead}, and quote it where it is a name"
-            )
+def _verb(tree: exp.Expr, tokens: tuple[Token, ...]) -> str:
+    for verb, kind in _CHANGES.items():
+        if isinstance(tree, kind):
+            return verb
+    if isinstance(tree, exp.Merge):
+        raise StatementError(not_run("merge", _FOR_CHANGE))
+    inner = tree.find(*WRITES)
+    if inner is not None:
+        return _verb(inner, tokens)
+    if isinstance(tree, (exp.Query, exp.Values, *WRITES)):
+        return "select"
+    raise StatementError(not_run(tokens[0].word or tokens[0].text, "SELECT"))
 
 
-def _verb(tree: exp.Expr, tokens: tuple[Token, ...], changes: bool) -> str:
-    wanted = "INSERT, UPDATE or DELETE" if changes else "one SELECT"
-    first = next((t.word for t in tokens if t.depth == 0 and t.word in _VERBS), "")
-    if tokens[0].word not in (*_VERBS, "with") or not first or not isinstance(tree, _VERBS[first]):
-        raise StatementError(f"it begins with {tokens[0].text[:30]}: only {wanted} is allowed here")
-    if changes == (first == "select"):
+def _kind(statement: Statement, changes: bool) -> None:
+    """Refuse what this tool is not for, and what would change more than it says."""
+    verb, change = statement.verb, statement.change
+    if statement.explains is not None and changes:
+        raise StatementError("it is EXPLAIN; use the tool query for it")
+    if changes == (verb == "select"):
         other = "use the tool query for it" if changes else "use the tool change for it"
-        raise StatementError(f"it is {first.upper()}, and only {wanted} is allowed here; {other}")
-    return first
-
-
-def _nodes(statement: Statement) -> None:
-    for node in statement.tree.walk():
-        if node is statement.tree and type(node) in CHANGES:
-            continue
-        if isinstance(node, exp.Schema) and node.parent is statement.tree:
-            continue
-        if not isinstance(node, (*READS, exp.Func)) or isinstance(node, exp.Command):
-            raise StatementError(f"{called(node)} is not allowed here")
-        if isinstance(node, exp.Select) and not node.expressions:
-            raise StatementError("it selects nothing")
-        if isinstance(node, exp.Join) and node.args.get("method"):
-            raise StatementError("NATURAL JOIN is not allowed; name the columns with ON or USING")
-        if isinstance(node, exp.Table):
-            extra = {key for key, value in node.args.items() if value} - {
-                "this",
-                "db",
-                "alias",
-                "joins",
-            }
-            if extra or not isinstance(node.this, exp.Identifier):
-                raise StatementError("a table may only be written as its name, with an alias")
-        if isinstance(node, exp.DataType) and node.this not in TYPES:
-            raise StatementError(f"the type {node.sql(statement.dialect)[:60]} is not allowed")
-        if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
-            raise StatementError("only SELECT may stand in a WITH")
-
-
-def _functions(statement: Statement) -> None:
-    tree, allowed = statement.tree, FUNCTIONS[statement.dialect]
-    declared = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE, exp.TableAlias)}
-    if statement.target is not None:
-        declared.add(statement.target.name.lower())
-    for here, after in pairwise(statement.tokens):
-        if after.text == "(" and here.kind in ("word", "quoted"):
-            name = here.word or here.text[1:-1].replace('""', '"').lower()
-            known = name in allowed | SYNTAX | TYPE_WORDS if here.word else False
-            if not known and name not in declared:
-                raise StatementError(f"the function {name[:60]} is not allowed")
-    for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
-        if not isinstance(node.this, str) or node.this.lower() not in allowed:
-            raise StatementError(f"the function {str(node.this)[:60]} is not allowed")
-    session = {each.word for each in statement.tokens} & SESSION_WORDS
-    if statement.dialect == "postgres" and session:
-        raise StatementError(
-            f"{min(session).upper()} is not allowed; quote it where it is a column"
-        )
-
-
-def _change(statement: Statement) -> None:
-    tree, target = statement.tree, statement.target
-    if extra := {key for key, value in tree.args.items() if value} - CHANGES[type(tree)]:
-        name = {
-            "from_": "FROM",
-            "conflict": "ON CONFLICT",
-            "alternative": "OR …",
-            "default": "DEFAULT VALUES",
-        }
-        word = name.get(min(extra), min(extra).upper().strip("_"))
-        raise StatementError(
-            f"{word} is not allowed in {statement.verb.upper()}; for rows chosen by another "
-            "table write WHERE id IN (SELECT …)"
-        )
-    if target is None:
+        wanted = _FOR_CHANGE if changes else _FOR_QUERY
+        raise StatementError(f"it is {verb.upper()}, and only {wanted} is allowed here; {other}")
+    if not changes or change is None:
+        return
+    if statement.target is None:
         raise StatementError("it names no table")
-    if statement.verb == "update":
-        for each in tree.expressions:
-            if not (
-                isinstance(each, exp.EQ)
-                and isinstance(each.this, exp.Column)
-                and not each.this.table
-            ):
-                raise StatementError("SET takes column = value, one column at a time")
-    if statement.verb == "insert" and not isinstance(tree.this, exp.Schema):
-        raise StatementError("name the columns: INSERT INTO table (column, …) …")
-    _, where, what = statement.pieces
-    if not (what if statement.verb == "insert" else where).strip():
-        raise StatementError("it is not complete")
+    if change.args.get("alternative"):
+        word = str(change.args["alternative"]).upper()
+        raise StatementError(
+            f"INSERT OR {word} is not run: write INSERT … ON CONFLICT (…) DO UPDATE SET …, or "
+            "ON CONFLICT DO NOTHING"
+        )
+
+
+def _beyond(statement: Statement) -> None:
+    """Refuse what a server would do beyond the statement and its transaction."""
+    if statement.dialect != "postgres":
+        return
+    for name in sorted(statement.names):
+        if acts_beyond(name):
+            raise StatementError(f"the function {name[:60]} is not allowed")
+    for table in statement.tree.find_all(exp.Table):
+        if table.name.lower().startswith("pg_") or table.db.lower().startswith("pg_"):
+            raise StatementError(f"{table.name} is the server's own; the tool tables tells more")

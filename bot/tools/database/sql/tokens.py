@@ -1,6 +1,4 @@
-"""The tokens of an SQL statement, in the plain part of SQL's spelling in which sqlglot, SQLite and
-PostgreSQL agree. PURE.
-"""
+"""The tokens of SQL as people can read it: no comments, no escapes, nothing invisible. PURE."""
 
 from __future__ import annotations
 
@@ -14,17 +12,14 @@ MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
-    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff])
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)(?!['"$A-Za-z0-9_\u0080-\U0010ffff]|&['"])
     | (?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![A-Za-z0-9_.$\u0080-\U0010ffff])
     | (?P<string>'(?:[^']|'')*')
     | (?P<quoted>"(?:[^"]|"")+")
-    | (?P<mark>[(),.]|::)
-    | (?P<operator>[-+*/<>=~!@\#%^&|?`]+)""",
+    | (?P<mark>[(),.;]|::?|[\[\]])
+    | (?P<operator>[-+*/<>=~!@\#%^&|?]+)""",
     re.VERBOSE,
 )
-_OPERATORS = {"=", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "->", "->>"}
-# a=-1: two operators to all
-THEN_MINUS = {f"{each}-" for each in ("=", "<>", "<", "<=", ">", ">=", "+", "*", "/")}
 # Controls, line separators, and marks that reverse or hide what a person reads.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
@@ -56,7 +51,7 @@ class Token:
 def lex(text: str) -> tuple[Token, ...]:
     """The tokens of `text`.
 
-    Raises StatementError at anything outside the plain part of SQL's spelling.
+    Raises StatementError at what people could misread, or what is too long to be read.
     """
     if len(text) > MAX_LENGTH:
         raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
@@ -69,8 +64,8 @@ def lex(text: str) -> tuple[Token, ...]:
         if found is None:
             raise StatementError(why_not(text[position:]))
         kind, piece = str(found.lastgroup), found[0]
-        if kind == "operator" and piece not in _OPERATORS | THEN_MINUS:
-            raise StatementError(why_not(piece))
+        if kind == "operator" and ("--" in piece or "/*" in piece):
+            raise StatementError(why_not(piece[min(_at(piece, "--"), _at(piece, "/*")) :]))
         depth -= piece == ")"
         if kind != "space":
             tokens.append(Token(kind, piece, position, depth))
@@ -81,3 +76,9 @@ def lex(text: str) -> tuple[Token, ...]:
                 "its parentheses do not match, or it is too deeply nested or too long"
             )
     return tuple(tokens)
+
+
+def _at(piece: str, part: str) -> int:
+    """Where `part` begins, or the end."""
+    found = piece.find(part)
+    return found if found >= 0 else len(piece)

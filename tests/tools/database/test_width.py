@@ -1,0 +1,99 @@
+"""What teams need of SQL works, is counted whole, and reaches no further than it says."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from bot.tools import ToolError
+from tests.tools.database.harness import World
+
+QUERIES = {
+    "sqlite": """
+SELECT value FROM json_each('[1, 2]')
+SELECT word GLOB 'a*', printf('%03d', number), likely(number) FROM heap
+EXPLAIN QUERY PLAN SELECT id FROM orders WHERE id = 1
+SELECT status, group_concat(id, ',') FROM orders GROUP BY status""",
+    "postgres": r"""
+SELECT * FROM generate_series(1, 3) AS g(i), LATERAL (SELECT i * 2 AS twice) AS x
+SELECT status, customer_id, count(*) FROM orders GROUP BY ROLLUP (status, customer_id)
+SELECT id FROM orders WHERE note ~ '^f' AND regexp_replace(note, 'f', 'g') = 'girst'
+SELECT '{"a": 1}'::jsonb @> '{"a": 1}', '{"a": 1}'::jsonb ? 'a', ARRAY[1, 2] && ARRAY[2]
+SELECT json_agg(status ORDER BY id), array_append(ARRAY[1], 2), lpad('1', 3, '0') FROM orders
+SELECT DISTINCT ON (status) status, id FROM orders ORDER BY status, id DESC
+SELECT jsonb_set('{"a": 1}', '{a}', '2'), (ARRAY[1, 2])[1]
+EXPLAIN SELECT id FROM orders WHERE id = 1
+EXPLAIN (FORMAT JSON) DELETE FROM orders
+SELECT column_name FROM information_schema.columns WHERE table_name = 'orders'""",
+}
+BOTH = """
+VALUES (1), (2)
+SELECT count(*) FILTER (WHERE status = 'pending') FROM orders
+SELECT row_number() OVER (PARTITION BY status ORDER BY id) FROM orders
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT i FROM n
+SELECT o.id FROM orders AS o JOIN customer AS c ON c.id = o.customer_id WHERE o.total >= 10
+SELECT id FROM line JOIN orders ON orders.id = line.order_id"""
+
+
+def test_queries_that_teams_need(world: World) -> None:
+    """What an analyst asks of either database is answered."""
+    for sql in (BOTH + QUERIES[world.dialect]).strip().split("\n"):
+        assert world.query(sql).rows, sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("WITH x AS (SELECT 1 AS a) DELETE FROM heap WHERE number > 0", 2),
+        (
+            "INSERT INTO customer (id, name) VALUES (1, 'x') "
+            "ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+            1,
+        ),
+        ("UPDATE orders SET note = c.name FROM customer AS c WHERE c.id = orders.customer_id", 3),
+        ("UPDATE heap SET number = 0 RETURNING word", 2),
+        ("UPDATE orders SET (note, status) = ('x', 'y') WHERE id = 1", 1),
+    ],
+)
+def test_changes_that_teams_need(world: World, sql: str, rows: int) -> None:
+    """Upserts, UPDATE … FROM, RETURNING and WITH are run, and their rows counted."""
+    with pytest.raises(ToolError, match=f"it touches {rows} rows, and at most"):
+        world.with_options(max_changes=0).change(sql)  # less than the settings can say
+    assert world.change(sql)["rows"] == rows
+
+
+def test_a_delete_that_hides_its_count(world: World) -> None:
+    """A DELETE behind a WITH is held to the limit on rows, and so is what goes with it."""
+    before = world.dump()
+    small = world.with_options(max_changes=3)
+    world.raw("INSERT INTO heap VALUES ('c', 3), ('d', 4)")
+    with pytest.raises(ToolError, match="it touches 4 rows, and at most 3 may change at once"):
+        small.change("WITH x AS (SELECT 1 AS a) DELETE FROM heap WHERE number > 0")
+    with pytest.raises(ToolError, match="it touches 6 rows, and at most 3"):
+        small.change("DELETE FROM orders")  # three of them, and their lines
+    world.raw("DELETE FROM heap WHERE number > 2")
+    assert world.dump() == before
+
+
+def test_a_change_inside_a_with(pg: World) -> None:
+    """What a WITH of PostgreSQL changes is a change, counted with the rest."""
+    sql = (
+        "WITH gone AS (DELETE FROM line RETURNING sku) INSERT INTO log (text) SELECT sku FROM gone"
+    )
+    with pytest.raises(ValidationError, match="use the tool change for it"):
+        pg.query(sql)
+    with pytest.raises(ToolError, match="it touches 6 rows"):
+        pg.with_options(max_changes=5).change(sql)
+    assert pg.raw("SELECT count(*) FROM line") == [(3,)]
+    assert pg.change(sql)["rows"] == 3
+
+
+def test_tables_of_another_schema(pg: World) -> None:
+    """Tables of every schema that the settings name are listed and used by their names."""
+    pg.raw("CREATE SCHEMA sales; CREATE TABLE sales.lead (id int PRIMARY KEY, word text)")
+    pg.raw("GRANT USAGE ON SCHEMA sales TO agent; GRANT ALL ON sales.lead TO agent")
+    both = pg.with_options(schemas=("public", "sales"))
+    assert both.change("INSERT INTO sales.lead (id, word) VALUES (1, 'a')")["rows"] == 1
+    assert both.query("SELECT lead.word, heap.word FROM lead JOIN heap USING (word)").rows == (
+        ("a", "a"),
+    )
