@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from slack_sdk import WebClient
 
 from bot.agent.turn import Proposal, Proposed, Reply, Sink
-from bot.policy.authority import Group, Person
+from bot.policy.directory import Group, Person
 from storage import outbox
 from storage.models import Message, Run
 from storage.states import MessageKind
@@ -60,11 +60,15 @@ class Stub:
 
 
 class People:
-    """`bot.policy.authority.Directory` over a fixed list."""
+    """`bot.policy.directory.Directory` over a fixed list."""
 
     def person(self, user: str) -> Person | None:
         """Everybody is a colleague."""
         return Person(user, TEAM, user, is_bot=False, is_guest=False, deleted=False)
+
+    def people(self, users: Collection[str]) -> dict[str, Person]:
+        """The same."""
+        return {user: Person(user, TEAM, user) for user in users}
 
     def group(self, handle: str) -> Group | None:
         """There are no groups."""
@@ -78,8 +82,9 @@ class People:
         """Every channel is there."""
         return name
 
-    def forget(self, kind: str = "", name: str = "") -> None:
-        """There is nothing to forget."""
+    def heard(self, event: Mapping[str, Any]) -> bool:
+        """There is nothing to heed."""
+        return False
 
 
 class Silence(WebClient):

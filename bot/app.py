@@ -18,11 +18,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from slack_bolt import App as BoltApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
-from slack_sdk.http_retry.builtin_handlers import (
-    ConnectionErrorRetryHandler,
-    RateLimitErrorRetryHandler,
-    ServerErrorRetryHandler,
-)
 
 from bot.agent.late_planner import LatePlanner
 from bot.agent.turn import ModelTurns
@@ -35,14 +30,16 @@ from bot.identity import Identity
 from bot.logs import mask_logs
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
+from bot.policy.directory import Directory
 from bot.policy.evaluate import Policy
 from bot.runs.loop import Loop
+from bot.signals import Signals
 from bot.signing_key import open_store
-from bot.slack.client import SlackClient
+from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands import Answerer, Commands
 from bot.slack.dialogs import Dialogs
-from bot.slack.directory import SlackDirectory, look_ahead
-from bot.slack.listeners import Listeners
+from bot.slack.listeners import LOOK_UP, Listeners
+from bot.slack.lookups.directory import SlackDirectory, look_ahead
 from bot.slack.outbox import Outbox
 from bot.slack.posting import Posting
 from bot.slack.presence import PROMPTS, SlackPresence
@@ -54,6 +51,7 @@ from bot.toolbox import toolbox
 from bot.tools import Tool
 
 log = logging.getLogger("countersign")
+NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
 GRACE = 5.0  # seconds that runs have to come to the end of their step when the process stops
 
 
@@ -67,6 +65,7 @@ class App:
     outbox: Outbox
     listeners: Listeners
     presence: SlackPresence
+    directory: SlackDirectory
     slack: tuple[SlackClient, ...]
     planner: LatePlanner
     tool_pool: ThreadPoolExecutor
@@ -110,6 +109,7 @@ class App:
             thread.join(timeout=10)
         self.listeners.close()
         self.presence.close()
+        self.directory.close()
         self.tool_pool.shutdown(wait=False, cancel_futures=True)
         self.portal.close()
         for client in self.slack:
@@ -118,7 +118,8 @@ class App:
 
     def is_quiet(self) -> bool:
         """Return whether all that is under way waits for people, time or the network."""
-        return self.loop.is_idle() and self.outbox.is_idle() and self.loop.is_idle()
+        is_idle = self.loop.is_idle() and self.outbox.is_idle() and self.directory.is_idle()
+        return is_idle and self.loop.is_idle()
 
     def settle(self, timeout: float = 10.0) -> None:
         """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
@@ -166,19 +167,11 @@ def build(
     mask_logs()
     token = settings.slack_bot_token.get_secret_value()
     posting = SlackClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
-    reading = SlackClient(
-        token,
-        base_url=settings.slack_api_url,
-        timeout=5,
-        retry_handlers=[
-            ConnectionErrorRetryHandler(max_retry_count=2),
-            ServerErrorRetryHandler(max_retry_count=2),
-            RateLimitErrorRetryHandler(max_retry_count=2),
-        ],
-    )
+    reading = reading_client(token, settings.slack_api_url)
     me = reading.auth_test()
     identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))
-    directory = SlackDirectory(reading, clock)
+    signals = Signals()
+    directory = SlackDirectory(reading, clock, signals)
     registry = toolbox(settings, posting, directory, tools)
     asking = frozenset(each.name for each in registry if each.asks)
     policy = policy.model_copy(update={"asking": asking})
@@ -194,6 +187,7 @@ def build(
         identity=identity,
         authority=Authority(directory, identity.team),
         directory=directory,
+        signals=signals,
     )
     return _assemble(core, directory, posting, reading)
 
@@ -225,6 +219,7 @@ def _assemble(
 ) -> App:
     """Put the edges to Slack and the model around the core."""
     settings, signals, portal = core.settings, core.signals, Portal()
+    naming = directory.within(NAMING)
     store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
@@ -233,22 +228,24 @@ def _assemble(
         planner,
         core.executor(tool_pool, portal),
         SlackThread(store, clock, directory, me.user, reading),
-        lambda run: SlackAnswer(store, directory, signals, posting, run),
+        lambda run: SlackAnswer(store, naming, signals, posting, run),
         presence,
     )
-    loop = core.loop(
-        core.intake(directory, presence.suggest),
+    deciding = core.over(directory.within(0))
+    loop = deciding.loop(
+        deciding.intake(directory, presence.suggest),
         worker.advance,
         lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
     )
     bolt = make_bolt(me, posting)
-    renderer = Renderer(store, clock, core.tools, directory)
+    renderer = Renderer(store, clock, core.tools, naming)
     return App(
         core=core,
         bolt=bolt,
         loop=loop,
         outbox=Outbox(store, clock, signals, renderer, Posting(store, me.user, posting)),
-        listeners=make_listeners(core, bolt, posting),
+        listeners=make_listeners(core, bolt, posting, directory.within(LOOK_UP)),
+        directory=directory,
         presence=presence,
         slack=(posting, reading),
         planner=planner,
@@ -274,11 +271,12 @@ def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
     )
 
 
-def make_listeners(core: Core, bolt: BoltApp, client: WebClient) -> Listeners:
-    """Hang what hears Slack on the Bolt app."""
+def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Directory) -> Listeners:
+    """Hang what hears Slack on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
+    asking = core.over(hurried)
     dialogs = Dialogs(
-        store, clock, core.tools, core.directory, signals.post, core.permissions(), core.edits()
+        store, clock, core.tools, hurried, signals.post, asking.permissions(), asking.edits()
     )
     grounds = Grounds(core.sources(), core.authority, core.limits())
     commands = Commands(Answerer(grounds, GrantList(store, clock, core.tools, team), core.tools))

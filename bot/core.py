@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anyio.from_thread import BlockingPortal
 
@@ -28,10 +28,11 @@ from bot.clock import Clock
 from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
 from bot.identity import Identity
-from bot.policy.authority import Authority, Directory
+from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
+from bot.policy.directory import Directory
 from bot.runs.executor import CallExecutor
-from bot.runs.intake import Forgetful, Intake
+from bot.runs.intake import Attentive, Intake
 from bot.runs.loop import Acts, Loop
 from bot.runs.ports import Answer, Presence, Thread
 from bot.runs.proposals import Proposals
@@ -60,6 +61,11 @@ class Core:
     signals: Signals = field(default_factory=Signals)
     transcripts: Transcripts = field(default_factory=Transcripts)
 
+    def over(self, directory: Directory) -> Core:
+        """Return the same core with other look-ups: for threads that wait for them less long."""
+        authority = Authority(directory, self.identity.team)
+        return replace(self, directory=directory, authority=authority)
+
     def sources(self) -> Sources:
         """Return what it takes to ask the policy."""
         return Sources(self.policy, self.directory, self.store, self.clock)
@@ -87,7 +93,7 @@ class Core:
             Replies(self.store),
         )
 
-    def intake(self, known: Forgetful, prompts: Callable[[str], None]) -> Intake:
+    def intake(self, known: Attentive, prompts: Callable[[str], None]) -> Intake:
         """Return what takes in messages and events."""
         user = self.identity.user
         return Intake(self.store, self.clock, self.tools, self.authority, user, known, prompts)
@@ -143,9 +149,9 @@ class Core:
         self,
         intake: Intake,
         advance: Callable[[str], None],
-        warm: Callable[[list[Delivery]], None],
+        look_ahead: Callable[[list[Delivery]], None],
     ) -> Loop:
-        """Return the loop; `advance(run id)` works, `warm` looks people up ahead of a burst."""
+        """Return the loop; `advance(run id)` works, `look_ahead` begins to look people up."""
         path = self.settings.policy_path
         acts = Acts(
             intake=intake,
@@ -161,5 +167,5 @@ class Core:
             self.signals,
             acts=acts,
             advance=advance,
-            warm=warm,
+            look_ahead=look_ahead,
         )

@@ -6,9 +6,11 @@ They are made first and handed to whoever gives or awaits them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 
 class Signal:
@@ -109,6 +111,25 @@ class Arrivals:
         """Return once all are acknowledged, or after so many seconds."""
         with self._condition:
             self._condition.wait_for(lambda: not self._open, seconds)
+
+
+class Waiting:
+    """What waits for answers, each by itself; used by one thread only."""
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self._answers: dict[Hashable, tuple[Future[Any], ...]] = {}
+
+    def put(self, who: Hashable, answers: tuple[Future[Any], ...]) -> None:
+        """Have `who` wait until all of these are there."""
+        self._answers[who] = answers
+
+    def holds(self, who: Hashable) -> bool:
+        """Return whether one of its answers is not there yet."""
+        waits = not all(each.done() for each in self._answers.get(who, ()))
+        if not waits:
+            self._answers.pop(who, None)
+        return waits
 
 
 @dataclass(frozen=True, slots=True)

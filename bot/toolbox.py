@@ -9,10 +9,10 @@ from typing import Any, NoReturn, cast
 from slack_sdk import WebClient
 
 from bot.config.settings import Settings
-from bot.policy.authority import Directory
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
+from bot.tools.slack.lookup import Names
 from bot.tools.slack.tools import slack_tools
 
 
@@ -27,7 +27,7 @@ class _NoClient:
 def toolbox(
     settings: Settings,
     posting: WebClient | None,
-    directory: Directory,
+    directory: Names,
     extra: Iterable[Tool[Any]] = (),
 ) -> Registry:
     """Return every tool that is on, `extra` among them; calls none.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, select, update
 from sqlmodel import col
 
 from storage import moves
@@ -22,9 +20,6 @@ _HELD = (
         col(Delivery.status) == DeliveryStatus.HELD, col(Delivery.run_id) == bindparam("run_id_")
     )
     .order_by(col(Delivery.seq))
-)
-_OLDEST_CLICK = select(func.min(col(Delivery.received_at))).where(
-    col(Delivery.status) == DeliveryStatus.NEW, col(Delivery.kind).in_(CLICKS)
 )
 _STATUS = select(col(Delivery.status)).where(col(Delivery.seq) == bindparam("seq_"))
 _FAILED = (
@@ -69,12 +64,6 @@ def is_new(tx: Transaction, delivery: Delivery) -> bool:
 def held(tx: Transaction, run_id: str) -> list[Delivery]:
     """Messages that wait for the run's next model turn, in order."""
     return rows(tx, Delivery, _HELD, run_id_=run_id)
-
-
-def oldest_click(tx: Transaction) -> datetime | None:
-    """When the oldest undecided click was stored: no deadline after it may fall yet."""
-    found: datetime | None = tx.scalar(_OLDEST_CLICK)
-    return found
 
 
 def settle(tx: Transaction, delivery: Delivery, note: str) -> None:

@@ -21,6 +21,7 @@ CHOSEN = {
     "conversations.replies": {f"{kind}:history" for kind in KINDS},
     "conversations.history": {f"{kind}:history" for kind in KINDS},
     "conversations.info": {f"{kind}:read" for kind in KINDS},
+    "users.conversations": {"groups:read"},  # private channels
     "conversations.list": {"channels:read", "groups:read"},  # it lists channels only
     "conversations.members": {f"{kind}:read" for kind in KINDS},
     "conversations.open": {"im:write"},  # DMs with one person

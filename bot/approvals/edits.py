@@ -24,7 +24,8 @@ from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages import sentences
 from bot.messages.forms.form import FieldErrors, read_submission
-from bot.policy.authority import Authority, LookupFailedError, No
+from bot.policy.authority import Authority, No
+from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
 from bot.tools import Preview, Registry, Tool
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from bot.agent import outputs
 from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
 from bot.messages import sentences
+from bot.messages.actions import (
+    CallTarget,
+    CardTarget,
+    RunTarget,
+    decode_action,
+    decode_dialog,
+)
 from bot.tools import Registry
 from storage import calls, endings, inbox, outbox, runs, schedule
-from storage.models import Call
+from storage.models import Call, Delivery
 from storage.patience import passes
-from storage.states import CallStatus
+from storage.states import CallStatus, DeliveryKind
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -30,22 +39,22 @@ class Expiry:
         self._tools = tools
 
     def expire(self) -> bool:
-        """Let deadlines fall up to now, but never past a stored click that is not decided yet.
+        """Let deadlines fall, but never one of what an undecided click in time is about.
 
         Returns whether any was due. Raises what the database could not: it is tried again.
         """
         now = self._clock.now()
         with self._store.read() as tx:
-            oldest = inbox.oldest_click(tx)
-            due = schedule.due(tx, min(now, oldest) if oldest else now)
+            due = schedule.due(tx, now)
+            clicked = _clicked(inbox.new(tx)) if due else {}
         together: dict[str, list[str]] = {}
         for call_id, plan_id in due:
             together.setdefault(plan_id, []).append(call_id)
         for ids in together.values():
-            self._fall(ids, now)
+            self._fall(ids, now, clicked)
         return bool(due)
 
-    def _fall(self, ids: list[str], now: datetime) -> None:
+    def _fall(self, ids: list[str], now: datetime, clicked: Mapping[str, datetime]) -> None:
         """Let the deadlines of one plan's calls fall, and say so in its thread: one transaction.
 
         Where one of them cannot be dealt with, each is dealt with by itself.
@@ -56,7 +65,9 @@ class Expiry:
                 fallen = [
                     call
                     for call in found
-                    if call and endings.expire(tx, call, at=now, words=outputs)
+                    if call
+                    and not _in_time(call, clicked)
+                    and endings.expire(tx, call, at=now, words=outputs)
                 ]
                 if denied := [call for call in fallen if call.status is CallStatus.PENDING]:
                     self._announce(tx, denied)
@@ -67,7 +78,7 @@ class Expiry:
                 log.exception("call %s: could not be expired", ids[0])
                 return
             for each in ids:
-                self._fall([each], now)
+                self._fall([each], now, clicked)
 
     def _announce(self, tx: Transaction, fallen: list[Call]) -> None:
         """Say in the thread what of one plan has expired."""
@@ -87,3 +98,36 @@ class Expiry:
                 raise
             log.exception("run %s call %s: what has expired cannot be said", call.run_id, call.id)
             return call.tool
+
+
+def _clicked(deliveries: Iterable[Delivery]) -> dict[str, datetime]:
+    """Return when the first of these clicks on each call, plan and request was stored."""
+    found: dict[str, datetime] = {}
+    for each in deliveries:
+        if each.kind in inbox.CLICKS:
+            found.setdefault(_about(each), each.received_at)
+    return found
+
+
+def _about(click: Delivery) -> str:
+    """Return the id of what was clicked, or the dialog was about; "" where that cannot be read."""
+    try:
+        payload = json.loads(click.body)
+        read = (
+            decode_action(payload["actions"][0])
+            if click.kind == DeliveryKind.ACTION
+            else decode_dialog(payload["view"])
+        )
+    except (LookupError, TypeError, ValueError):
+        return ""
+    match getattr(read, "target", None):
+        case CallTarget(call=found) | CardTarget(plan=found) | RunTarget(run=found):
+            return found
+        case _:
+            return ""
+
+
+def _in_time(call: Call, clicked: Mapping[str, datetime]) -> bool:
+    """Return whether it was clicked before its deadline."""
+    at = [clicked[each] for each in (call.id, call.plan_id, call.run_id) if each in clicked]
+    return bool(at) and call.deadline is not None and min(at) < call.deadline

@@ -12,8 +12,9 @@ from bot.approvals.terms.grants import may_decide
 from bot.approvals.terms.progress import standing, waited
 from bot.clock import Clock
 from bot.messages import sentences
-from bot.messages.text import mention
-from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
+from bot.messages.text import channel_mention, mention
+from bot.policy.authority import Authority, No, Verdict, Yes
+from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, load_gate
 from storage import calls, runs
 from storage.models import Call, Run
@@ -21,6 +22,7 @@ from storage.outcomes import Decided, Open, Outcome, TooLate, Voted
 from storage.states import CallStatus, Verb
 from storage.store import Store
 
+STRANGER = "You cannot decide this one: only full members of this workspace can."
 NAMED = 10  # people named to who may not decide
 PAST = {
     CallStatus.REJECTED: Verb.REJECT,
@@ -125,13 +127,15 @@ class Permissions:
                 return sentences.lookup_failed()
             case "not_yet":
                 return sentences.not_yet(self._approvers(call))
+            case "stranger":
+                return STRANGER
             case _ if verb is Verb.EDIT:
                 return sentences.not_an_editor()
             case _:
                 return sentences.not_an_approver(self._approvers(call))
 
     def _approvers(self, call: Call) -> str:
-        """Return who could approve it now, as mentions.
+        """Return who could approve it now, as mentions; of a channel's members none is named.
 
         The policy's own list when Slack cannot be asked.
         """
@@ -141,20 +145,20 @@ class Permissions:
             votes = calls.votes(tx, call.id, call.revision)
         if not isinstance(gate, Ask) or run is None:
             return ""
-        stage, waiting = standing(gate, votes).stage, waited(call, self._clock.now())
+        who = gate.approvers_of(standing(gate, votes).stage, waited(call, self._clock.now()))
+        if who.channel:
+            return f"the other members of {channel_mention(run.channel)}"
         try:
-            people = self._authority.eligible(
-                gate, requester=run.requester, channel=run.channel, stage=stage, waited=waiting
-            )
+            able = self._authority.candidates(
+                gate, who, requester=run.requester, channel=run.channel
+            ) - {vote.person for vote in votes}
+            people = self._authority.first(able, NAMED + 1)
         except LookupFailedError:
             return ", ".join(
                 [*(mention(user) for user in gate.approvers.users), *gate.approvers.groups]
             )
-        people = [user for user in people if user not in {vote.person for vote in votes}]
-        named = [mention(user) for user in people[:NAMED]]
-        return ", ".join(named) + (
-            f" and {len(people) - NAMED} more" if len(people) > NAMED else ""
-        )
+        others = " and others" if len(people) > NAMED else ""
+        return ", ".join(mention(user) for user in people[:NAMED]) + others
 
     def lost(self, outcome: Outcome | Open, person: str) -> str:
         """Return what to tell who came too late, and by what."""

@@ -18,7 +18,8 @@ from bot.approvals.terms.progress import next_moment, standing, waited
 from bot.clock import Clock
 from bot.messages import sentences
 from bot.messages.text import channel_mention, group_mention, mention
-from bot.policy.authority import Authority, LookupFailedError
+from bot.policy.authority import Authority
+from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.policy.gates import Approvers, Ask, load_gate
 from bot.tools import Registry
 from storage import audit, calls, outbox, runs, schedule
@@ -50,6 +51,8 @@ class Reminders:
         for call in due:
             try:
                 self._tell(call, now)
+            except NotYetKnownError:  # it stays due; the loop is woken once it is known
+                log.debug("call %s: people are being looked up", call.id)
             except LookupFailedError as error:  # it stays due, and is tried again
                 log.warning("run %s call %s: nobody could be told: %s", call.run_id, call.id, error)
             except Exception:
@@ -107,7 +110,9 @@ class Reminders:
         Looks them up.
         """
         authority = self._authority
-        able = authority.able(gate, who, requester=run.requester, channel=run.channel)
+        everybody = authority.candidates(gate, who, requester=run.requester, channel=run.channel)
+        by_name = who.model_copy(update={"channel": False})  # of a channel nobody is named
+        able = authority.able(gate, by_name, requester=run.requester, channel=run.channel)
         people = sorted(able - voted)
         ids = dict(group_ids(authority, gate))
         groups = [
@@ -129,7 +134,9 @@ class Reminders:
         names += [mention(user) for user in dict.fromkeys(named)]
         if who.channel:
             names.append(f"members of {channel_mention(run.channel)}")
-        return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(authority, run, gate, people)
+        return ", ".join(names[:MOST_NAMES]) or "Somebody", place_for(
+            authority, run, gate, everybody - voted
+        )
 
     def _say(
         self,

@@ -14,7 +14,7 @@ from bot.cli.readonly.plain_words import PlainWords
 from bot.clock import SystemClock
 from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.directory import Directory, LookupFailedError
 from storage.models import Run
 
 _PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")

@@ -19,8 +19,8 @@ from bot.durations import in_words
 from bot.explain.grounds import Grounds
 from bot.explain.words import Words
 from bot.messages.text import in_utc
-from bot.policy.authority import LookupFailedError
 from bot.policy.conditions.facts import Facts
+from bot.policy.directory import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Offer, Stage
 from bot.tools import Tool

@@ -20,8 +20,9 @@ from bot.approvals.terms.progress import approvals, standing
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.explain.words import Words
 from bot.messages.text import in_utc
-from bot.policy.authority import Authority, LookupFailedError
+from bot.policy.authority import Authority
 from bot.policy.conditions.facts import Facts
+from bot.policy.directory import LookupFailedError
 from bot.policy.evaluate import Judged
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool

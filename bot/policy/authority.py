@@ -6,60 +6,13 @@ Guests, bots, deactivated people and people of other workspaces never count, wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
-from typing import Protocol
 
+from bot.policy.directory import Directory, LookupFailedError, Person
 from bot.policy.gates import Approvers, Ask
-
-
-class LookupFailedError(Exception):
-    """Slack could not be asked; the answer is not known, so nobody is let through."""
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """What matters of a Slack user."""
-
-    id: str
-    team: str
-    name: str
-    is_bot: bool = False
-    is_guest: bool = False
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A user group and who is in it."""
-
-    id: str
-    members: frozenset[str]
-
-
-class Directory(Protocol):
-    """Live look-ups, cached for at most a minute.
-
-    Every method raises LookupFailedError when Slack cannot be asked.
-    """
-
-    def person(self, user: str) -> Person | None:
-        """The person, or None when there is none of that id."""
-        ...
-
-    def group(self, handle: str) -> Group | None:
-        """The user group of that handle, or None."""
-        ...
-
-    def members(self, channel: str) -> frozenset[str]:
-        """Who is in the channel; empty when it does not exist."""
-        ...
-
-    def channel(self, name: str) -> str | None:
-        """Return the id of a channel given as #name or id; None when the bot sees none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +33,7 @@ class No:
 
 
 Verdict = Yes | No
+FEW = 5  # people more than are wanted, looked up at once in case some of them are no colleagues
 
 
 def is_colleague(person: Person | None, team: str) -> bool:
@@ -129,14 +83,30 @@ class Authority:
             found.add(requester)
         return frozenset(found)
 
+    def candidates(
+        self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
+    ) -> frozenset[str]:
+        """Whom the list names for this request, unchecked; raises LookupFailedError."""
+        named = self.named(approvers, requester=requester, channel=channel)
+        return named if gate.self_approval or approvers.requester else named - {requester}
+
+    def first(self, candidates: Iterable[str], count: int) -> list[str]:
+        """The first `count` colleagues of these; of a crowd no more are looked up than it takes."""
+        waiting, found = sorted(candidates), list[str]()
+        for size in (count + FEW, 4 * FEW, len(waiting)):
+            if len(found) >= count or not waiting:
+                break
+            some, waiting = waiting[:size], waiting[size:]
+            people = self.directory.people(some)
+            found += [user for user in some if is_colleague(people.get(user), self.team)]
+        return found[:count]
+
     def able(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
     ) -> frozenset[str]:
-        """Who of these could approve this request now; raises LookupFailedError."""
-        named = self.named(approvers, requester=requester, channel=channel)
-        if not (gate.self_approval or approvers.requester):
-            named -= {requester}
-        return frozenset(user for user in named if self.colleague(user))
+        """Who of these could approve this request now, all of them; raises LookupFailedError."""
+        named = self.candidates(gate, approvers, requester=requester, channel=channel)
+        return frozenset(self.first(named, len(named)))
 
     def eligible(
         self,
@@ -164,11 +134,14 @@ class Authority:
         """
         ever = timedelta(seconds=gate.deadline)
         out = frozenset() if gate.editor_counts else editors
-        able = [
-            self.able(gate, gate.approvers_of(index, ever), requester=requester, channel=channel)
+        named = [
+            self.candidates(
+                gate, gate.approvers_of(index, ever), requester=requester, channel=channel
+            )
             for index in range(len(gate.stages))
         ]
-        return _missing(gate, [each - out for each in able])
+        # a stage with as many people as all of them want together lacks none: no more are looked up
+        return _missing(gate, [frozenset(self.first(each - out, gate.people)) for each in named])
 
     def met(
         self,

@@ -21,7 +21,8 @@ from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
 from bot.approvals.terms.progress import approvals, standing, waited
-from bot.policy.authority import Authority, LookupFailedError
+from bot.policy.authority import Authority
+from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import Endings

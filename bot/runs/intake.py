@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from bot.agent import outputs
@@ -28,11 +28,11 @@ CANCEL = ("cancel", "stop")
 R = RunStatus
 
 
-class Forgetful(Protocol):
+class Attentive(Protocol):
     """Whoever remembers what Slack said of people, groups and channels."""
 
-    def forget(self, kind: str = "", name: str = "") -> None:
-        """Drop what is remembered of that kind and name; all, where they are empty."""
+    def heard(self, event: Mapping[str, Any]) -> bool:
+        """Heed an event about them; return whether it was one."""
         ...
 
 
@@ -46,10 +46,10 @@ class Intake:
         tools: Registry,
         authority: Authority,
         bot_user: str,
-        known: Forgetful,
+        known: Attentive,
         prompts: Callable[[str], None],
     ) -> None:
-        """`known` forgets what an event says has changed.
+        """`known` heeds what an event says has changed.
 
         `prompts(dm channel)` shows the suggested prompts; it never fails.
         """
@@ -62,7 +62,10 @@ class Intake:
         self._prompts = prompts
 
     def take(self, delivery: Delivery) -> None:
-        """Deal with one delivery; raises LookupFailedError when it must be tried again later."""
+        """Deal with one delivery.
+
+        Raises LookupFailedError when it must be tried again later, and NotYetKnownError.
+        """
         event = json.loads(delivery.body)["event"]
         note = (
             self._message(delivery, event)
@@ -148,18 +151,12 @@ class Intake:
                 return self._opened(delivery, event)
             case "agent_session_stopped":
                 return self._stopped(delivery, event)
-            case "member_joined_channel" | "member_left_channel":
-                self._known.forget("members", event.get("channel", ""))
-            case "subteam_members_changed" | "subteam_updated":
-                self._known.forget("group")
-            case "user_change":
-                self._known.forget("person", (event.get("user") or {}).get("id", ""))
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
                     event["type"],
                 )
-            case _:
+            case _ if not self._known.heard(event):
                 return "nothing to do"
         return str(event["type"])
 

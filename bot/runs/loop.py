@@ -23,9 +23,9 @@ from bot.approvals.reminders import Reminders
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.messages import sentences
-from bot.policy.authority import LookupFailedError
+from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.runs.intake import Intake
-from bot.signals import Signals
+from bot.signals import Signals, Waiting
 from storage import endings, inbox, moves, outbox, runs, schedule
 from storage.models import Delivery
 from storage.patience import passes, pause_after, reason
@@ -65,15 +65,15 @@ class Loop:
         *,
         acts: Acts,
         advance: Callable[[str], None],
-        warm: Callable[[list[Delivery]], None],
+        look_ahead: Callable[[list[Delivery]], None],
     ) -> None:
         """`advance(run id)` is run on the worker pool.
 
-        `warm` looks people up before a burst of clicks is decided.
+        `look_ahead` begins to look people up, and waits for nothing.
         """
         self._store, self._clock, self._settings = store, clock, settings
         self._acts, self._advance = acts, advance
-        self._warm = warm
+        self._look_ahead = look_ahead
         self._wake = signals.work
         self._post, self._decisions = signals.post, signals.decisions
         self._rest = signals.rest
@@ -87,6 +87,7 @@ class Loop:
         # pacing of what failed; lost at a restart, which is fine
         self._not_before: dict[int | None, datetime] = {}
         self._again: set[str] = set()
+        self._waiting = Waiting()  # deliveries whose look-ups are on their way
         self._pool = ThreadPoolExecutor(settings.workers, thread_name_prefix="worker")
         self._alarm = Alarm(self.wake)
         self.busy = False
@@ -116,10 +117,7 @@ class Loop:
             self._wake.wait()
 
     def pause(self) -> None:
-        """Deal with nothing until `resume`.
-
-        What arrives meanwhile is stored and acknowledged all the same.
-        """
+        """Deal with nothing until `resume`; what arrives is stored and acknowledged."""
         self._going.clear()
 
     def resume(self) -> None:
@@ -128,10 +126,7 @@ class Loop:
         self.wake()
 
     def stop(self, grace: float) -> None:
-        """Take nothing more in.
-
-        Runs have `grace` seconds to end their step, then are left as they are.
-        """
+        """Take nothing more in; runs have `grace` seconds to end their step, then are left."""
         self._stopping.set()
         self._wake.give()
         self._alarm.stop()
@@ -173,34 +168,40 @@ class Loop:
         if any(each.kind in inbox.CLICKS for each in arrived):
             self._decisions.claim()
         try:
-            self._warm(arrived)
+            self._look_ahead(arrived)
+            behind: set[tuple[str, str, str]] = set()
             for delivery in arrived:
                 if self._stopping.is_set():
                     return
-                if self._not_before.get(delivery.seq, self._clock.now()) <= self._clock.now():
-                    self._take(delivery)
+                if self._not_before.get(delivery.seq, self._clock.now()) > self._clock.now():
+                    continue
+                place = (delivery.user, delivery.channel, delivery.thread_ts)
+                waits = place in behind or self._waiting.holds(delivery.seq)
+                if waits or not self._take(delivery):
+                    behind.add(place)  # what one person does in one thread keeps its order
         finally:
             self._decisions.release()
         if arrived:
             self._post.give()
 
-    def _take(self, delivery: Delivery) -> None:
-        """Deal with one delivery; raises what the database could not, which is no fault of it."""
+    def _take(self, delivery: Delivery) -> bool:
+        """Return whether it was dealt with or waits for a look-up; raises what the database did."""
         try:
             if delivery.kind in inbox.CLICKS:
                 self._acts.clicks.take(delivery)
             else:
                 self._acts.intake.take(delivery)
+        except NotYetKnownError as error:  # the loop is woken when it is known
+            self._waiting.put(delivery.seq, error.answers)
+            return False
         except Exception as error:
             if passes(error):
                 raise
             self._failed(delivery, error)
+        return True
 
     def _failed(self, delivery: Delivery, error: Exception) -> None:
-        """Leave a delivery for the next tick.
-
-        One that never works is set aside and its person told.
-        """
+        """Leave a delivery for the next tick, or set one aside that never works and say so."""
         known = isinstance(error, LookupFailedError)
         log.warning(
             "delivery %s (%s) failed: %s", delivery.seq, delivery.kind, error, exc_info=not known
@@ -227,10 +228,7 @@ class Loop:
             self._post.give()
 
     def _reclaim(self) -> None:
-        """Renew the leases of what is worked on here.
-
-        What nobody renews any more is READY again.
-        """
+        """Renew the leases of what is worked on here; what nobody renews is READY again."""
         now = self._clock.now()
         with self._store.read() as tx:
             lapsed = runs.orphans(tx, now)

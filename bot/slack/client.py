@@ -24,6 +24,12 @@ from urllib.parse import urlsplit
 from urllib.request import Request, getproxies, proxy_bypass
 
 from slack_sdk import WebClient
+from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryState
+from slack_sdk.http_retry.builtin_handlers import (
+    ConnectionErrorRetryHandler,
+    RateLimitErrorRetryHandler,
+    ServerErrorRetryHandler,
+)
 from slack_sdk.web import SlackResponse
 
 log = logging.getLogger("countersign.web_api")
@@ -31,6 +37,62 @@ POSTS = ("chat.postMessage", "chat.startStream", "files.completeUploadExternal")
 REMEMBERED = 5_000  # threads whose last post is known
 IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
 KEPT = 16  # connections that are kept for later; more may be in use at once
+
+
+def reading_client(token: str, base_url: str) -> SlackClient:
+    """Make the client for what only reads: it tries again, and waits where Slack limits it.
+
+    Closing it ends the waiting, so that nothing that stops waits for Slack.
+    """
+    patience = _Patience()
+    client = SlackClient(
+        token,
+        base_url=base_url,
+        timeout=5,
+        retry_handlers=[
+            ConnectionErrorRetryHandler(max_retry_count=2),
+            ServerErrorRetryHandler(max_retry_count=2),
+            patience,
+        ],
+    )
+    client.on_close = patience.ended.set
+    return client
+
+
+class _Patience(RateLimitErrorRetryHandler):
+    """Waits as long as a 429 says, on the thread that asked, unless the client is closed."""
+
+    def __init__(self) -> None:
+        """Two tries more."""
+        super().__init__(max_retry_count=2)
+        self.ended = threading.Event()
+
+    def _can_retry(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        limited = response is not None and response.status_code == 429
+        return limited and not self.ended.is_set()
+
+    def prepare_for_next_attempt(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """Wait."""
+        headers = {
+            name.lower(): value for name, value in (response.headers if response else {}).items()
+        }
+        self.ended.wait(int((headers.get("retry-after") or ["1"])[0]))
+        state.next_attempt_requested = True
+        state.increment_current_attempt()
 
 
 class SlackClient(WebClient):
@@ -51,12 +113,14 @@ class SlackClient(WebClient):
             scheme not in getproxies() or bool(proxy_bypass(host))
         )
         self._connections = _Connections(self._connection)
+        self.on_close: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._posts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def close(self) -> None:
         """Close the connections; a call that comes later opens one of its own."""
+        self.on_close()
         self._connections.close()
 
     def last_post(self, channel: str, thread_ts: str) -> int:

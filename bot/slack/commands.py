@@ -25,7 +25,7 @@ from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages import sentences
 from bot.messages.answers import notice_blocks
 from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry
 from storage.models import Run
 

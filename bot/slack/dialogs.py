@@ -37,10 +37,11 @@ from bot.messages.incoming import team_of
 from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.parts import Json
 from bot.messages.review import review_modal
-from bot.policy.authority import Directory, Yes
+from bot.policy.authority import Yes
+from bot.policy.directory import Directory
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
-from bot.slack.directory import with_names
+from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, outbox

@@ -11,8 +11,8 @@ from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
 from bot.messages.text import escape, neutral_markdown, plain
-from bot.policy.authority import Directory
-from bot.slack.directory import with_names
+from bot.policy.directory import Directory
+from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from storage import outbox
 from storage.models import Message

@@ -13,9 +13,9 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from bot.messages.text import neutral_markdown, split_markdown
-from bot.policy.authority import Directory
+from bot.policy.directory import Directory
 from bot.signals import Signals
-from bot.slack.directory import with_names
+from bot.slack.lookups.mentions import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
 from storage.states import MessageKind, MessageStatus, RunStatus

@@ -11,7 +11,7 @@ from slack_sdk import WebClient
 from bot.agent import prompt
 from bot.clock import Clock
 from bot.messages.incoming import message_text
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.directory import Directory, LookupFailedError
 from storage import inbox, runs
 from storage.models import Delivery, Run
 from storage.store import Store

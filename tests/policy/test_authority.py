@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.policy.authority import Authority, LookupFailedError, No, Verdict, Yes
+from bot.policy.authority import Authority, No, Verdict, Yes
+from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers, Ask, Stage
 from tests.runs.fakes import ANA, BEN, BOT, CLEO, DAN, EVE, GUS, ZOE, FakeDirectory
 from tests.storage.builders import TEAM
@@ -193,7 +194,7 @@ def test_membership_is_that_of_now(authority: Authority, directory: FakeDirector
         "not_approver",
         "yes",
     ]
-    directory.people[DAN] = directory.people[ZOE]
+    directory.known[DAN] = directory.known[ZOE]
     assert why(authority.may_reject(gate, DAN, requester=BEN, channel=HERE)) == "stranger"
 
 

@@ -25,7 +25,7 @@ def bolt(core: Core) -> App:
         ),
         token_verification_enabled=False,
     )
-    make_listeners(core, app, WebClient())
+    make_listeners(core, app, WebClient(), core.directory)
     return app
 
 

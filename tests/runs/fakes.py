@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.core import Core
 from bot.identity import Identity
-from bot.policy.authority import Authority, Group, LookupFailedError, Person
+from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
+from bot.policy.directory import Group, LookupFailedError, Person
 from bot.policy.evaluate import parse
 from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from storage.store import Store
@@ -37,7 +39,7 @@ class FakeDirectory:
     """Everybody; `down` makes every look-up fail, `asked` counts what was looked up."""
 
     def __init__(self) -> None:
-        self.people = {
+        self.known = {
             each.id: each
             for each in (
                 Person(ANA, TEAM, "Ana Ruiz"),
@@ -68,9 +70,14 @@ class FakeDirectory:
             raise LookupFailedError("ratelimited")
 
     def person(self, user: str) -> Person | None:
-        """As `bot.policy.authority.Directory` says."""
+        """As `bot.policy.directory.Directory` says."""
         self._up(user)
-        return self.people.get(user)
+        return self.known.get(user)
+
+    def people(self, users: Collection[str]) -> dict[str, Person]:
+        """The same."""
+        self._up("people")
+        return {user: self.known[user] for user in users if user in self.known}
 
     def group(self, handle: str) -> Group | None:
         """The same."""

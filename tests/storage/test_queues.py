@@ -78,21 +78,8 @@ def test_what_stumbles_is_tried_and_then_left(store: Store) -> None:
         for attempt in (1, 2):
             assert not inbox.stumble(tx, inbox.new(tx)[0], "x" * 600, limit=3)
             assert (inbox.new(tx)[0].attempts, len(inbox.new(tx)[0].note)) == (attempt, 500)
-        assert inbox.oldest_click(tx) == AT
         assert inbox.stumble(tx, inbox.new(tx)[0], "why", limit=3)
-        assert (inbox.new(tx), inbox.oldest_click(tx)) == ([], None)
-
-
-def test_only_clicks_hold_back_deadlines(store: Store) -> None:
-    """No deadline after the oldest undecided click falls. Messages and events hold back none."""
-    with store.write() as tx:
-        for number, kind in enumerate(("message", "event", "submission", "action")):
-            inbox.store(tx, delivery(kind, kind, at=AT + number * SECOND))
-        assert inbox.oldest_click(tx) == AT + 2 * SECOND
-        for each in inbox.new(tx):
-            if each.kind == "submission":
-                inbox.settle(tx, each, "decided")
-        assert inbox.oldest_click(tx) == AT + 3 * SECOND
+        assert inbox.new(tx) == []
 
 
 def test_the_newest_taken_message(store: Store) -> None:

@@ -8,7 +8,7 @@ from sqlmodel import col
 
 from bot.sandbox.openai.server import Turn
 from bot.sandbox.workspace.records import Delivery as Sent
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 from storage.models import Message
 from storage.states import MESSAGE_OPEN, CallStatus
 from tests.stories.harness import SUPPORT, Harness

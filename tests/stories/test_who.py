@@ -232,7 +232,7 @@ def test_what_is_remembered_is_never_older_than_a_minute(
     assert fakes.did("note", "minute") == 0
 
 
-@pytest.mark.parametrize("method", ["usergroups.users.list", "usergroups.list", "users.info"])
+@pytest.mark.parametrize("method", ["usergroups.list", "users.info"])
 def test_a_failed_look_up_refuses_and_says_so(
     harness: Harness, fakes: FakeTools, method: str
 ) -> None:

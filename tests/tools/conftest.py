@@ -10,7 +10,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools

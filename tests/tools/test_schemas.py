@@ -11,7 +11,7 @@ import pytest
 from slack_sdk import WebClient
 
 from bot.clock import SystemClock
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 from bot.tools import REASON_FIELD, Effect, Registry, Tool
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 from bot.tools import ToolError
 from bot.tools.runner import Lost, Refused
 from bot.tools.slack.posts import EVENT_TYPE

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
 from bot.agent import outputs
 from bot.approvals.terms.refusals import RefusedError
-from bot.policy.authority import Authority, LookupFailedError
+from bot.policy.authority import Authority
+from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask
 from storage.models import Run
 
@@ -45,8 +47,10 @@ def find_place(
     """
     asker, channel = run.requester, run.channel
     try:
-        eligible = authority.eligible(gate, requester=asker, channel=channel)
-        enough = bool(set(eligible) - editors) and gate.people == 1
+        named = authority.candidates(
+            gate, gate.approvers_of(0, timedelta()), requester=asker, channel=channel
+        )
+        enough = gate.people == 1 and authority.first(named - editors, 1)
         missing = (
             0
             if enough
@@ -58,7 +62,7 @@ def find_place(
                 short = f"{missing} too few can be reached"
                 note = f"it needs {gate.people} people to approve it, and {short}"
             raise RefusedError(outputs.no_approvers(note), note, tell=True)
-        return replace(place_for(authority, run, gate, eligible), groups=group_ids(authority, gate))
+        return replace(place_for(authority, run, gate, named), groups=group_ids(authority, gate))
     except LookupFailedError as error:
         log.warning("run %s: look-up of approvers failed: %s", run.id, error)
         raise RefusedError(
@@ -75,16 +79,16 @@ def group_ids(authority: Authority, gate: Ask) -> tuple[tuple[str, str], ...]:
     return tuple((handle, group.id) for handle, group in found if group)
 
 
-def place_for(authority: Authority, run: Run, gate: Ask, eligible: list[str]) -> Place:
-    """Return where these people will see the card; raises LookupFailedError."""
-    people = Place(PlaceKind.PEOPLE, tuple(eligible[:MOST_MESSAGES]))
-    if gate.post_to == "approvers":
-        return people
+def place_for(authority: Authority, run: Run, gate: Ask, named: Iterable[str]) -> Place:
+    """Return where the colleagues among these people will see the card.
+
+    Of a crowd only those are looked up whom it takes to know. Raises LookupFailedError.
+    """
+    kind, channel = PlaceKind.PEOPLE, None
     if gate.post_to == "thread":
-        if authority.directory.members(run.channel) & set(eligible):
-            return Place(PlaceKind.THREAD, (run.channel,))
-        return people
-    channel = authority.directory.channel(gate.post_to)
-    if channel and authority.directory.members(channel) & set(eligible):
-        return Place(PlaceKind.CHANNEL, (channel,))
-    return people
+        kind, channel = PlaceKind.THREAD, run.channel
+    elif gate.post_to != "approvers":
+        kind, channel = PlaceKind.CHANNEL, authority.directory.channel(gate.post_to)
+    if channel and authority.first(authority.directory.members(channel) & set(named), 1):
+        return Place(kind, (channel,))
+    return Place(PlaceKind.PEOPLE, tuple(authority.first(named, MOST_MESSAGES)))

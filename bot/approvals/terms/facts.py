@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from bot.clock import Clock
-from bot.policy.authority import Directory, LookupFailedError
 from bot.policy.conditions.facts import Facts, Needs, Spent
 from bot.policy.current import CurrentPolicy
+from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Tool
 from bot.tools.arguments import opened
 from storage import spending

@@ -14,11 +14,12 @@ from slack_sdk.errors import SlackApiError
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.doctor.requests import DAYS, Usual
 from bot.cli.doctor.slack import Workspace
-from bot.policy.authority import Authority, LookupFailedError, Person, is_colleague
+from bot.policy.authority import Authority, is_colleague
+from bot.policy.directory import LookupFailedError, Person
 from bot.policy.evaluate import Ask, Policy
 from bot.policy.gates import Approvers
 from bot.policy.rules import Rule, needs_of
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 
 CROWD = 50  # more people than this are not written to one by one
 FIRST = "Correct what is wrong above first"
@@ -139,11 +140,7 @@ class _People:
         try:
             group = self._directory.group(handle)
             members = group.members if group else frozenset[str]()
-            able = [
-                each
-                for each in sorted(members)
-                if is_colleague(self._directory.person(each), self._team)
-            ]
+            able = self._authority.first(members, len(members))
         except LookupFailedError as error:
             return fail(about, f"Slack cannot be asked ({error})", FIRST)
         if group is None:

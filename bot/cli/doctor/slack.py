@@ -19,9 +19,9 @@ from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.slack_client import UNREACHABLE, reason
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.policy.authority import LookupFailedError
+from bot.policy.directory import LookupFailedError
 from bot.policy.evaluate import Policy
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 
 MANIFEST = Path(__file__).parents[3] / "manifest.yml"
 DRIFT = 60.0  # seconds between our clock and Slack's

@@ -24,12 +24,13 @@ from bot.config.startup import read_policy
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError
 from bot.identity import Identity
-from bot.policy.authority import Authority, Directory
+from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import PolicyError
-from bot.slack.directory import SlackDirectory
+from bot.slack.lookups.directory import SlackDirectory
 from bot.toolbox import toolbox
 from bot.tools import Registry
+from bot.tools.slack.lookup import Names
 from storage.reading import ReadOnly, teams
 
 BAD_INPUT = 2  # exit code
@@ -44,7 +45,7 @@ class ReadOnlyCore:
     clock: Clock
     policy: CurrentPolicy
     tools: Registry
-    directory: Directory
+    directory: Names
     authority: Authority
     no_slack: str  # why Slack was not asked; "" where it was
     no_record: str  # why the record was not read; "" where it was
@@ -96,7 +97,7 @@ def _make(
     identity, no_slack = _identity(client) if client else (None, "Slack is not configured")
     if identity is None:
         identity = Identity("" if no_record else _only_team(store), "", "")
-    directory: Directory = NotLookedUp(no_slack)
+    directory: Names = NotLookedUp(no_slack)
     if client and not no_slack:
         directory = SlackDirectory(client, clock)
     tools = toolbox(settings, client, directory)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from bot.policy.authority import Group, LookupFailedError, Person
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bot.policy.directory import Group, LookupFailedError, Person
 
 
 class NotLookedUp:
-    """A `bot.policy.authority.Directory` that can tell nothing."""
+    """A `bot.policy.directory.Directory` that can tell nothing."""
 
     def __init__(self, why: str) -> None:
         """`why` goes into every refusal."""
         self.why = why
 
     def person(self, user: str) -> Person | None:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def people(self, users: Collection[str]) -> Mapping[str, Person]:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)
 
@@ -25,5 +32,17 @@ class NotLookedUp:
         raise LookupFailedError(self.why)
 
     def channel(self, name: str) -> str | None:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def channels(self) -> Mapping[str, dict[str, Any]]:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def everybody(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
+    def private_channels(self, user: str) -> frozenset[str]:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)

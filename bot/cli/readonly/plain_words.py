@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.messages.text import visible
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.directory import Directory, LookupFailedError
 
 
 class PlainWords:

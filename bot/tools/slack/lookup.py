@@ -6,14 +6,14 @@ Every failure to read is a ToolError, for nothing has happened yet when somethin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from bot.policy.authority import Directory, LookupFailedError
+from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import ToolError
 
 if TYPE_CHECKING:  # the client is given, never made here
@@ -24,7 +24,6 @@ CHANNEL_ID = re.compile(r"[CG](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
 PERSON_ID = re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
 DIRECT = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
 MENTION = re.compile(r"<[#@]([A-Z0-9]+)(?:\|[^>]*)?>")
-PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +60,55 @@ class Member:
         return f"{self.name} @{self.handle} ({self.id}){' · guest' if self.guest else ''}"
 
 
-class Lookup:
-    """Reads over an injected client and the directory of members. Thread-safe: it keeps nothing."""
+class Names(Directory, Protocol):
+    """The directory with its lists, by id, as Slack has them; at most ten minutes old."""
 
-    def __init__(self, client: WebClient, directory: Directory) -> None:
+    def channels(self) -> Mapping[str, dict[str, Any]]:
+        """All channels that are not archived and that the bot can see."""
+        ...
+
+    def everybody(self, *, anew: bool = False) -> Mapping[str, dict[str, Any]]:
+        """Everybody in the workspace; `anew` where a name was missing."""
+        ...
+
+    def private_channels(self, user: str) -> frozenset[str]:
+        """The private channels that the person and the bot are in."""
+        ...
+
+
+class Lookup:
+    """Reads over the directory, and a client for what has to be as it is now. Thread-safe."""
+
+    def __init__(self, client: WebClient, directory: Names) -> None:
+        """Keeps nothing; the directory remembers."""
         self._client = client
         self._directory = directory
 
     def channels(self) -> list[Channel]:
         """All channels that are not archived and that the bot can see, by name."""
-        kinds = "public_channel,private_channel"
+        listed = _asked("its channels", self._directory.channels)
+        return sorted(map(_channel, listed.values()), key=lambda channel: channel.name)
 
-        def read() -> list[Channel]:
-            pages = self._client.conversations_list(types=kinds, exclude_archived=True, limit=PAGE)
-            return [_channel(each) for page in pages for each in page["channels"]]
-
-        return sorted(_asked("its channels", read), key=lambda channel: channel.name)
-
-    def channel(self, wanted: str) -> Channel:
-        """The channel given as #name, name, id or mention; ToolError when there is none or it is a
-        conversation.
+    def channel_id(self, wanted: str) -> str:
+        """The id of the channel given as #name, name, id or mention; ToolError when there is none
+        of that name, or it is a direct message. An id is not looked up.
         """
         name = _bare(wanted)
         if DIRECT.fullmatch(name):
             raise ToolError(f"{wanted} is not a channel; direct messages are not possible here.")
         if CHANNEL_ID.fullmatch(name):
-            channel_id = name
-        else:
-            name = name.removeprefix("#").lower()
-            found = [channel.id for channel in self.channels() if channel.name == name]
-            if not found:
-                raise ToolError(f"There is no channel #{name} that the bot can see.")
-            channel_id = found[0]
+            return name
+        name = "#" + name.removeprefix("#").lower()
+        found = _asked(f"which channel {name} is", lambda: self._directory.channel(name))
+        if found is None:
+            raise ToolError(f"There is no channel {name} that the bot can see.")
+        return found
+
+    def channel(self, wanted: str) -> Channel:
+        """The channel given as #name, name, id or mention, as it is now; ToolError when there is
+        none or it is a conversation.
+        """
+        channel_id = self.channel_id(wanted)
 
         def read() -> Any:
             return self._client.conversations_info(channel=channel_id, include_num_members=True)[
@@ -106,38 +122,41 @@ class Lookup:
             raise ToolError(f"{wanted} is a direct conversation, not a channel.")
         return _channel(info)
 
-    def people(self) -> list[Member]:
+    def people(self, *, anew: bool = False) -> list[Member]:
         """Everybody whose account is active, without bots, by name."""
-
-        def read() -> list[Member]:
-            pages = self._client.users_list(limit=PAGE)
-            return [_member(each) for page in pages for each in page["members"]]
-
-        active = [each for each in _asked("its people", read) if not (each.bot or each.deleted)]
+        listed = _asked("its people", lambda: self._directory.everybody(anew=anew))
+        active = [each for each in map(_member, listed.values()) if not (each.bot or each.deleted)]
         return sorted(active, key=lambda each: each.name.casefold())
+
+    def private_of(self, user: str) -> frozenset[str]:
+        """The ids of the private channels that the person is in, and the bot."""
+        return _asked(f"where {user} is", lambda: self._directory.private_channels(user))
 
     def persons(self, wanted: list[str]) -> list[Member]:
         """The people given as @handle, name, id or mention, each once; ToolError names who is not
         one person.
         """
-        everybody: list[Member] | None = None
-        found: dict[str, Member] = {}
-        for each in wanted:
-            name = _bare(each)
-            if PERSON_ID.fullmatch(name):
-                person = self._by_id(each, name)
-            else:
-                everybody = self.people() if everybody is None else everybody
-                person = _only(
-                    each,
-                    [one for one in everybody if name.removeprefix("@").casefold() in one.names],
-                )
-            found[person.id] = person
-        return list(found.values())
+        found = (self._person(each) for each in wanted)
+        return list({person.id: person for person in found}.values())
 
     def members(self, channel: Channel) -> frozenset[str]:
         """The user ids in a channel, at most a minute old."""
         return _asked(f"who is in #{channel.name}", lambda: self._directory.members(channel.id))
+
+    def _person(self, wanted: str) -> Member:
+        name = _bare(wanted)
+        if PERSON_ID.fullmatch(name):
+            return self._by_id(wanted, name)
+        name = name.removeprefix("@").casefold()
+        for anew in (False, True):
+            named = [each for each in self.people(anew=anew) if name in each.names]
+            if len(named) == 1:
+                return named[0]
+        raise ToolError(
+            f"{wanted} may be {' or '.join(map(str, named))}: say which by id."
+            if named
+            else f"There is nobody called {wanted}."
+        )
 
     def _by_id(self, wanted: str, user: str) -> Member:
         person = _member(
@@ -173,14 +192,6 @@ def _bare(wanted: str) -> str:
     text = wanted.strip()
     mention = MENTION.fullmatch(text)
     return mention.group(1) if mention else text
-
-
-def _only(wanted: str, found: list[Member]) -> Member:
-    if not found:
-        raise ToolError(f"There is nobody called {wanted}.")
-    if len(found) > 1:
-        raise ToolError(f"{wanted} may be {' or '.join(map(str, found))}: say which by id.")
-    return found[0]
 
 
 def _channel(info: dict[str, Any]) -> Channel:

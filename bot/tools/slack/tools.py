@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from slack_sdk.errors import SlackClientError
 
-from bot.policy.authority import Directory
 from bot.tools import Effect, Tool, ToolContext, tool
 from bot.tools.slack.common import ChannelName, SlackArguments, escaped, previewed, target
-from bot.tools.slack.lookup import Channel, Lookup
+from bot.tools.slack.lookup import Channel, Lookup, Names
 from bot.tools.slack.posts import post_message_tool, schedule_message_tool
 from bot.tools.slack.refusals import act
 
@@ -67,7 +66,7 @@ class SetTopic(SlackArguments):
     topic: str = Field(title="Topic", max_length=250)
 
 
-def slack_tools(client: WebClient, directory: Directory) -> list[Tool[Any]]:
+def slack_tools(client: WebClient, directory: Names) -> list[Tool[Any]]:
     """Build the seven tools; `client` has no retry handlers, `directory` knows who is where."""
     lookup = Lookup(client, directory)
     return [
@@ -91,9 +90,8 @@ def _list_channels(lookup: Lookup) -> Tool[Any]:
             if (args.query or "").lower().lstrip("#") in each.name
         ]
         # The bot may be in private channels the requester has no business to know of.
-        seen = [
-            each for each in found if not each.private or context.requester in lookup.members(each)
-        ]
+        theirs = lookup.private_of(context.requester) if any(e.private for e in found) else ()
+        seen = [each for each in found if not each.private or each.id in theirs]
         return {
             "matching": len(seen),
             "channels": [

@@ -1,0 +1,190 @@
+"""What Slack answered when it was asked: remembered for a while, and each thing asked for once.
+
+Every kind of look-up has threads of its own, so that what Slack limits holds up nothing else, and
+whoever wants an answer says how long they can wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from bot.clock import Clock
+from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.signals import Signals
+
+log = logging.getLogger("countersign.lookups")
+SHORT, LONG = (
+    timedelta(seconds=60),
+    timedelta(minutes=10),
+)  # how old what is remembered may be, and a list
+STOPPING = "the bot is stopping"
+SIDE_BY_SIDE = 8  # look-ups of one kind at a time
+T = TypeVar("T")
+
+
+class Topic(StrEnum):
+    """What Slack is asked about."""
+
+    PERSON = "person"  # by id
+    GROUPS = "groups"  # every user group, with its members
+    MEMBERS = "members"  # of a channel, by its id
+    CHANNEL = "channel"  # by #name or id
+    CHANNELS = "channels"  # the list of all
+    PRIVATE = "private"  # the private channels a person is in
+    PEOPLE = "people"  # the list of everybody
+
+
+LISTS = (Topic.CHANNELS, Topic.PEOPLE)
+Key = tuple[Topic, str]
+
+
+class _Flight:
+    """One look-up on its way."""
+
+    def __init__(self) -> None:
+        self.answer: Future[Any] = Future()
+        self.is_awaited = False  # by somebody who could not wait and comes again
+
+    def end(self, value: Any, failure: LookupFailedError | None) -> None:
+        """Tell whoever waits; the first word counts."""
+        with suppress(InvalidStateError):
+            if failure is None:
+                self.answer.set_result(value)
+            else:
+                self.answer.set_exception(failure)
+
+
+class Answers:
+    """One per process; any thread."""
+
+    def __init__(self, clock: Clock, signals: Signals) -> None:
+        """The loop is woken after an answer for which it could not wait."""
+        self._clock = clock
+        self._signals = signals
+        self._lock = threading.Lock()
+        self._known: dict[Key, tuple[datetime, Any]] = {}
+        self._failed: dict[Key, LookupFailedError] = {}
+        self._flights: dict[Key, _Flight] = {}
+        self._open = 0
+        self._pools: dict[Topic, ThreadPoolExecutor] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        with self._lock:
+            self._closed = True
+            pools, flights = list(self._pools.values()), list(self._flights.values())
+            self._flights.clear()
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        for flight in flights:
+            flight.end(None, LookupFailedError(STOPPING))
+
+    def is_idle(self) -> bool:
+        """Return whether nothing is being asked."""
+        with self._lock:
+            return self._open == 0
+
+    def known(self, key: Key, age: timedelta | None = None) -> tuple[Any] | None:
+        """Return what is remembered, in a tuple; None where that is nothing, or too old."""
+        at_most = age or (LONG if key[0] in LISTS else SHORT)
+        with self._lock:
+            found = self._known.get(key)
+        return (found[1],) if found and self._clock.now() - found[0] < at_most else None
+
+    def forget(self, kind: Topic | None = None, name: str = "") -> None:
+        """Drop what is remembered of that kind and name (of all, when empty).
+
+        An answer that is on its way was asked for before, so that it is not remembered either.
+        """
+        with self._lock:
+            for table in (self._known, self._flights, self._failed):
+                for key in [k for k in table if kind in (None, k[0]) and name in ("", k[1])]:
+                    del table[key]
+
+    def change(self, key: Key, change: Callable[[Any], Any]) -> None:
+        """Change what is remembered, where something is, as an event says."""
+        with self._lock:
+            if found := self._known.get(key):
+                self._known[key] = (found[0], change(found[1]))
+
+    def begin(self, key: Key, ask: Callable[[str], Any]) -> None:
+        """Have it asked, unless it is known or on its way."""
+        if self.known(key) is None:
+            self._flight(key, ask)
+
+    def get(self, key: Key, ask: Callable[[str], T], seconds: float) -> T:
+        """Return what is remembered, else what Slack says within so many seconds.
+
+        Raises LookupFailedError; where there are no seconds at all, NotYetKnownError, whose
+        look-up is then under way.
+        """
+        if found := self.known(key):
+            value: T = found[0]
+            return value
+        if seconds > 0:
+            answer: T = self._wait(self._flight(key, ask), seconds)
+            return answer
+        with self._lock:
+            failure = self._failed.pop(key, None)
+        if failure is not None:
+            raise failure
+        flight = self._flight(key, ask, is_awaited=True)
+        raise NotYetKnownError(flight.answer)
+
+    def _wait(self, flight: _Flight, seconds: float) -> Any:
+        try:
+            return flight.answer.result(seconds)
+        except NotInTime:
+            raise LookupFailedError("Slack did not answer in time") from None
+
+    def _flight(self, key: Key, ask: Callable[[str], Any], *, is_awaited: bool = False) -> _Flight:
+        """Return the look-up of it that is under way, or begin one."""
+        with self._lock:
+            if self._closed:
+                raise LookupFailedError(STOPPING)
+            flight = self._flights.get(key)
+            if flight is not None:
+                flight.is_awaited |= is_awaited
+                return flight
+            flight = self._flights[key] = _Flight()
+            flight.is_awaited = is_awaited
+            self._open += 1
+            kind = key[0]
+            if kind not in self._pools:
+                self._pools[kind] = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix=kind)
+            self._pools[kind].submit(self._fly, key, flight, ask)
+        return flight
+
+    def _fly(self, key: Key, flight: _Flight, ask: Callable[[str], Any]) -> None:
+        """Ask, remember, and tell whoever waits."""
+        at, value, failure = self._clock.now(), None, None
+        try:
+            value = ask(key[1])
+        except LookupFailedError as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - whoever wants it is refused
+            failure = LookupFailedError(type(error).__name__)
+        with self._lock:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+                if failure is None:
+                    self._known[key] = (at, value)
+                elif flight.is_awaited:
+                    self._failed[key] = failure
+        if failure is not None:
+            log.warning("look-up of %s %s failed: %s", *key, failure)
+        flight.end(value, failure)
+        if flight.is_awaited:
+            self._signals.work.give()
+        with self._lock:
+            self._open -= 1
+        self._signals.rest.changed()

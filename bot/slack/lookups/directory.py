@@ -1,0 +1,192 @@
+"""People, user groups and channels as Slack has them, looked up and remembered for a while.
+
+Who somebody is, who is in a group or a channel, and which channel a name means, is at most a minute
+old. The lists of everybody and of all channels are at most ten minutes old: they only tell who
+could decide, and which channel to ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from copy import copy
+from datetime import timedelta
+from typing import Any
+
+from slack_sdk import WebClient
+
+from bot.clock import Clock
+from bot.policy.directory import Group, NotYetKnownError, Person
+from bot.policy.evaluate import Policy
+from bot.signals import Signals
+from bot.slack.lookups.answers import LONG, Answers, Key, Topic
+from bot.slack.lookups.reader import Json, Reader, person_of
+from storage import inbox
+from storage.models import Delivery
+
+PATIENCE = 60.0  # seconds that a thread which may wait does so for an answer
+FEW = 25  # people are looked up one by one; for more, the list of everybody is read
+# of a list in which somebody's name or a channel's was not found: then it is read again
+NEW = timedelta(seconds=20)
+
+
+class SlackDirectory:
+    """`bot.policy.directory.Directory` over the Web API, and the lists it is made from.
+
+    Thread-safe. What is asked for is asked by threads of its own.
+    """
+
+    def __init__(self, client: WebClient, clock: Clock, signals: Signals | None = None) -> None:
+        """`client` may retry: every call here only reads."""
+        self._reader = reader = Reader(client)
+        self._answers = Answers(clock, signals or Signals())
+        self._patience = PATIENCE
+        self._asks = {
+            Topic.PERSON: reader.person,
+            Topic.GROUPS: reader.groups,
+            Topic.MEMBERS: reader.members,
+            Topic.CHANNEL: self._ask_for_channel,
+            Topic.CHANNELS: reader.channels,
+            Topic.PRIVATE: reader.private_channels,
+            Topic.PEOPLE: reader.people,
+        }
+
+    def within(self, seconds: float) -> SlackDirectory:
+        """Return the same directory for threads that wait so long; with 0 they never do."""
+        other = copy(self)
+        other._patience = seconds
+        return other
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        self._answers.close()
+
+    def is_idle(self) -> bool:
+        """Return whether nothing is being asked."""
+        return self._answers.is_idle()
+
+    def person(self, user: str) -> Person | None:
+        """The person by id."""
+        found: Person | None = self._get(Topic.PERSON, user)
+        return found
+
+    def people(self, users: Collection[str]) -> Mapping[str, Person]:
+        """Many people: by the list of everybody where it is known, else one by one if they are few.
+
+        Of a crowd, those who are not in the list are left out: they are of other companies.
+        """
+        listed = self._answers.known((Topic.PEOPLE, ""))
+        everybody: Mapping[str, Json] = listed[0] if listed else {}
+        missing = [user for user in users if user not in everybody]
+        if len(missing) > FEW:
+            everybody = self.everybody()
+            missing = [user for user in missing if user not in everybody]
+        found = {user: person_of(everybody[user]) for user in users if user in everybody}
+        return found | (self._one_by_one(missing) if len(missing) <= FEW else {})
+
+    def group(self, handle: str) -> Group | None:
+        """The user group by handle (without @), with its members."""
+        found: Group | None = self._get(Topic.GROUPS).get(handle)
+        return found
+
+    def members(self, channel: str) -> frozenset[str]:
+        """Members of a channel, all pages."""
+        found: frozenset[str] | None = self._get(Topic.MEMBERS, channel)
+        return found or frozenset()
+
+    def channel(self, name: str) -> str | None:
+        """A channel's id by #name or id."""
+        found: str | None = self._get(Topic.CHANNEL, name)
+        return found
+
+    def channels(self) -> Mapping[str, Json]:
+        """All channels that are not archived and that the bot can see, by id, as Slack has them."""
+        found: Mapping[str, Json] = self._get(Topic.CHANNELS)
+        return found
+
+    def private_channels(self, user: str) -> frozenset[str]:
+        """The private channels that the person and the bot are in."""
+        found: frozenset[str] | None = self._get(Topic.PRIVATE, user)
+        return found or frozenset()
+
+    def everybody(self, *, anew: bool = False) -> Mapping[str, Json]:
+        """Everybody in the workspace, by id, as Slack has them; `anew` where a name was missing."""
+        if anew and self._answers.known((Topic.PEOPLE, ""), NEW) is None:
+            self._answers.forget(Topic.PEOPLE)
+        found: Mapping[str, Json] = self._get(Topic.PEOPLE)
+        return found
+
+    def begin(self, keys: Iterable[Key]) -> None:
+        """Have asked what will be wanted, side by side, and wait for nothing."""
+        for kind, name in keys:
+            self._answers.begin((kind, name), self._asks[kind])
+
+    def forget(self) -> None:
+        """Drop all that is remembered."""
+        self._answers.forget()
+
+    def heard(self, event: Mapping[str, Any]) -> bool:
+        """Heed an event about people, groups or channels; return whether it was one."""
+        forget = self._answers.forget
+        match event["type"]:
+            case "member_joined_channel" | "member_left_channel":
+                forget(Topic.MEMBERS, event.get("channel", ""))
+                forget(Topic.PRIVATE, event.get("user", ""))
+            case "subteam_created" | "subteam_members_changed" | "subteam_updated":
+                forget(Topic.GROUPS)
+            case "user_change" | "team_join":
+                user = event.get("user") or {}
+                forget(Topic.PERSON, user.get("id", ""))
+                self._answers.change((Topic.PEOPLE, ""), lambda all: {**all, user["id"]: user})
+            case str(kind) if kind.startswith(("channel_", "group_")):
+                forget(Topic.CHANNEL)
+                forget(Topic.CHANNELS)
+            case _:
+                return False
+        return True
+
+    def _get(self, kind: Topic, name: str = "") -> Any:
+        return self._answers.get((kind, name), self._asks[kind], self._patience)
+
+    def _one_by_one(self, users: Collection[str]) -> dict[str, Person]:
+        self.begin((Topic.PERSON, user) for user in users)
+        found: dict[str, Person] = {}
+        awaited: list[Future[Any]] = []
+        for user in users:
+            try:
+                person = self.person(user)
+            except NotYetKnownError as error:
+                awaited += error.answers
+            else:
+                found |= {user: person} if person else {}
+        if awaited:
+            raise NotYetKnownError(*awaited)
+        return found
+
+    def _ask_for_channel(self, name: str) -> str | None:
+        """Return the id; on a thread of the look-ups, which may wait for the list of channels.
+
+        The list may be old, so the channel that it says is asked for its name.
+        """
+        if not name.startswith("#"):
+            asked = self._reader.channel(name)
+            return str(asked["id"]) if asked else None
+        for age in (LONG, NEW):
+            if self._answers.known((Topic.CHANNELS, ""), age) is None:
+                self._answers.forget(Topic.CHANNELS)
+            listed = self.within(PATIENCE).channels()
+            found = next((i for i, channel in listed.items() if channel["name"] == name[1:]), None)
+            asked = self._reader.channel(found) if found else None
+            if asked and asked.get("name") == name[1:] and not asked.get("is_archived"):
+                return found
+        return None
+
+
+def look_ahead(
+    directory: SlackDirectory, policy: Policy, bot_user: str, arrived: Iterable[Delivery]
+) -> None:
+    """Begin to look up whom deciding these clicks will need; other deliveries may need nobody."""
+    clicks = [each for each in arrived if each.kind in inbox.CLICKS]
+    directory.begin((Topic.PERSON, each.user) for each in clicks if each.user != bot_user)
+    if clicks and any(gate.approvers.groups for gate in policy.asks()):
+        directory.begin([(Topic.GROUPS, "")])

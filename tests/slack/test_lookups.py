@@ -1,0 +1,188 @@
+"""The directory over Slack: what it asks for, how often, and what it does when Slack is slow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from slack_sdk.errors import SlackApiError
+
+from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.people import Channel, Person
+from bot.slack.client import SlackClient, reading_client
+from bot.slack.lookups.directory import FEW, SlackDirectory
+from bot.tools import ToolError
+from bot.tools.slack.lookup import Lookup
+
+
+@pytest.fixture
+def slack() -> Iterator[Sandbox]:
+    """A local Slack with more channels than one page holds."""
+    with Sandbox() as sandbox:
+        with sandbox.world.lock:
+            for n in range(1200):
+                sandbox.world.channels[f"C0MANY{n:04}"] = Channel(f"C0MANY{n:04}", f"many-{n}")
+        yield sandbox
+
+
+@pytest.fixture
+def client(slack: Sandbox) -> Iterator[SlackClient]:
+    """The client that only reads."""
+    client = reading_client(slack.bot_token, slack.api_url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def directory(slack: Sandbox, client: SlackClient) -> Iterator[SlackDirectory]:
+    """The directory over it."""
+    directory = SlackDirectory(client, slack.clock)
+    yield directory
+    directory.close()
+
+
+def calls(slack: Sandbox, method: str) -> int:
+    """How often the method was called."""
+    return sum(each.method == method for each in slack.requests)
+
+
+def test_names_of_channels_come_from_one_list(slack: Sandbox, directory: SlackDirectory) -> None:
+    """However many names are asked for, all channels are listed once; the id is asked for its name.
+
+    A renamed channel and a new one are found at once, with an event or without.
+    """
+    assert directory.channel("#many-7") == "C0MANY0007"
+    assert directory.channel("#many-1199") == "C0MANY1199"
+    assert directory.channel("C0MANY0009") == "C0MANY0009"
+    assert directory.channel("C0NOTHERE") is None
+    assert calls(slack, "conversations.list") == 2  # pages
+    slack.clock.advance(61)
+    with slack.world.lock:
+        slack.world.channels["C0MANY0007"].name = "elsewhere"
+        slack.world.channels["C0MANY0008"].name = "many-7"
+    assert directory.channel("#many-7") == "C0MANY0008"
+    assert directory.channel("#elsewhere") == "C0MANY0007"
+    assert calls(slack, "conversations.list") == 4
+    with slack.world.lock:
+        slack.world.channels["C0MANY0009"].name = "just-renamed"
+    assert directory.channel("#just-renamed") is None  # the list is seconds old
+    assert directory.heard({"type": "channel_rename", "channel": {"id": "C0MANY0009"}})
+    assert directory.channel("#just-renamed") == "C0MANY0009"
+
+
+def test_all_groups_come_with_one_call(slack: Sandbox, directory: SlackDirectory) -> None:
+    """Groups and their members are one call, until an event says that they have changed."""
+    leads = directory.group("shop-leads")
+    assert leads is not None
+    assert leads.members == {"UANA00001", "UCLEO0001"}
+    assert directory.group("nothing") is None
+    assert calls(slack, "usergroups.list") == 1
+    slack.set_group("shop-leads", ["dan"])
+    assert directory.heard({"type": "subteam_members_changed"})
+    leads = directory.group("shop-leads")
+    assert leads is not None
+    assert leads.members == {"UDAN00001"}
+    assert not directory.heard({"type": "reaction_added"})
+
+
+def test_many_people_come_from_the_list(slack: Sandbox, directory: SlackDirectory) -> None:
+    """A few are looked up one by one, a crowd by the list of everybody, which is then remembered.
+
+    An event about somebody in it changes the list.
+    """
+    crowd = [Person(f"m{n}", f"UM{n:07}", f"Member {n}") for n in range(FEW + 1)]
+    with slack.world.lock:
+        slack.world.people |= {each.name: each for each in crowd}
+        slack.world.by_id |= {each.id: each for each in crowd}
+    assert set(directory.people(["UANA00001", "UNOBODY01"])) == {"UANA00001"}
+    assert calls(slack, "users.info") == 2
+    assert len(directory.people([each.id for each in crowd])) == FEW + 1
+    assert len(directory.people([each.id for each in crowd])) == FEW + 1
+    assert (calls(slack, "users.info"), calls(slack, "users.list")) == (2, 1)
+    changed = {"id": crowd[0].id, "name": "m0", "deleted": True}
+    assert directory.heard({"type": "user_change", "user": changed})
+    assert directory.people([crowd[0].id])[crowd[0].id].deleted
+
+
+def test_who_may_not_wait_comes_again(slack: Sandbox, directory: SlackDirectory) -> None:
+    """Without patience what is not known is asked for and said to be; a failure is said once."""
+    at_once = directory.within(0)
+    with pytest.raises(NotYetKnownError) as awaited:
+        at_once.person("UANA00001")
+    assert [each.result(10).name for each in awaited.value.answers] == ["Ana Ruiz"]
+    person = at_once.person("UANA00001")
+    assert person is not None
+    slack.faults.fail("users.info", "internal_error")
+    with pytest.raises(NotYetKnownError) as awaited:
+        at_once.people(["UBEN00001", "UANA00001"])
+    assert awaited.value.answers[0].exception(10) is not None
+    with pytest.raises(LookupFailedError, match="internal_error"):
+        at_once.person("UBEN00001")
+    with pytest.raises(NotYetKnownError):
+        at_once.person("UBEN00001")
+
+
+def test_nobody_waits_longer_than_they_can(slack: Sandbox, directory: SlackDirectory) -> None:
+    """A look-up that takes too long refuses whoever asked for it, and goes on for the next."""
+    hold = slack.faults.hold("users.info")
+    with pytest.raises(LookupFailedError, match="in time"):
+        directory.within(0.05).person("UANA00001")
+    assert hold.arrived.wait(10)
+    hold.release()
+    assert directory.person("UANA00001") is not None
+    assert calls(slack, "users.info") == 1
+
+
+def test_an_answer_from_before_an_event_is_not_remembered(
+    slack: Sandbox, directory: SlackDirectory
+) -> None:
+    """Who is asked about while Slack says that they change is asked about again."""
+    hold = slack.faults.hold("users.info", when="after")
+    with pytest.raises(NotYetKnownError) as awaited:
+        directory.within(0).person("UDAN00001")
+    assert hold.arrived.wait(10)
+    slack.deactivate("dan")
+    directory.heard({"type": "user_change", "user": {"id": "UDAN00001"}})
+    hold.release()
+    assert not awaited.value.answers[0].result(10).deleted
+    person = directory.person("UDAN00001")
+    assert person is not None
+    assert person.deleted
+
+
+def test_a_limited_call_waits_and_stops_waiting(slack: Sandbox, client: SlackClient) -> None:
+    """The reading client waits as long as Slack says, unless it is closed meanwhile."""
+    slack.faults.rate_limit("users.info", retry_after=1)
+    assert client.users_info(user="UANA00001")["ok"]
+    slack.faults.rate_limit("users.info", retry_after=60, times=9)
+    ended = threading.Event()
+
+    def ask() -> None:
+        with pytest.raises(SlackApiError, match="ratelimited"):
+            client.users_info(user="UANA00001")
+        ended.set()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    slack.wait(lambda: calls(slack, "users.info") == 3)
+    client.close()
+    assert ended.wait(10)
+    asking.join()
+
+
+def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
+    slack: Sandbox, client: SlackClient, directory: SlackDirectory
+) -> None:
+    """Somebody who came after everybody was listed is found by name; who is nowhere is not."""
+    lookup = Lookup(client, directory)
+    assert [each.id for each in lookup.persons(["@dan", "Ana Ruiz"])] == ["UDAN00001", "UANA00001"]
+    slack.clock.advance(30)
+    new = Person("fay", "UFAY00001", "Fay Moss")
+    with slack.world.lock:
+        slack.world.people["fay"] = slack.world.by_id[new.id] = new
+    assert [each.id for each in lookup.persons(["Fay Moss"])] == ["UFAY00001"]
+    with pytest.raises(ToolError, match="nobody called @zed"):
+        lookup.persons(["@zed"])
+    assert calls(slack, "users.list") == 2
