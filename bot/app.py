@@ -40,8 +40,9 @@ from bot.slack.commands import Answerer, Commands
 from bot.slack.dialogs import Dialogs
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
-from bot.slack.outbox import Outbox
-from bot.slack.posting import Posting
+from bot.slack.outbox.lanes import Outbox
+from bot.slack.outbox.posting import Posting
+from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode
@@ -239,11 +240,12 @@ def _assemble(
     )
     bolt = make_bolt(me, posting)
     renderer = Renderer(store, clock, core.tools, naming)
+    post, search = Posting(store, posting), PostSearch(store, me.user, posting)
     return App(
         core=core,
         bolt=bolt,
         loop=loop,
-        outbox=Outbox(store, clock, signals, renderer, Posting(store, me.user, posting)),
+        outbox=Outbox(store, clock, signals, renderer, post, search),
         listeners=make_listeners(core, bolt, posting, directory.within(LOOK_UP)),
         directory=directory,
         presence=presence,

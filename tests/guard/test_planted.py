@@ -24,7 +24,7 @@ from tests.guard.words import (
 )
 
 Check = Callable[[Source], Iterator[str]]
-BOTH_EDGES = "from bot.agent.planner import Planner\nfrom bot.slack.outbox import Outbox"
+BOTH_EDGES = "from bot.agent.planner import Planner\nfrom bot.slack.outbox.lanes import Outbox"
 LONG = "def work():\n" + "    x = 1\n" * 50
 SHOP, SLACK = "bot/tools/shop/tools.py", "bot/tools/slack/tools.py"
 RULES, LOOP, CARD = "bot/policy/rules.py", "bot/runs/loop.py", "bot/messages/cards/card.py"

@@ -14,8 +14,9 @@ from slack_sdk import WebClient
 from slack_sdk.web import SlackResponse
 from sqlalchemy import insert
 
-from bot.slack.outbox import Outbox
-from bot.slack.posting import Posting
+from bot.slack.outbox.lanes import Outbox
+from bot.slack.outbox.posting import Posting
+from bot.slack.outbox.search import PostSearch
 from bot.slack.render import Renderer
 from storage import inbox
 from storage.columns import values
@@ -225,8 +226,9 @@ def test_slack_is_told_what_is_on_the_disk(store: Store, log: list[str], method:
     slack = Slack(log)
     client: Any = slack
     renderer = Renderer(store, core.clock, core.tools, core.directory)
-    posting = Posting(store, core.identity.user, client)
-    out = Outbox(store, core.clock, core.signals, renderer, posting)
+    search = PostSearch(store, core.identity.user, client)
+    posting = Posting(store, client)
+    out = Outbox(store, core.clock, core.signals, renderer, posting, search)
     with store.write(durable=False) as tx:
         tx.execute(insert(Message), values(ROWS[method]))
     thread = threading.Thread(target=out.run)

@@ -1,0 +1,122 @@
+"""The outbox: each message reaches Slack once, and is drawn again until it tells the truth.
+
+A lane for each channel, so that nothing overtakes there and nobody else waits. Its client never
+retries by itself: a post repeated on a dropped connection would be a second card.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from bot.clock import Clock
+from bot.signals import Signals
+from bot.slack.outbox.memory import Memory
+from bot.slack.outbox.posting import Posting
+from bot.slack.outbox.search import PostSearch
+from bot.slack.outbox.sender import Sender
+from bot.slack.render import Renderer
+from storage import outbox
+from storage.models import Message
+from storage.patience import passes, reason
+from storage.store import Store
+
+log = logging.getLogger("countersign.outbox")
+
+
+class Outbox:
+    """One per process. `flush` may be called from one thread at a time; `run` is that thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        signals: Signals,
+        renderer: Renderer,
+        posting: Posting,
+        search: PostSearch,
+        lanes: int = 4,
+    ) -> None:
+        """Channels are served side by side by `lanes` threads."""
+        self._store, self._clock = store, clock
+        self._signals, self._wake = signals, signals.post
+        self._memory = Memory(clock)
+        self._sender = Sender(
+            store, clock, signals, self._memory, renderer=renderer, posting=posting, search=search
+        )
+        self._stopping = threading.Event()
+        self._lanes = ThreadPoolExecutor(lanes, thread_name_prefix="outbox")
+        self._lock = threading.Lock()
+        self._taken: set[str] = set()  # channels a lane is at work on
+        self._looking = False
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._wake.give()
+
+    def is_idle(self) -> bool:
+        """Whether no wake is outstanding and nothing is being sent; postponed ones may remain."""
+        with self._lock:
+            return not (self._looking or self._taken or self._wake.is_given())
+
+    def stop(self) -> None:
+        """Finish what is being sent and no more."""
+        self._stopping.set()
+        self._wake.give()
+
+    def run(self) -> None:
+        """The thread's body: hand out whatever is due, wait, again."""
+        while not self._stopping.is_set():
+            # before the wake is cleared, so that there is no moment that only looks idle
+            self._looking = True
+            self._wake.clear()
+            try:
+                wait = self._hand_out()
+            except Exception:
+                log.exception("the outbox failed")
+                wait = 1.0
+            self._looking = False
+            self._signals.rest.changed()
+            self._wake.wait(wait)
+        self._lanes.shutdown(wait=True)
+
+    def _hand_out(self) -> float:
+        """Give each channel that has something due a lane, unless it has one.
+
+        The seconds until there may be more.
+        """
+        now = self._clock.now()
+        with self._store.read() as tx:
+            due, later = outbox.channels_due(tx, now), outbox.next_due(tx)
+        for channel in self._memory.awake(due, now):
+            with self._lock:
+                if channel in self._taken or self._stopping.is_set():
+                    continue
+                self._taken.add(channel)
+            self._lanes.submit(self._serve, channel)
+        ends = [each for each in (later, self._memory.next_end(now)) if each is not None]
+        if not ends:
+            return 30.0
+        return min(30.0, max(0.05, (min(ends) - self._clock.now()).total_seconds()))
+
+    def _serve(self, channel: str) -> None:
+        try:
+            # only now: what was due before this lane was ours may be sent already
+            with self._store.read() as tx:
+                due = outbox.due(tx, self._clock.now(), channel)
+            self._lane(due)
+            self._memory.went_well(channel)
+        except Exception as error:
+            self._memory.rest(channel)  # and not in the database, which is what failed
+            log.error("a lane of the outbox failed: %s", reason(error), exc_info=not passes(error))
+        finally:
+            self._wake.give()  # more may have become due for this channel meanwhile
+            with self._lock:
+                self._taken.discard(channel)
+
+    def _lane(self, rows: list[Message]) -> None:
+        for row in rows:
+            self._signals.give_way()
+            if self._stopping.is_set() or not self._sender.send(row):
+                return  # the later ones of this channel wait, so that nothing overtakes

@@ -1,0 +1,105 @@
+"""All but plain posts: words for one person, files, the link back; and what Slack's errors mean.
+
+It writes nothing about how far a message has come; the sender does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
+
+from storage import outbox, runs
+from storage.models import Message
+from storage.store import Store
+
+LIMITED = {"ratelimited", "rate_limited"}
+PASSING = LIMITED | {
+    "internal_error",
+    "fatal_error",
+    "service_unavailable",
+    "request_timeout",
+    "team_added_to_org",
+    "org_login_required",
+    "accesslimited",
+    "streaming_state_conflict",
+}
+TOO_MANY = 429
+CERTAIN = 500  # an answer below this status says that nothing was posted
+
+
+def status_of(error: SlackApiError) -> int:
+    """Return the HTTP status that an error came with."""
+    return int(getattr(error.response, "status_code", 200))
+
+
+def is_limited(error: SlackApiError) -> bool:
+    """Return whether Slack took nothing, for there was too much of it."""
+    return status_of(error) == TOO_MANY or error.response.get("error") in LIMITED
+
+
+def is_passing(error: SlackApiError) -> bool:
+    """Return whether the same may go well later."""
+    return (
+        is_limited(error) or status_of(error) >= CERTAIN or error.response.get("error") in PASSING
+    )
+
+
+class Posting:
+    """Serves the outbox's lanes; any thread."""
+
+    def __init__(self, store: Store, client: WebClient) -> None:
+        """`client` must have no retry handlers."""
+        self._store = store
+        self.client = client
+
+    def link_back(self, row: Message) -> None:
+        """A card elsewhere learns where its request stands."""
+        body = outbox.body(row)
+        if body.get("elsewhere") and not body.get("origin"):
+            with self._store.read() as tx:
+                run = runs.get(tx, row.run_id)
+            if run is not None:
+                link = self._permalink(run.channel, run.thread_ts)
+                with self._store.write() as tx:  # its calls may have been withdrawn meanwhile
+                    now = outbox.body(outbox.by_key(tx, row.key) or row)
+                    outbox.change(tx, row, body=outbox.dump({**now, "origin": link}))
+
+    def _permalink(self, channel: str, ts: str) -> str:
+        try:
+            return str(self.client.chat_getPermalink(channel=channel, message_ts=ts)["permalink"])
+        except SlackApiError:
+            return ""  # a link is a comfort; the card says who asked anyway
+
+    def private(self, row: Message, blocks: list[dict[str, Any]]) -> None:
+        """Say something to one person, where it belongs or else in a direct message."""
+        body, channel = outbox.body(row), row.channel
+        try:
+            if channel.startswith(("U", "W")):
+                raise LookupError(channel)
+            self.client.chat_postEphemeral(
+                channel=channel,
+                user=row.recipient,
+                thread_ts=row.thread_ts or None,
+                text=body["text"],
+                blocks=blocks,
+            )
+        except (SlackApiError, LookupError) as error:
+            if isinstance(error, SlackApiError) and is_passing(error):
+                raise
+            opened = self.client.conversations_open(users=row.recipient)
+            self.client.chat_postMessage(
+                channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks
+            )
+
+    def upload(self, row: Message) -> None:
+        """Put a file into its thread; Slack does not say where it then stands."""
+        body = outbox.body(row)
+        self.client.files_upload_v2(
+            channel=row.channel,
+            thread_ts=row.thread_ts,
+            filename=body["name"],
+            title=body["title"],
+            content=body["content"],
+        )
