@@ -10,11 +10,9 @@ import logging
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 from slack_bolt import App as BoltApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
@@ -50,6 +48,7 @@ from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
+from bot.tools.portal import Portal
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
@@ -112,6 +111,7 @@ class App:
         self.presence.close()
         self.directory.close()
         self.tool_pool.shutdown(wait=False, cancel_futures=True)
+        self.core.previews.close()
         self.portal.close()
         for client in self.slack:
             client.close()
@@ -126,30 +126,6 @@ class App:
         """Wait until nothing is under way; TimeoutError after `timeout` seconds."""
         if not self.core.signals.rest.wait_for(self.is_quiet, timeout):
             raise TimeoutError("Countersign did not come to rest")
-
-
-class Portal:
-    """The one thread on which async tools run, started when the first of them is called."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._manager: AbstractContextManager[BlockingPortal] | None = None
-        self._portal: BlockingPortal | None = None
-
-    def __call__(self) -> BlockingPortal:
-        """The portal."""
-        with self._lock:
-            if self._portal is None:
-                self._manager = start_blocking_portal()
-                self._portal = self._manager.__enter__()
-            return self._portal
-
-    def close(self) -> None:
-        """End the thread."""
-        with self._lock:
-            if self._manager is not None:
-                self._manager.__exit__(None, None, None)
-                self._manager = self._portal = None
 
 
 def build(
@@ -219,7 +195,7 @@ def _assemble(
     core: Core, directory: SlackDirectory, posting: SlackClient, reading: SlackClient
 ) -> App:
     """Put the edges to Slack and the model around the core."""
-    settings, signals, portal = core.settings, core.signals, Portal()
+    settings, signals, portal = core.settings, core.signals, core.previews.portal
     naming = directory.within(NAMING)
     store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")

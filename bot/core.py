@@ -40,6 +40,7 @@ from bot.runs.turns import Turns
 from bot.runs.worker import Worker
 from bot.signals import Signals
 from bot.tools import Registry
+from bot.tools.preview import Previews
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transcripts import Transcripts
@@ -60,6 +61,7 @@ class Core:
     key: bytes
     signals: Signals = field(default_factory=Signals)
     transcripts: Transcripts = field(default_factory=Transcripts)
+    previews: Previews = field(default_factory=Previews)
 
     def over(self, directory: Directory) -> Core:
         """Return the same core with other look-ups: for threads that wait for them less long."""
@@ -80,7 +82,15 @@ class Core:
 
     def edits(self) -> Edits:
         """Return what checks and stores edits."""
-        return Edits(self.sources(), self.authority, self.tools, self.permissions(), self.key)
+        return Edits(
+            self.sources(),
+            self.authority,
+            self.tools,
+            self.permissions(),
+            self.key,
+            previews=self.previews,
+            wake=self.signals.work.give,
+        )
 
     def clicks(self) -> Clicks:
         """Return what deals with clicks and submitted dialogs."""
@@ -105,6 +115,7 @@ class Core:
             self.authority,
             self.tools,
             self.key,
+            previews=self.previews,
             signals=self.signals,
             lease=self.settings.lease,
             pool=pool,
@@ -127,7 +138,9 @@ class Core:
             self.tools,
             self.signals,
             planner=planner,
-            proposals=Proposals(self.sources(), self.authority, self.tools, limits, self.key),
+            proposals=Proposals(
+                self.sources(), self.authority, self.tools, limits, self.key, self.previews
+            ),
             limits=limits,
             transcripts=self.transcripts,
             thread=thread,

@@ -187,11 +187,13 @@ def test_the_preview_and_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     take: Tool[Any] = names["take"]
     args = take.arguments(item="mug", count=2)
     assert take.preview is not None
-    shown = take.preview(args)
-    assert shown == Preview("mug: 5 now, 3 afterwards", expects="5")
     context = ToolContext(
         "call", "run", "T", "U", "C", "1.0", datetime(2026, 5, 4, tzinfo=UTC), expects="5"
     )
+    shown = take.preview(args, context)
+    assert shown == Preview("mug: 5 now, 3 afterwards", expects="5")
+    with pytest.raises(ToolError, match="only 5 × mug"):
+        take.preview(take.arguments(item="mug", count=6), context)
     assert take.function(args, context) == "3 left."
     with pytest.raises(ChangedError, match="no longer 5 × mug"):
         take.function(args, context)

@@ -95,6 +95,15 @@ def invalid_arguments(problems: Sequence[str]) -> str:
     return "\n".join(["INVALID ARGUMENTS, nobody was asked:", *lines])
 
 
+def would_fail(why: str, *, earlier: bool) -> str:
+    """Return the output of a call of which its tool knows beforehand that it fails.
+
+    `earlier`: whether other calls of its plan wait that might change this.
+    """
+    then = " If an earlier call of this plan has to run first, propose it again after that."
+    return f"FAILED before it was run, and nobody was asked: {why}{then if earlier else ''}"
+
+
 def no_approvers(note: str) -> str:
     """Return the output of a call that nobody could approve; `note` says why."""
     return f"REFUSED: this needs an approval, and {note}."

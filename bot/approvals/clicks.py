@@ -53,7 +53,10 @@ class Clicks:
         self._replies = replies
 
     def take(self, delivery: Delivery) -> None:
-        """Deal with one click or submitted dialog, and settle it."""
+        """Deal with one click or submitted dialog, and settle it.
+
+        Raises NotYetKnownError where it has to be taken again in a moment.
+        """
         payload = json.loads(delivery.body)
         if delivery.kind == DeliveryKind.ACTION:
             self._click(delivery, decode_action(payload["actions"][0]))
@@ -115,8 +118,9 @@ class Clicks:
         match self._edits.read(target.call, target.revision, state, delivery.user, at=at):
             case Forbidden(sentence=sentence):
                 self._replies.refuse(delivery, sentence)
-            case FieldErrors():  # the dialog would have said so: the tool has changed since
-                self._replies.refuse(delivery, sentences.stale_card())
+            case FieldErrors(errors=errors):  # something has changed since the dialog was checked
+                why = next(iter(errors.values()), "")
+                self._replies.refuse(delivery, sentences.edit_not_saved(why))
             case Unchanged(approve=True):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
             case Unchanged():

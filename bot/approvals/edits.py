@@ -12,10 +12,13 @@ from datetime import datetime, timedelta
 from json import dumps
 from typing import Any
 
+from pydantic import BaseModel
+
 from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.cards.routing import Asked, put_cards, route
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
+from bot.approvals.terms.context import context_of
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
@@ -23,13 +26,13 @@ from bot.approvals.terms.gating import gate_of
 from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError
 from bot.messages import sentences
-from bot.messages.forms.form import FieldErrors, read_submission
+from bot.messages.forms.form import FieldErrors, failing, read_submission
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
-from bot.tools import Preview, Registry, Tool
+from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
-from bot.tools.preview import preview
+from bot.tools.preview import Previews
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
 from storage.columns import values
@@ -85,20 +88,37 @@ class Edits:
         tools: Registry,
         permissions: Permissions,
         key: bytes,
+        *,
+        previews: Previews,
+        wake: Callable[[], None],
     ) -> None:
-        """`permissions` says who may edit; `key` signs what would run."""
+        """`permissions` says who may edit; `key` signs what would run.
+
+        `wake` is called when a preview that was not there is.
+        """
         self._authority = authority
         self._sources = sources
         self._tools = tools
         self._permissions = permissions
         self._key = key
+        self._previews = previews
+        self._wake = wake
 
     def read(
-        self, call_id: str, revision: int, state: dict[str, Any], person: str, *, at: datetime
+        self,
+        call_id: str,
+        revision: int,
+        state: dict[str, Any],
+        person: str,
+        *,
+        at: datetime,
+        patience: float = 0,
     ) -> Submission:
-        """Return what was submitted, checked: the call, the person, the fields, then the policy.
+        """Return what was submitted, checked: the call, the person, the fields, the policy, the
+        tool's own preview.
 
-        `state`: of the dialog's elements. Looks people up.
+        `state`: of the dialog's elements. `patience`: seconds to wait for the preview. Looks people
+        up.
         """
         with self._sources.store.read() as tx:
             found = decisions.look(tx, call_id, revision, at)
@@ -117,15 +137,23 @@ class Edits:
             return parsed
         if not parsed.changed:
             return Unchanged(run, shown, parsed.approve)
-        edit = self._gated(run, shown, tool, parsed.arguments, approve=parsed.approve)
-        return self._lacking(edit, person) or edit if isinstance(edit, Edit) else edit
+        args = load_arguments(tool, dumps(parsed.arguments))
+        now = self._gate(run, shown, tool, args)
+        if isinstance(now, Forbidden):
+            return now
+        if lacking := self._lacking(run, shown.call, now, person):
+            return lacking
+        try:
+            seen = self._preview(run, shown, tool, args, patience)
+        except ToolError as error:
+            return failing(editable, before, parsed.arguments, str(error))
+        return Edit(run, shown, dump_arguments(args), now, seen, parsed.approve)
 
-    def _lacking(self, edit: Edit, person: str) -> Forbidden | None:
+    def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> Forbidden | None:
         """Return why nobody could complete what this person has edited; None where enough could.
 
         Looks people up.
         """
-        run, call, gate = edit.run, edit.shown.call, edit.gate
         with self._sources.store.read() as tx:
             editors = calls.editors(tx, call.id) | {person}
         try:
@@ -136,16 +164,30 @@ class Edits:
             return Forbidden(sentences.lookup_failed())
         return Forbidden(sentences.too_few_after_edit(gate.people)) if short > 0 else None
 
-    def _gated(
-        self, run: Run, shown: Shown, tool: Tool[Any], values: dict[str, Any], *, approve: bool
-    ) -> Edit | Forbidden:
-        """Return the edit with the policy's word on it.
+    def _preview(
+        self, run: Run, shown: Shown, tool: Tool[Any], args: BaseModel, patience: float
+    ) -> Preview:
+        """Return what the tool says of the edited call.
+
+        Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
+        """
+        call, now = shown.call, self._sources.clock.now()
+        return self._previews.of_edit(
+            tool,
+            args,
+            context_of(run, call, now),
+            (call.id, call.revision, dump_arguments(args)),
+            patience=patience,
+            then=self._wake,
+        )
+
+    def _gate(self, run: Run, shown: Shown, tool: Tool[Any], args: BaseModel) -> Ask | Forbidden:
+        """Return the policy's word on the edited call.
 
         Where policy says something else of the new arguments than of the old, both gates have to be
         met.
         """
         call = shown.call
-        args = load_arguments(tool, dumps(values))
         before, now = load_gate(call.gate), gate_of(self._sources, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
@@ -157,7 +199,7 @@ class Edits:
             case _:
                 pass
         assert isinstance(now, Ask)
-        return Edit(run, shown, dump_arguments(args), now, preview(tool, args), approve)
+        return now
 
     def store(self, delivery: Delivery, edit: Edit, approve: Approve | None = None) -> None:
         """Store an edit and settle the delivery; the editor is told when it was not.
@@ -165,6 +207,7 @@ class Edits:
         `approve` has the editor approve what was stored, and settles, in the same transaction.
         """
         call = edit.shown.call
+        self._previews.forget((call.id, call.revision, edit.arguments))
         try:
             place = self._other_place(edit)
         except RefusedError as refused:
@@ -205,6 +248,7 @@ class Edits:
     def _revision(self, edit: Edit, at: datetime) -> dict[str, Any]:
         """Return what the new revision stands on."""
         call, gate = edit.shown.call, dump_gate(edit.gate)
+        seen = edit.preview
         deadline = at + timedelta(seconds=edit.gate.deadline)
         return {
             "arguments": edit.arguments,
@@ -215,12 +259,12 @@ class Edits:
                 edit.arguments,
                 gate=gate,
                 revision=call.revision + 1,
-                expects=edit.preview.expects,
+                expects=seen.expects,
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            "preview": edit.preview.text,
-            "preview_in_thread": edit.preview.in_thread,
-            "expects": edit.preview.expects,
+            "preview": seen.text,
+            "preview_in_thread": seen.in_thread,
+            "expects": seen.expects,
             "next_at": next_moment(edit.gate, call.asked_at or call.created_at),
         }

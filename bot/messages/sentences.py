@@ -227,10 +227,8 @@ def next_step(effects: Sequence[str], who: str, deadline: datetime | None) -> st
 def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Tell more people that they may decide as well, because nobody has."""
     by = f" by {when(deadline)}" if deadline else ""
-    return (
-        f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: "
-        f"{effect_list(effects)}"
-    )
+    what = effect_list(effects)
+    return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {what}"
 
 
 def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
@@ -241,11 +239,8 @@ def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
 
 def cancelled_line(person: str) -> str:
     """Tell the thread in one line that the request was stopped."""
-    return (
-        f"⏹️ {mention(person)} cancelled the request. Nothing more will run."
-        if person
-        else "⏹️ The request was cancelled. Nothing more will run."
-    )
+    what = f"{mention(person)} cancelled the request" if person else "The request was cancelled"
+    return f"⏹️ {what}. Nothing more will run."
 
 
 def gave_up(error: str) -> str:
@@ -284,6 +279,11 @@ def could_not(slack_unreachable: bool) -> str:
         else "something went wrong on my side"
     )
     return f"I could not act on this: {why}. Nothing was changed; please try again."
+
+
+def edit_not_saved(why: str) -> str:
+    """Tell an editor that what they saved could not be kept; `why` is a sentence."""
+    return f"Your edit was not saved: {said(why) or 'the tool has changed since.'}"
 
 
 def not_asked(tool: str, why: str) -> str:

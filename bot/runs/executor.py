@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
 from bot.approvals.terms import grants
+from bot.approvals.terms.context import context_of
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
@@ -28,8 +29,9 @@ from bot.runs import reapproval
 from bot.runs.endings import Endings
 from bot.runs.renewal import Renewal, no_longer_remembered, stricter
 from bot.signals import Signals
-from bot.tools import Registry, Tool, ToolContext
+from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.preview import Previews
 from bot.tools.runner import Changed, run_tool
 from storage import calls, moves, runs
 from storage.models import Call, Run
@@ -55,6 +57,7 @@ class CallExecutor:
         tools: Registry,
         key: bytes,
         *,
+        previews: Previews,
         signals: Signals,
         lease: float,
         pool: Executor,
@@ -67,6 +70,7 @@ class CallExecutor:
         self._authority = authority
         self._tools = tools
         self._key = key
+        self._previews = previews
         self._lease = lease
         self._pool = pool
         self._portal = portal
@@ -89,16 +93,7 @@ class CallExecutor:
             return
         if shown.call.status is C.APPROVED and not self._start(run, shown, tool, args):
             return
-        context = ToolContext(
-            shown.call.id,
-            run.id,
-            run.team,
-            run.requester,
-            run.channel,
-            run.thread_ts,
-            self._clock.now(),
-            shown.call.expects,
-        )
+        context = context_of(run, shown.call, self._clock.now(), expects=shown.call.expects)
         log.info("run %s call %s: %s starts", run.id, call_id, tool.name)
         outcome = run_tool(
             tool,
@@ -111,9 +106,9 @@ class CallExecutor:
         )
         ended: object = outcome
         if isinstance(outcome, Changed):
-            why = outcome.message
+            why, asked = outcome.message, (run, tool, args, shown.call)
             ended = until_stored(
-                lambda: reapproval.changed(self._sources, run, tool, args, shown.call, why),
+                lambda: reapproval.changed(self._sources, self._previews, *asked, why),
                 self._signals.stopping,
                 f"run {run.id} call {call_id}: what it is to be asked again",
             )

@@ -16,6 +16,7 @@ from bot.agent import outputs
 from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.terms import duplicates, grants
+from bot.approvals.terms.context import context_of
 from bot.approvals.terms.duplicates import Repeat
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
@@ -25,9 +26,9 @@ from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
-from bot.tools import Registry, Tool
+from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
-from bot.tools.preview import preview
+from bot.tools.preview import Previews
 from storage import calls
 from storage.chain import key_id
 from storage.models import Call, Grant, Revision, Run
@@ -57,6 +58,7 @@ class Proposals:
         tools: Registry,
         limits: Allowance,
         key: bytes,
+        previews: Previews,
     ) -> None:
         """`key` signs what would run; `authority` finds the approvers."""
         self._sources = sources
@@ -64,6 +66,7 @@ class Proposals:
         self._tools = tools
         self._limits = limits
         self._key = key
+        self._previews = previews
 
     def prepare(
         self, run: Run, plan_id: str, proposed: Sequence[Proposed], taken: frozenset[str]
@@ -131,7 +134,7 @@ class Proposals:
                 by = f"grant {remembered.id} of {remembered.given_by}"
                 prepared.birth["approved_by"] = by
             case Ask():
-                self._ask(run, prepared, tool, args, gate)
+                self._ask(run, prepared, tool, args, gate, earlier)
                 call.note = repeat.note if repeat else ""
         self._sign(run, tool, arguments, prepared, gate)
 
@@ -178,15 +181,28 @@ class Proposals:
         return None
 
     def _ask(
-        self, run: Run, prepared: Prepared, tool: Tool[Any], args: BaseModel, gate: Ask
+        self,
+        run: Run,
+        prepared: Prepared,
+        tool: Tool[Any],
+        args: BaseModel,
+        gate: Ask,
+        earlier: Sequence[Prepared],
     ) -> None:
         """Have people decide, where they see it, until the deadline. Raises RefusedError."""
         call = prepared.call
-        prepared.place = find_place(self._authority, run, gate)
+        place = find_place(self._authority, run, gate)
+        context = context_of(run, call, self._sources.clock.now())
+        try:
+            seen = self._previews.of(tool, args, context)
+        except ToolError as error:
+            waits = any(each.call.status is CallStatus.PENDING for each in earlier)
+            why = outputs.would_fail(str(error), earlier=waits)
+            raise RefusedError(why, f"it would fail: {error}") from error
+        prepared.place = place
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
         call.next_at = next_moment(gate, call.created_at)
         call.deadline = call.created_at + timedelta(seconds=gate.deadline)
-        seen = preview(tool, args)
         call.preview, call.preview_in_thread, call.expects = seen.text, seen.in_thread, seen.expects
 
     def _sign(

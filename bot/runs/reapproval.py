@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals.cards.routing import withdraw
+from bot.approvals.terms.context import context_of
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of
@@ -19,8 +20,8 @@ from bot.approvals.terms.progress import next_moment
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.gates import stricter as both
 from bot.runs.renewal import Renewal
-from bot.tools import Tool
-from bot.tools.preview import preview
+from bot.tools import Tool, ToolError
+from bot.tools.preview import Previews
 from bot.tools.runner import Refused
 from storage import calls, decisions
 from storage.models import Call, Run
@@ -28,11 +29,17 @@ from storage.transaction import Transaction
 
 
 def changed(
-    sources: Sources, run: Run, tool: Tool[Any], args: BaseModel, call: Call, why: str
+    sources: Sources,
+    previews: Previews,
+    run: Run,
+    tool: Tool[Any],
+    args: BaseModel,
+    call: Call,
+    why: str,
 ) -> Renewal | Refused:
     """Return the renewal of a call whose tool did nothing, for `why`.
 
-    Refused where policy forbids it now, or nobody was asked in the first place.
+    Refused where policy forbids it now, nobody was asked in the first place, or it would fail.
     """
     shown, now = load_gate(call.gate), gate_of(sources, run, tool, args, call=call)
     if isinstance(now, Deny):
@@ -42,7 +49,11 @@ def changed(
         gate = both(shown, now)
     if not isinstance(gate, Ask):
         return Refused(f"{why} Nothing was done.")
-    return Renewal(gate, preview(tool, args), why, "worker")
+    try:
+        seen = previews.of(tool, args, context_of(run, call, sources.clock.now()))
+    except ToolError as error:
+        return Refused(f"{why} {error}")
+    return Renewal(gate, seen, why, "worker")
 
 
 def ask(

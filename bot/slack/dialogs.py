@@ -38,7 +38,7 @@ from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.parts import Json
 from bot.messages.review import review_modal
 from bot.policy.authority import Yes
-from bot.policy.directory import Directory
+from bot.policy.directory import Directory, NotYetKnownError
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
 from bot.slack.lookups.mentions import with_names
@@ -52,6 +52,8 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.dialogs")
+# seconds that a submitted edit may wait for the tool's preview; the loop waits for the rest
+PATIENCE = 1.0
 # what a person has to be allowed to do for the dialog of that button
 VERBS: Mapping[Action, Verb] = {
     Action.REVIEW: Verb.APPROVE,
@@ -230,7 +232,13 @@ class Dialogs:
         if refused := self._refusal(Verb.EDIT, target, body, first):
             return refused
         now, state = self._clock.now(), view["state"]["values"]
-        match self._edits.read(target.call, target.revision, state, person, at=now):
+        try:
+            read = self._edits.read(
+                target.call, target.revision, state, person, at=now, patience=PATIENCE
+            )
+        except NotYetKnownError:  # the tool is slow: the loop waits for it, and tells the rest
+            return {}
+        match read:
             case Forbidden(sentence=sentence):
                 return {first: self._plainly(sentence)}
             case FieldErrors(errors=errors):

@@ -20,11 +20,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Generic, Literal, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
-REASON_FIELD = "reason_for_approver"
+from bot.tools.registration import (
+    REASON_FIELD,
+    argument_model,
+    check_effect,
+    check_fields,
+    check_preview,
+)
+
 REASON_SCHEMA = {
     "type": "string",
     "maxLength": 500,
@@ -43,7 +50,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know about the call it serves."""
+    """What a tool and its preview may know about the call they serve."""
 
     call_id: str  # unguessable and stable over retries: use it as the idempotency key
     run_id: str
@@ -56,7 +63,10 @@ class ToolContext:
 
 
 class ToolError(Exception):
-    """Raised by a tool for a refusal the model should hear in these words ("no order 1042")."""
+    """Raised by a tool for a refusal the model should hear in these words ("no order 1042").
+
+    Raised by a preview, nobody is asked at all.
+    """
 
 
 class ChangedError(ToolError):
@@ -97,6 +107,8 @@ RISK_OF: Mapping[Effect, Risk] = {
 A = TypeVar("A", bound=BaseModel)
 Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseModel | Table
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
+Foreseen = str | Preview
+PreviewFunction = Callable[[A, ToolContext], Foreseen | Awaitable[Foreseen]]
 
 
 @cache
@@ -127,7 +139,7 @@ class Tool(Generic[A]):
     idempotent: bool = False  # safe to run again with the same ToolContext.call_id
     secret: frozenset[str] = frozenset()  # top-level fields masked everywhere people look
     editable: frozenset[str] | None = None  # None: all fields may be edited
-    preview: Callable[[A], str | Preview] | None = None  # for the card; must not change anything
+    preview: PreviewFunction[A] | None = None  # for the card; must not change anything
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
     # though it only reads, people are asked unless a rule of the policy allows it by name
@@ -185,7 +197,7 @@ def tool(
     idempotent: bool | None = None,
     secret: set[str] | None = None,
     editable: set[str] | None = None,
-    preview: Callable[[Any], str | Preview] | None = None,
+    preview: PreviewFunction[Any] | None = None,
     timeout: float = 60.0,
     max_output: int = 20_000,
     asks: bool = False,
@@ -201,8 +213,11 @@ def tool(
 
     def wrap(function: Callable[..., Any]) -> Tool[Any]:
         tool_name = name or function.__name__
-        model = _argument_model(function, tool_name)
-        _check_fields(tool_name, model, secret=secret or set(), editable=editable or set())
+        model = argument_model(function, tool_name)
+        check_fields(tool_name, model, secret=secret or set(), editable=editable or set())
+        check_effect(tool_name, model, effect)
+        if preview is not None:
+            check_preview(tool_name, model, preview)
         return Tool(
             name=tool_name,
             title=title,
@@ -222,30 +237,6 @@ def tool(
         )
 
     return wrap
-
-
-def _argument_model(function: Callable[..., Any], name: str) -> type[BaseModel]:
-    parameters = list(inspect.signature(function).parameters)
-    if len(parameters) != 2:
-        raise TypeError(f"tool {name}: the function takes (args, context)")
-    model = get_type_hints(function, localns=dict(inspect.getclosurevars(function).nonlocals)).get(
-        parameters[0]
-    )
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise TypeError(f"tool {name}: the first parameter must be annotated with a Pydantic model")
-    return model
-
-
-def _check_fields(tool_name: str, model: type[BaseModel], **named: set[str]) -> None:
-    """Raise ValueError where the model or what a parameter names does not fit."""
-    fields = set(model.model_fields)
-    if REASON_FIELD in fields:
-        raise ValueError(f"tool {tool_name}: the field name {REASON_FIELD} is reserved")
-    for label, names in named.items():
-        if unknown := names - fields:
-            raise ValueError(
-                f"tool {tool_name}: {label} names unknown fields: {', '.join(sorted(unknown))}"
-            )
 
 
 @dataclass(slots=True)

@@ -1,28 +1,172 @@
-"""What a tool says would happen, before it does."""
+"""What a tool says would happen, before it does: asked on threads of its own, in bounded time."""
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
+import anyio
 from pydantic import BaseModel
 
-from bot.tools import Preview, Tool
+from bot.policy.directory import NotYetKnownError
+from bot.tools import Preview, Tool, ToolContext, ToolError
+from bot.tools.portal import Portal
+from bot.tools.runner import settle, told
+
+SECONDS = 10.0  # that a preview may take
+THREADS = 8  # of previews alone, so that one that hangs takes none from the tools
+FRESH = 30.0  # seconds for which a preview that was begun ahead counts
+MOST_AHEAD = 100  # previews kept for edits that are on their way
 
 log = logging.getLogger("countersign.preview")
 
 
-def preview(tool: Tool[Any], args: BaseModel) -> Preview:
-    """The tool's own preview, or a line that says why there is none."""
-    make: Callable[[Any], str | Preview] | None = tool.preview
-    if make is None:
-        return Preview("")
-    try:
-        made = make(args)
-        seen = made if isinstance(made, Preview) else Preview(str(made))
-        return replace(seen, text=str(seen.text), expects=str(seen.expects)[:2000])
-    except Exception as error:  # noqa: BLE001 - a tool author's code; the card works without it
-        log.warning("preview of %s failed: %s", tool.name, error)
-        return Preview(f"(no preview: {str(error)[:200] or type(error).__name__})")
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A preview begun before anybody needs it."""
+
+    future: Future[Preview]
+    begun: float  # of the monotonic clock
+
+
+class Previews:
+    """Has tools say what a call would do; one for all threads."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        """`seconds` bounds each preview."""
+        self.portal = Portal()  # where async previews and async tools run
+        self._seconds = seconds
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="preview")
+        self._lock = threading.Lock()
+        self._ahead: dict[tuple[str, int, str], Ahead] = {}
+
+    def of(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
+        """Return the tool's preview, or a line that says why there is none.
+
+        Raises ToolError where the tool says that the call would fail.
+        """
+        if tool.preview is None:
+            return Preview("")
+        return self._ended(tool, args, self._begin(tool, args, context), self._seconds)
+
+    def of_edit(
+        self,
+        tool: Tool[Any],
+        args: BaseModel,
+        context: ToolContext,
+        key: tuple[str, int, str],
+        *,
+        patience: float,
+        then: Callable[[], None],
+    ) -> Preview:
+        """Return the preview of an edit, begun once for a key: call, revision, arguments.
+
+        Raises ToolError where the tool says that the call would fail; NotYetKnownError where it is
+        still being made after `patience` seconds, and `then` is called when it is there.
+        """
+        if tool.preview is None:
+            return Preview("")
+        now = time.monotonic()
+        with self._lock:
+            found = self._ahead.get(key)
+            if found is None or now - found.begun > max(FRESH, self._seconds):
+                found = Ahead(self._begin(tool, args, context), now)
+                self._ahead[key] = found
+                while len(self._ahead) > MOST_AHEAD:
+                    del self._ahead[next(iter(self._ahead))]
+        left = max(found.begun + self._seconds - now, 0)
+        if patience < left and not _is_done(found.future, patience):
+            raise NotYetKnownError(_answer(found.future, left, then))
+        try:
+            return self._ended(tool, args, found.future, left)
+        except ToolError:
+            self.forget(key)  # what made it fail may be put right before it is submitted again
+            raise
+
+    def forget(self, key: tuple[str, int, str]) -> None:
+        """Drop the preview of an edit that is dealt with."""
+        with self._lock:
+            self._ahead.pop(key, None)
+
+    def close(self) -> None:
+        """Make no more of them."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Future[Preview]:
+        try:
+            return self._pool.submit(self._make, tool, args, context)
+        except RuntimeError:  # the pool was shut down
+            stopped: Future[Preview] = Future()
+            stopped.cancel()
+            stopped.set_running_or_notify_cancel()
+            return stopped
+
+    def _make(self, tool: Tool[Any], args: BaseModel, context: ToolContext) -> Preview:
+        assert tool.preview is not None
+        made = tool.preview(args, context)
+        if inspect.isawaitable(made):
+            made = self.portal().call(_within, made, self._seconds)
+        if isinstance(made, str):
+            made = Preview(made)
+        if not isinstance(made, Preview):
+            raise TypeError(f"it returned {type(made).__name__}, not a text or a Preview")
+        return replace(made, text=str(made.text), expects=str(made.expects))
+
+    def _ended(
+        self, tool: Tool[Any], args: BaseModel, future: Future[Preview], seconds: float
+    ) -> Preview:
+        """Return what came of it within so many seconds; raises ToolError as it is, masked."""
+        try:
+            error = future.exception(seconds)
+        except TimeoutError:
+            future.cancel()
+            return _none(tool, f"it took longer than {self._seconds:g} seconds")
+        except CancelledError:
+            return _none(tool, "the bot is stopping")
+        if error is None:
+            return future.result()
+        message = told(tool, args, error)
+        if isinstance(error, ToolError):
+            raise ToolError(message) from error
+        return _none(tool, message)
+
+
+def _none(tool: Tool[Any], why: str) -> Preview:
+    log.warning("no preview of %s: %s", tool.name, why)
+    return Preview(f"(no preview: {why[:200]})")
+
+
+def _is_done(future: Future[Preview], seconds: float) -> bool:
+    if seconds > 0:
+        with suppress(TimeoutError, CancelledError):
+            future.exception(seconds)
+    return future.done()
+
+
+def _answer(future: Future[Preview], seconds: float, then: Callable[[], None]) -> Future[None]:
+    """Something to wait for that is done with the preview, or when its time is over."""
+    answer: Future[None] = Future()
+
+    def done(_: Future[Preview] | None = None) -> None:
+        with suppress(InvalidStateError):
+            answer.set_result(None)
+            alarm.cancel()
+            then()
+
+    alarm = threading.Timer(seconds, done)
+    alarm.daemon = True
+    alarm.start()
+    future.add_done_callback(done)
+    return answer
+
+
+async def _within(made: Awaitable[Any], seconds: float) -> Any:
+    with anyio.fail_after(seconds):
+        return await settle(made)

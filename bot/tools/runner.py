@@ -129,12 +129,17 @@ def ended(tool: Tool[Any], args: BaseModel, future: Future[Any]) -> Ended:
     error = future.exception()
     if error is None:
         return _ran(tool, args, future.result())
-    message = _clip(_mask(_message(error), _secrets(tool, args)), MESSAGE_LENGTH)
+    message = told(tool, args, error)
     if isinstance(error, ToolError):
         return Changed(message) if isinstance(error, ChangedError) else Refused(message)
     if tool.does is Effect.READ:
         return Raised(message, certain=True)
     return Lost(message) if _answer_lost(error) else Raised(message, certain=False)
+
+
+def told(tool: Tool[Any], args: BaseModel, error: BaseException) -> str:
+    """Return what a tool raised as one line of at most 1,000 characters, its secrets masked."""
+    return _clip(_mask(_message(error), _secrets(tool, args)), MESSAGE_LENGTH)
 
 
 def output(result: Any, limit: int) -> str:
@@ -173,10 +178,11 @@ def _call(
     # Async tools wait on this thread too, so that a stalled event loop cannot hold up the caller's
     # clock.
     result = tool.function(args, context)
-    return portal().call(_settle, result) if inspect.isawaitable(result) else result
+    return portal().call(settle, result) if inspect.isawaitable(result) else result
 
 
-async def _settle(result: Awaitable[Any]) -> Any:
+async def settle(result: Awaitable[Any]) -> Any:
+    """Return what an async tool or preview comes to; nothing it raises ends the thread of all."""
     try:
         return await result
     # would end the shared portal and every other async tool

@@ -58,6 +58,7 @@ SAID = {
     "nothing_to_cancel": (),
     "nothing_to_retry": (),
     "not_asked": (EVIL, EVIL),
+    "edit_not_saved": (EVIL,),
     "could_not": (True,),
     "plainly": ("*x*",),
     "said": (EVIL,),

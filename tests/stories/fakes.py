@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from asyncio import to_thread
 from collections import Counter
 from typing import Any
 
@@ -143,14 +144,32 @@ class FakeTools:
                 f"Books on {args.text}", ("no", "title", "lent to"), rows, more=self.shelf > 40
             )
 
-        def pay(args: Note) -> Preview:
+        def pay(args: Note, context: ToolContext) -> Preview:
             return Preview(f"ana 9000\nben 8000 ({args.text})", in_thread="2 rows of 1 column")
 
         @tool(title="Look up", effect="Look up “{text}”", does=Effect.WRITE, preview=pay)
         def look_up(args: Note, context: ToolContext) -> str:
             return "looked up"
 
-        return [empty, books, look_up]
+        @tool(
+            title="Try one's luck",
+            effect="Try {text}",
+            does=Effect.WRITE,
+            preview=self._foreseen,
+        )
+        def luck(args: Note, context: ToolContext) -> str:
+            self._effect("luck", args.text, context)
+            return "lucky"
 
-    def _on_shelf(self, args: Note) -> Preview:
+        return [empty, books, look_up, luck]
+
+    async def _foreseen(self, args: Note, context: ToolContext) -> str:
+        if "slowly" in args.text:
+            self.entered.set()
+            await to_thread(self.go_on.wait, 15)
+        if "in vain" in args.text:
+            raise ToolError(f"there is no luck in {args.text}")
+        return f"fortune for {context.requester} in {context.channel}"
+
+    def _on_shelf(self, args: Note, context: ToolContext) -> Preview:
         return Preview(f"{self.shelf} books stand on {args.text}", expects=str(self.shelf))

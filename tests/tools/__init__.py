@@ -33,7 +33,9 @@ def use(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = Non
 def preview(tool: Tool[Any], **values: Any) -> str:
     """What the card would show for these values."""
     assert tool.preview is not None
-    return tool.preview(tool.arguments.model_validate(values))
+    shown = tool.preview(tool.arguments.model_validate(values), context())
+    assert isinstance(shown, str)
+    return shown
 
 
 def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042) -> Any:

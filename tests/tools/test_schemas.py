@@ -12,7 +12,8 @@ from slack_sdk import WebClient
 
 from bot.clock import SystemClock
 from bot.slack.lookups.directory import SlackDirectory
-from bot.tools import REASON_FIELD, Effect, Registry, Tool
+from bot.tools import Effect, Registry, Tool
+from bot.tools.registration import REASON_FIELD
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools

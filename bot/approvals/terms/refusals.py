@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
-from bot.tools import REASON_FIELD, Tool
+from bot.tools import Tool
 from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.registration import REASON_FIELD
 from storage.digest import OddValueError, parse_object
 
 

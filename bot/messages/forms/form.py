@@ -37,7 +37,7 @@ from bot.messages.onlookers import revealed
 from bot.messages.text import plain, slack_length
 from bot.tools import Tool
 
-__all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "read_submission", "values"]
+__all__ = ["FieldErrors", "Parsed", "diff", "edit_modal", "failing", "read_submission", "values"]
 
 # the introduction, what is revealed, the choice to approve, the list of what found no room
 _MOST_BLOCKS = 100 - 4
@@ -153,6 +153,15 @@ def read_submission(
         if slot.secret and (old := lookup(arguments, slot.keys)) is not Mark.ABSENT:
             _put(result, slot.keys, old)
     return Parsed(result, changed=not same(result, dict(arguments)), approve=approve)
+
+
+def failing(
+    tool: Tool[Any], before: Mapping[str, Any], after: Mapping[str, Any], why: str
+) -> FieldErrors:
+    """Return why the tool says that an edit would fail, at the first input that was changed."""
+    places = [place for place in _laid_out(tool, before)[0] if place.input]
+    changed = [each for each in places if not same(each.value, lookup(after, each.slot.keys))]
+    return FieldErrors({each.slot.block_id: shortened([why]) for each in (changed or places)[:1]})
 
 
 def _laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[_Place], list[Slot]]:

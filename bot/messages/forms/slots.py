@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, NewType, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NewType, Union, get_args, get_origin
 
 from pydantic import (
     AliasChoices,
@@ -28,7 +28,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
 from bot.messages.actions import ARGUMENT
-from bot.tools import Tool
+
+if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
+    from bot.tools import Tool
 
 
 class Kind(StrEnum):

@@ -129,14 +129,11 @@ def _query(sources: Sources) -> Tool[Any]:
             """The statement; raises StatementError, a ValueError, where it is refused."""
             return _parse(sources, self, changes=False)
 
-    def preview(args: Query) -> Preview:
+    def preview(args: Query, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
         statement = Query.parsed(args)
-        try:
-            with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
-                session.look(statement)
-        except ToolError as error:
-            return Preview(f"⚠ It would be refused: {error}")
+        with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
+            session.look(statement)
         return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
 
     @tool(
@@ -174,16 +171,13 @@ def _change(sources: Sources) -> Tool[Any]:
             """The statement; raises StatementError, a ValueError, where it is refused."""
             return _parse(sources, self, changes=True)
 
-    def preview(args: Change) -> Preview:
+    def preview(args: Change, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
         statement = Change.parsed(args)
-        try:
-            with source.open(
-                writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
-            ) as session:
-                return preview_change(session, statement)
-        except ToolError as error:
-            return Preview(f"⚠ Trying it out failed: {error}")
+        with source.open(
+            writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
+        ) as session:
+            return preview_change(session, statement)
 
     @tool(
         title="Change a database",

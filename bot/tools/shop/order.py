@@ -37,6 +37,32 @@ class Order:
         """What can still be refunded, in EUR."""
         return self.paid - self.refunded
 
+    def check_refund(self, amount: Decimal) -> None:
+        """Raise ToolError where so much cannot be refunded."""
+        if not self.paid:
+            raise ToolError(f"Order {self.id} has not been paid, so there is nothing to refund.")
+        if not self.left:
+            raise ToolError(f"Order {self.id} has been refunded in full already.")
+        if amount > self.left:
+            raise ToolError(f"Order {self.id} has {self.left} EUR left to refund.")
+
+    def check_address(self, address: Mapping[str, str]) -> None:
+        """Raise ToolError where it cannot be sent there instead."""
+        if self.status not in BEFORE_SHIPPING:
+            raise ToolError(f"Order {self.id} is {self.status}; its address can no longer change.")
+        if dict(address) == self.address:
+            raise ToolError(f"Order {self.id} already goes to that address.")
+
+    def check_cancel(self) -> None:
+        """Raise ToolError where it cannot be cancelled any more."""
+        if self.status == "cancelled":
+            raise ToolError(f"Order {self.id} is cancelled already.")
+        if self.status not in BEFORE_SHIPPING:
+            raise ToolError(
+                f"Order {self.id} is {self.status}; only orders that have not shipped can be "
+                "cancelled."
+            )
+
 
 def euros(cents: int) -> Decimal:
     """Cents as EUR with two places: 8990 -> Decimal("89.90")."""

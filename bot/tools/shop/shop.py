@@ -20,7 +20,7 @@ from typing import Any
 
 from bot.tools import ToolError
 from bot.tools.shop.data import SCHEMA, rows
-from bot.tools.shop.order import BEFORE_SHIPPING, Order, OrderStatus, cents, one_line, read_order
+from bot.tools.shop.order import Order, OrderStatus, cents, one_line, read_order
 
 BUSY_SECONDS = 10.0  # how long a connection waits for another one's write
 Receipt = dict[str, Any]
@@ -78,14 +78,7 @@ class Shop:
         """Pay back `amount` EUR; ToolError for more than is left of what was paid."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
-            if not order.paid:
-                raise ToolError(
-                    f"Order {order_id} has not been paid, so there is nothing to refund."
-                )
-            if not order.left:
-                raise ToolError(f"Order {order_id} has been refunded in full already.")
-            if amount > order.left:
-                raise ToolError(f"Order {order_id} has {order.left} EUR left to refund.")
+            order.check_refund(amount)
             _pay(db, order_id, "refund", cents(amount), at, reason, note)
             return {
                 "order_id": order_id,
@@ -103,12 +96,7 @@ class Shop:
         """Send the order elsewhere; ToolError once it has left the warehouse."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
-            if order.status not in BEFORE_SHIPPING:
-                raise ToolError(
-                    f"Order {order_id} is {order.status}; its address can no longer change."
-                )
-            if dict(address) == order.address:
-                raise ToolError(f"Order {order_id} already goes to that address.")
+            order.check_address(address)
             db.execute(
                 "UPDATE orders SET street = :street, postal_code = :postal_code, city = :city,"
                 " country = :country WHERE id = :id",
@@ -124,13 +112,7 @@ class Shop:
         """Cancel an order that has not shipped and pay back what is left, else ToolError."""
 
         def effect(db: sqlite3.Connection, order: Order) -> Receipt:
-            if order.status == "cancelled":
-                raise ToolError(f"Order {order_id} is cancelled already.")
-            if order.status not in BEFORE_SHIPPING:
-                raise ToolError(
-                    f"Order {order_id} is {order.status}; only orders that have not shipped can "
-                    "be cancelled."
-                )
+            order.check_cancel()
             db.execute("UPDATE orders SET status = 'cancelled' WHERE id = ?", (order_id,))
             if order.left:
                 _pay(db, order_id, "refund", cents(order.left), at, "cancelled", reason)

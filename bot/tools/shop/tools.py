@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.shop.order import BEFORE_SHIPPING, Order, OrderStatus, one_line
+from bot.tools import Effect, Tool, ToolContext, tool
+from bot.tools.shop.order import Order, OrderStatus, one_line
 from bot.tools.shop.shop import Shop
 
 OrderId = Field(
@@ -143,14 +143,10 @@ def _search(shop: Shop) -> Tool[Any]:
 
 def _refund(shop: Shop) -> Tool[Any]:
     def money(args: Refund, order: Order) -> str:
-        paid = (
+        order.check_refund(args.amount)
+        return (
             f"Paid {order.paid} EUR, refunded {order.refunded} EUR → "
             f"{order.refunded + args.amount} EUR"
-        )
-        return (
-            paid
-            if args.amount <= order.left
-            else f"{paid}\n⚠ Only {order.left} EUR is left to refund."
         )
 
     @tool(
@@ -174,12 +170,9 @@ def _refund(shop: Shop) -> Tool[Any]:
 
 def _change_address(shop: Shop) -> Tool[Any]:
     def where(args: ChangeAddress, order: Order) -> str:
-        lines = f"Now: {one_line(order.address)}\nNew: {one_line(args.address.model_dump())}"
-        return (
-            lines
-            if order.status in BEFORE_SHIPPING
-            else f"{lines}\n⚠ It has left the warehouse already."
-        )
+        address = args.address.model_dump()
+        order.check_address(address)
+        return f"Now: {one_line(order.address)}\nNew: {one_line(address)}"
 
     @tool(
         title="Change the delivery address",
@@ -201,8 +194,7 @@ def _change_address(shop: Shop) -> Tool[Any]:
 
 def _cancel(shop: Shop) -> Tool[Any]:
     def consequences(args: Cancel, order: Order) -> str:
-        if order.status not in BEFORE_SHIPPING:
-            return f"⚠ It is {order.status} and cannot be cancelled."
+        order.check_cancel()
         items = ", ".join(f"{quantity} × {name}" for quantity, name, _ in order.lines)
         stock = "go back into stock" if args.restock else "do not go back into stock"
         return f"{order.left} EUR will be paid back\n{items}: {stock}"
@@ -235,17 +227,14 @@ def _brief(order: Order) -> dict[str, Any]:
     }
 
 
-def _previewed(shop: Shop, lines: Callable[[Any, Order], str]) -> Callable[[Any], str]:
+def _previewed(shop: Shop, lines: Callable[[Any, Order], str]) -> Callable[[Any, ToolContext], str]:
     """A preview that names the order, then says `lines` about it.
 
-    A missing order is said as well.
+    ToolError for a missing order, and what `lines` raises.
     """
 
-    def preview(args: Any) -> str:
-        try:
-            order = shop.order(args.order_id)
-        except ToolError as error:
-            return f"⚠ {error}"
+    def preview(args: Any, _context: ToolContext) -> str:
+        order = shop.order(args.order_id)
         return f"Order {order.id} · {order.customer} · {order.status}\n{lines(args, order)}"
 
     return preview

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bot.tools import ToolContext, ToolError
 from bot.tools.slack.lookup import Channel, Lookup
+from bot.tools.slack.refusals import SENTENCES
 
 ChannelName = Annotated[
     str,
@@ -50,19 +51,23 @@ def escaped(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def previewed(lookup: Lookup, details: Callable[[Any, Channel], list[str]]) -> Callable[[Any], str]:
+def previewed(
+    lookup: Lookup, details: Callable[[Any, Channel, ToolContext], list[str]]
+) -> Callable[[Any, ToolContext], str]:
     """A preview that says which channel is meant, then `details`.
 
-    What cannot be looked up is said as well.
+    ToolError where nothing could be done in it.
     """
 
-    def preview(args: Any) -> str:
-        try:
-            channel = lookup.channel(args.channel)
-            count = "" if channel.members is None else f", {channel.members} members"
-            kind = " · private" * channel.private + " · archived" * channel.archived
-            return "\n".join([f"→ {channel}{count}{kind}", *details(args, channel)])
-        except ToolError as error:
-            return f"⚠ {error}"
+    def preview(args: Any, context: ToolContext) -> str:
+        external_ok = getattr(args, "external_ok", True)
+        channel = target(lookup, args.channel, context, external_ok=external_ok)
+        if channel.archived:
+            raise ToolError(f"#{channel.name} is archived.")
+        if not channel.joined:
+            raise ToolError(SENTENCES["not_in_channel"].format(channel=f"#{channel.name}"))
+        count = "" if channel.members is None else f", {channel.members} members"
+        kind = " · private" * channel.private
+        return "\n".join([f"→ {channel}{count}{kind}", *details(args, channel, context)])
 
     return preview

@@ -35,6 +35,7 @@ class Channel:
     private: bool
     external: bool  # people of other companies are in it
     archived: bool
+    joined: bool  # the bot is in it
     members: int | None
     topic: str
 
@@ -201,6 +202,7 @@ def _channel(info: dict[str, Any]) -> Channel:
         private=bool(info.get("is_private")),
         external=bool(info.get("is_ext_shared") or info.get("is_pending_ext_shared")),
         archived=bool(info.get("is_archived")),
+        joined=bool(info.get("is_member")),
         members=info.get("num_members"),
         topic=(info.get("topic") or {}).get("value", ""),
     )

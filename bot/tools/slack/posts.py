@@ -101,8 +101,10 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
 def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
     """schedule_message over `client`; the same holds."""
 
-    def details(args: Schedule, channel: Channel) -> list[str]:
-        return [*_sharing(args, channel), f"On {args.at.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"]
+    def details(args: Schedule, channel: Channel, context: ToolContext) -> list[str]:
+        _check_time(args.at, context.now)
+        when = f"On {args.at.astimezone(UTC):%a %d %b %Y, %H:%M} UTC"
+        return [*_sharing(args, channel, context), when]
 
     @tool(
         title="Schedule a message",
@@ -152,9 +154,5 @@ def _signed(text: str, context: ToolContext) -> str:
     return f"{escaped(text)}\n_Sent for {who} by Countersign_"
 
 
-def _sharing(args: Post, channel: Channel) -> list[str]:
-    if not channel.external:
-        return []
-    if args.external_ok:
-        return ["⚠ People of another company will read it."]
-    return ["⚠ Shared with another company: it will be refused as it stands."]
+def _sharing(_args: Post, channel: Channel, _context: ToolContext) -> list[str]:
+    return ["⚠ People of another company will read it."] if channel.external else []

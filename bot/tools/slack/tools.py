@@ -135,7 +135,7 @@ def _list_people(lookup: Lookup) -> Tool[Any]:
 
 
 def _create_channel(client: WebClient) -> Tool[Any]:
-    def who(args: CreateChannel) -> str:
+    def who(args: CreateChannel, _context: ToolContext) -> str:
         return (
             f"A {'private' if args.private else 'public'} channel, with the bot and the "
             "person who asked in it"
@@ -167,7 +167,7 @@ def _create_channel(client: WebClient) -> Tool[Any]:
 
 
 def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
-    def details(args: Invite, channel: Channel) -> list[str]:
+    def details(args: Invite, channel: Channel, _context: ToolContext) -> list[str]:
         inside = lookup.members(channel)
         return [
             f"{each}{' · is in it already' if each.id in inside else ''}"
@@ -204,7 +204,7 @@ def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
 
 
 def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
-    def details(_args: SetTopic, channel: Channel) -> list[str]:
+    def details(_args: SetTopic, channel: Channel, _context: ToolContext) -> list[str]:
         return [f"Topic now: {html.unescape(channel.topic) or '(none)'}"]
 
     @tool(

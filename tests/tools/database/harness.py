@@ -105,7 +105,7 @@ class World:
     def preview(self, sql: str, tool: str = "change") -> Preview:
         """What the card would show."""
         made: Preview = self.tools[tool].preview(  # type: ignore[misc,assignment]  # both have one
-            self.tools[tool].arguments.model_validate({"database": "shop", "sql": sql})
+            self.tools[tool].arguments.model_validate({"database": "shop", "sql": sql}), context()
         )
         return made
 

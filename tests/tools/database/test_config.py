@@ -12,8 +12,8 @@ from bot.config.settings import Settings, SettingsError
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Allow, Ask, Deny
-from bot.tools import REASON_FIELD
 from bot.tools.database.config import DatabasesError, parse_databases
+from bot.tools.registration import REASON_FIELD
 from tests.tools.database.harness import World, sqlite_world
 
 GOOD = """

@@ -189,24 +189,20 @@ def test_through_the_executor(world: World) -> None:
 
 
 def test_too_many_rows(world: World) -> None:
-    """The settings bound how many rows one change may touch, on the card as when it runs."""
+    """The settings bound how many rows one change may touch, beforehand as when it runs."""
     small = world.with_options(max_changes=1)
     before = world.dump()
-    assert (
-        "it touches 2 rows, and at most 1 may change at once"
-        in small.preview("DELETE FROM heap").text
-    )
+    with pytest.raises(ToolError, match="it touches 2 rows, and at most 1 may change at once"):
+        small.preview("DELETE FROM heap")
     with pytest.raises(ToolError, match="at most 1 may change at once"):
         small.change("DELETE FROM heap")
     assert world.dump() == before
 
 
 def test_a_change_that_fails(world: World) -> None:
-    """What the database refuses is told in its words, on the card and when it runs."""
-    assert (
-        "⚠ Trying it out failed: the database says: "
-        in world.preview("UPDATE orders SET status = NULL").text
-    )
+    """What the database refuses is told in its words, before anybody is asked and at the run."""
+    with pytest.raises(ToolError, match="the database says: "):
+        world.preview("UPDATE orders SET status = NULL")
     with pytest.raises(ToolError, match=r"the database says: .*(?i:null)"):
         world.change("UPDATE orders SET status = NULL")
 
@@ -227,12 +223,13 @@ def test_read_only_databases_take_no_change(world: World) -> None:
 
 
 def test_the_preview_of_a_query(world: World) -> None:
-    """The card of a query says how much it reads, or what the database would refuse."""
+    """The card of a query says how much it reads; what the database would refuse has none."""
     assert world.preview("SELECT note FROM orders", "query").text == (
         "Reads at most 200 rows and changes nothing."
     )
     for sql in ("SELECT nothing FROM orders", "SELECT * FROM orders"):
-        assert world.preview(sql, "query").text.startswith("⚠ It would be refused: ")
+        with pytest.raises(ToolError):
+            world.preview(sql, "query")
 
 
 def test_results_are_bounded_and_exact(world: World) -> None:

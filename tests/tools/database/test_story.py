@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from bot.tools import REASON_FIELD
+from bot.tools.registration import REASON_FIELD
 from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
