@@ -1,4 +1,4 @@
-"""What a person wrote to the bot, as text for the model, and whence a click comes. Pure."""
+"""What a person wrote to the bot, as text for the model, and whence deliveries come. Pure."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
     return "\n".join([text, *files]).strip()
+
+
+def installation_of(body: dict[str, Any]) -> str:
+    """Return the workspace that an event is delivered to; "" for none named.
+
+    In a channel shared between companies `team_id` may be the other one's.
+    """
+    granted = [each.get("team_id") for each in body.get("authorizations") or ()]
+    teams = (*granted[:1], body.get("context_team_id"), body.get("team_id"))
+    return next((team for team in teams if team), "")
 
 
 def team_of(body: dict[str, Any]) -> str:

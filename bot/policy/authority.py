@@ -40,7 +40,7 @@ def is_colleague(person: Person | None, team: str) -> bool:
     """Whether this is an active, full member of the installing workspace, and not a bot."""
     return (
         person is not None
-        and person.team == team
+        and (person.team == team or team in person.teams)
         and not (person.is_bot or person.is_guest or person.deleted)
     )
 

@@ -34,6 +34,8 @@ class Person:
     is_bot: bool = False
     is_guest: bool = False
     deleted: bool = False
+    # on Enterprise Grid, the workspaces they are members of: `team` may be none, or another one
+    teams: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from bot.messages.actions import (
     thread_of,
     value_of,
 )
-from bot.messages.incoming import team_of
+from bot.messages.incoming import installation_of, team_of
 from bot.signals import Signals
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
@@ -187,7 +187,7 @@ def opens_dialog(action: dict[str, Any]) -> bool:
 
 
 def _event(body: dict[str, Any]) -> Delivery:
-    event, team = body["event"], body.get("team_id", "")
+    event, team = body["event"], installation_of(body)
     is_message = event.get("type") in ("message", "app_mention")
     user = event.get("user", "")
     channel, ts = event.get("channel", ""), event.get("ts", "")

@@ -71,6 +71,17 @@ def test_a_message_is_one_thing() -> None:
     assert len({first.key, *(row(each).key for each in others)}) == 4
 
 
+def test_whose_an_event_of_a_shared_channel_is() -> None:
+    """It is delivered to the workspace that installed the app, whatever company's it bears."""
+    shared = event(team="T0OTHERCO") | {"authorizations": [{"team_id": TEAM}]}
+    named = event(team="T0OTHERCO") | {"authorizations": [], "context_team_id": TEAM}
+    of_all = event() | {"authorizations": [{"team_id": None}], "context_team_id": None}
+    theirs = event(team="T0OTHERCO") | {"authorizations": [{"team_id": "T0OTHERCO"}]}
+    found = [row(each).team for each in (shared, named, of_all, theirs)]
+    assert found == [TEAM, TEAM, TEAM, "T0OTHERCO"]
+    assert row(shared).key == row(event()).key
+
+
 def test_half_a_surrogate_pair() -> None:
     """Text that is no valid Unicode is stored as it came.
 
@@ -219,8 +230,8 @@ def test_recorded_payloads_are_read() -> None:
         assert again is not None
         assert found.key == again.key, name
         assert json.loads(found.body) == body, name
-        assert found.team == (
-            body["team_id"] if "team_id" in body else body.get("team", {}).get("id", "")
-        ), name
+        granted = [each["team_id"] for each in body.get("authorizations", ())]
+        own = body.get("team_id") or body.get("team", {}).get("id", "")
+        assert found.team == (next(iter(granted), None) or own), name
         kinds.add(found.kind)
     assert kinds == {"message", "event", "action"}

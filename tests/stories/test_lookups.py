@@ -125,3 +125,25 @@ def test_a_channel_of_hundreds_is_asked_within_slacks_limits(harness: Harness, t
         world.channels[SUPPORT].members = [
             user for user in world.channels[SUPPORT].members if not user.startswith("UM")
         ]
+
+
+def test_people_of_an_enterprise_grid_are_colleagues_by_their_workspaces(
+    harness: Harness,
+) -> None:
+    """Slack names the workspaces of such people beside their account: who is in ours may decide."""
+    people = harness.slack.people
+    people["ben"].grid_teams = people["ana"].grid_teams = ("T0FIRST00", "T0SANDBOX")
+    people["cleo"].grid_teams = ("T0FIRST00",)
+    forget_people(harness)
+    try:
+        thread = ask(harness, ("note", {"text": "grid"}))
+        card = harness.card(SUPPORT, thread)
+        harness.person("cleo").click(SUPPORT, card["ts"], "approve")
+        told(harness, "cleo", SUPPORT, thread, "only full members of this workspace")
+        harness.person("ana").click(SUPPORT, card["ts"], "approve")
+        harness.said(SUPPORT, thread, "That is all.")
+    finally:
+        for name in ("ana", "ben", "cleo"):
+            people[name].grid_teams = ()
+        forget_people(harness)
+    assert statuses(harness, thread) == [CallStatus.SUCCEEDED]

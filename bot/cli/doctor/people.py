@@ -211,6 +211,6 @@ def _unfit(person: Person | None, team: str) -> str:
         return f"{person.name} is a bot"
     return (
         f"{person.name} is a guest"
-        if person.team == team
+        if person.team == team or team in person.teams
         else f"{person.name} is of another workspace"
     )

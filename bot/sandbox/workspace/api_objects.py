@@ -81,6 +81,10 @@ def user_json(person: Person, *, email: bool, url: str) -> dict[str, Any]:
         "is_app_user": False,
         "updated": person.updated,
     }
+    if person.grid_teams:
+        del user["team_id"]
+        grid = {"id": person.id, "enterprise_id": "E0SANDBOX", "teams": list(person.grid_teams)}
+        user["enterprise_user"] = grid
     if person.deleted:
         return user
     if person.team_id != TEAM:  # what a bot learns of who is at home elsewhere

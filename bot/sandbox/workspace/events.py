@@ -11,7 +11,7 @@ import copy
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace.api_objects import user_json
 from bot.sandbox.workspace.apps import App
-from bot.sandbox.workspace.people import TEAM, Channel
+from bot.sandbox.workspace.people import OTHER_TEAM, TEAM, Channel
 from bot.sandbox.workspace.records import Delivery, Message
 from bot.sandbox.workspace.state import World
 
@@ -72,7 +72,8 @@ def emit(
     bot: Json = {"enterprise_id": None, "team_id": TEAM, "user_id": app.bot_user}
     payload: Json = {
         "token": VERIFICATION,
-        "team_id": TEAM,
+        # the other company's in a channel that it shares, as it may be in Slack
+        "team_id": OTHER_TEAM if channel and channel.is_ext_shared else TEAM,
         "context_team_id": TEAM,
         "context_enterprise_id": None,
         "api_app_id": app.id,

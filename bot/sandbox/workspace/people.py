@@ -34,6 +34,8 @@ class Person:
     tz_offset: int = 3600  # seconds east of UTC
     updated: int = EPOCH
     email: str = ""
+    # of an Enterprise Grid: the workspaces they are in, which their user object names instead
+    grid_teams: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

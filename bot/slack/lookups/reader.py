@@ -96,7 +96,7 @@ def person_of(found: Json) -> Person:
     profile = found.get("profile") or {}
     return Person(
         id=found["id"],
-        team=found.get("team_id", ""),
+        team=found.get("team_id") or "",
         name=found.get("real_name") or profile.get("real_name") or found.get("name") or found["id"],
         is_bot=bool(found.get("is_bot")) or found["id"] == "USLACKBOT",
         is_guest=bool(
@@ -105,4 +105,5 @@ def person_of(found: Json) -> Person:
             or found.get("is_stranger")
         ),
         deleted=bool(found.get("deleted")),
+        teams=frozenset((found.get("enterprise_user") or {}).get("teams") or ()),
     )

@@ -53,6 +53,7 @@ class Member:
     names: frozenset[str]  # all they go by, case-folded
     job: str
     team: str
+    teams: frozenset[str]  # on Enterprise Grid
     guest: bool
     bot: bool
     deleted: bool
@@ -222,7 +223,8 @@ def _member(user: dict[str, Any]) -> Member:
         name=known[0] if known else user["id"],
         names=frozenset(name.casefold() for name in known),
         job=profile.get("title", ""),
-        team=user.get("team_id", ""),
+        team=user.get("team_id") or "",
+        teams=frozenset((user.get("enterprise_user") or {}).get("teams") or ()),
         guest=bool(user.get("is_restricted") or user.get("is_ultra_restricted")),
         bot=bool(user.get("is_bot")) or user["id"] == "USLACKBOT",
         deleted=bool(user.get("deleted")),

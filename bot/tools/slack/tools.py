@@ -125,7 +125,8 @@ def _list_people(lookup: Lookup) -> Tool[Any]:
                     id=each.id,
                     job=each.job,
                     guest=each.guest,
-                    of_another_company=bool(each.team) and each.team != context.team,
+                    of_another_company=bool(each.team)
+                    and context.team not in (each.team, *each.teams),
                 )
                 for each in found[:LISTED]
             ],
