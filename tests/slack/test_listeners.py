@@ -230,7 +230,7 @@ def test_recorded_payloads_are_read() -> None:
         assert again is not None
         assert found.key == again.key, name
         assert json.loads(found.body) == body, name
-        granted = [each["team_id"] for each in body.get("authorizations", ())]
+        granted = [each.get("team_id") for each in body.get("authorizations", ())]
         own = body.get("team_id") or body.get("team", {}).get("id", "")
         assert found.team == (next(iter(granted), None) or own), name
         kinds.add(found.kind)
