@@ -69,7 +69,8 @@ EVENTS: frozenset[str] = frozenset(
 # the buttons that only open a dialog; what they lead to is stored
 DIALOGS = (Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.REVIEW)
 # seconds a dialog may spend on look-ups before its person is asked to try again
-LOOK_UP = 1.5
+LOOK_UP = 1.5  # when it is submitted
+OPENING = 2.2  # before it opens; its trigger lives three
 T = TypeVar("T")
 
 
@@ -140,7 +141,7 @@ class Listeners:
         """Open the dialog of a button, for who may use it."""
         ack()
         slow = TurnedAway(sentences.lookup_failed())
-        found = _in_time(self._checks.submit(self._dialogs.asked, body), slow)
+        found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
         self._dialogs.open(self._client, body, found)
 
     def _submit(self, ack: Callable[..., None], body: dict[str, Any]) -> None:
@@ -148,7 +149,7 @@ class Listeners:
         inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
         slow = {first: sentences.lookup_failed() for first in islice(inputs, 1)}
-        errors = _in_time(self._checks.submit(self._dialogs.check, body), slow)
+        errors = _in_time(self._checks.submit(self._dialogs.check, body), slow, LOOK_UP)
         if errors:
             ack(response_action="errors", errors=errors)
             return
@@ -160,10 +161,10 @@ class Listeners:
         log.error("listener failed (%s): %s", request.mode, error, exc_info=error)
 
 
-def _in_time(check: Future[T], late: T) -> T:
+def _in_time(check: Future[T], late: T, seconds: float) -> T:
     """Return what the check found, or `late` if it takes too long; it goes on, and warms up."""
     try:
-        return check.result(timeout=LOOK_UP)
+        return check.result(timeout=seconds)
     except NotInTime:
         return late
 

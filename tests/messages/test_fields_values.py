@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import unicodedata
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
 from bot.messages.forms.form import diff, values
-from bot.messages.text import visible
+from bot.messages.text import is_hidden, visible
 from bot.messages.views import Value
 from tests.messages.fields_support import Address, Everything, dumped, tool_for
 
@@ -172,10 +174,19 @@ def test_visible_leaves_nothing_hidden(text: str) -> None:
     assert all(char in kept for char in rest)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0x200B, 0x2010), 0x2060, 0xFEFF],
-)
-def test_visible_names_the_well_known(point: int) -> None:
-    """Direction marks and zero-width characters are written out."""
-    assert visible(f"a{chr(point)}b") == f"a⟨U+{point:04X}⟩b"
+@pytest.mark.skipif(not shutil.which("perl"), reason="perl brings tables of its own")
+def test_what_unicode_calls_ignorable_is_written_out() -> None:
+    """Every default ignorable code point that perl knows of is; besides, only controls and such."""
+    script = r"for (0..0x10FFFF) { print qq($_ ) if chr($_) =~ /\p{Default_Ignorable_Code_Point}/ }"
+    told = subprocess.run(["perl", "-e", script], capture_output=True, check=True, text=True).stdout
+    points = [int(point) for point in told.split()]
+    assert len(points) > 4_000
+    assert [p for p in points if visible(f"a{chr(p)}b") != f"a⟨U+{p:04X}⟩b"] == []
+    hidden = {p for p in range(0x10000) if is_hidden(chr(p))} - set(points)
+    assert {unicodedata.category(chr(p)) for p in hidden - {0x2800}} == {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Zl",
+        "Zp",
+    }

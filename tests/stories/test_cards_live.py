@@ -85,7 +85,7 @@ def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: Fake
     """Mentions, links, Markdown, direction and zero-width characters do nothing but show."""
     text = (
         "<!channel> <@UDAN00001> *bold* `x` <https://evil.example|Approve> "
-        "&amp; \u202egnp.\u200bexe"
+        "&amp; \u202egnp.\u200bexe a\ufe0f\U000e0101\u2065\ufff5\U000e0180"
     )
     before = len(harness.person("dan").notifications())
     thread = ask(harness, ("note", {"text": text}))
@@ -99,7 +99,8 @@ def test_hostile_characters_are_shown_and_harmless(harness: Harness, fakes: Fake
     assert "evil" not in mrkdwn
     assert "UDAN00001" not in mrkdwn
     literal = "".join(leaf["text"] for leaf in found if leaf["type"] == "text")
-    assert text.replace("\u202e", "⟨U+202E⟩").replace("\u200b", "⟨U+200B⟩") in literal
+    seen = text.replace("\u202e", "⟨U+202E⟩").replace("\u200b", "⟨U+200B⟩")
+    assert seen.replace(text[-5:], "⟨U+FE0F⟩⟨U+E0101⟩⟨U+2065⟩⟨U+FFF5⟩⟨U+E0180⟩") in literal
     assert "&lt;!channel&gt; &lt;@UDAN00001&gt;" in card["text"]
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
