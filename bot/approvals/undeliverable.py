@@ -10,7 +10,7 @@ from datetime import datetime
 from bot.agent import outputs
 from storage import calls, moves, outbox, runs
 from storage.models import Message
-from storage.states import CallStatus, MessageStatus
+from storage.states import CallStatus, MessageKind, MessageStatus
 from storage.transaction import Transaction
 
 UNSEEN = "I could not show this to its approvers, so it will not happen."
@@ -18,6 +18,7 @@ UNSEEN = "I could not show this to its approvers, so it will not happen."
 NO_FILE = (
     "I could not upload the file with all of it; what stands above is what there is to see here."
 )
+NO_TABLE = "I could not show the rows that were found: Slack did not take the table."
 
 
 def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> bool:
@@ -56,8 +57,8 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
     return bool(lost)
 
 
-def tell_of_file(tx: Transaction, file: Message) -> None:
-    """Tell the thread, which was promised a file, that Slack would not take it."""
-    run = runs.get(tx, file.run_id)
+def tell_of_rows(tx: Transaction, row: Message) -> None:
+    """Tell the thread, which was to get a table or was promised a file, that Slack took neither."""
+    run, text = runs.get(tx, row.run_id), NO_FILE if row.kind is MessageKind.FILE else NO_TABLE
     if run is not None:
-        outbox.notice(tx, run, f"unsent:{file.key}", {"text": NO_FILE})
+        outbox.notice(tx, run, f"unsent:{row.key}", {"text": text})

@@ -18,9 +18,10 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.text import escape, neutral_markdown, unescape, visible
+from bot.messages.text import escape, neutral_markdown, slack_length, unescape, visible
 
 CELL = 80  # characters of a table's cell
+TABLE = 9_500  # characters of all cells of a table together; Slack takes 10,000
 _EFFECTS = {
     "read": "🔎 *These look something up*",
     "write": "✋ *These change something*",
@@ -125,9 +126,28 @@ def table_blocks(body: Mapping[str, Any]) -> list[Json]:
     return [rich("h", [line(*heading)]), table]
 
 
-def _raw(text: str) -> Json:
+def table_room(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Return how many of the rows Slack takes in one table below these columns."""
+    used = 0
+    for number, row in enumerate((columns, *rows)):
+        used += sum(slack_length(_cell(text)) for text in row)
+        if used > TABLE:
+            return max(number - 1, 0)
+    return len(rows)
+
+
+def fits_cell(text: str) -> bool:
+    """Return whether a table shows all of this text in one cell."""
+    return len(visible(text)) <= CELL
+
+
+def _cell(text: str) -> str:
     seen = visible(text) or "(empty)"
-    return {"type": "raw_text", "text": seen if len(seen) <= CELL else seen[: CELL - 1] + "…"}
+    return seen if fits_cell(text) else seen[: CELL - 1] + "…"
+
+
+def _raw(text: str) -> Json:
+    return {"type": "raw_text", "text": _cell(text)}
 
 
 def prose_blocks(text: str) -> list[Json]:

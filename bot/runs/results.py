@@ -6,13 +6,16 @@ Puts messages into the outbox; draws and sends nothing.
 
 from __future__ import annotations
 
+from itertools import chain
+
+from bot.messages.answers import fits_cell, table_room
 from bot.tools import Table, tables
 from storage import outbox
 from storage.models import Call, Run
 from storage.states import MessageKind
 from storage.transaction import Transaction
 
-ROWS, COLUMNS, CELL = 20, 10, 80  # how much the table shows; CELL in characters
+ROWS, COLUMNS = 20, 10  # how much the table shows at most
 
 
 def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
@@ -23,17 +26,18 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
     if not found.rows:
         return
     cells = [[tables.cell(value) for value in row] for row in found.rows]
-    shown = [row[:COLUMNS] for row in cells[:ROWS]]
+    columns, shown = found.columns[:COLUMNS], [row[:COLUMNS] for row in cells[:ROWS]]
+    shown = shown[: table_room(columns, shown)]
     whole = (
-        len(cells) <= ROWS
+        len(cells) <= len(shown)
         and len(found.columns) <= COLUMNS
-        and all(len(c) <= CELL for row in cells for c in row)
+        and all(map(fits_cell, chain(columns, *shown)))
     )
     # nobody else's: it is how a lost answer is found
     name = f"{call.tool}-{call.id[:8]}-{call.revision}.csv"
     body = {
         "title": found.title,
-        "columns": found.columns[:COLUMNS],
+        "columns": columns,
         "rows": shown,
         "total": len(cells),
     }

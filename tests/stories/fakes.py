@@ -139,6 +139,8 @@ class FakeTools:
 
         @tool(title="List books", effect="List the books on “{text}”", does=Effect.READ)
         def books(args: Note, context: ToolContext) -> Table:
+            if args.text == "wide":
+                return Table("Wide", tuple("abcdefghij"), (("&" * 80,) * 10,) * 20)
             rows = tuple((number, f"=Book {number}", None) for number in range(1, self.shelf + 1))
             return Table(
                 f"Books on {args.text}", ("no", "title", "lent to"), rows, more=self.shelf > 40

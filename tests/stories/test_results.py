@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import words
+from tests.stories.messages import having, words
 from tests.stories.steps import all_sent, ask
 
 
@@ -50,6 +50,27 @@ def test_many_rows_go_into_a_file(harness: Harness, fakes: FakeTools) -> None:
         table
     )
     assert [name.partition("-")[0] for name in files_in(harness, thread)] == ["books"]
+
+
+def test_rows_that_a_table_cannot_hold(harness: Harness, fakes: FakeTools) -> None:
+    """Cells that are more than Slack takes in one table stand in the file; some are shown."""
+    thread = ask(harness, ("books", {"text": "wide"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    assert "20 rows, the first 2 here, all of it in the file below" in words(
+        harness.said(SUPPORT, thread, "Wide")
+    )
+    assert len(files_in(harness, thread)) == 1
+
+
+def test_slack_takes_no_table(harness: Harness, fakes: FakeTools) -> None:
+    """Where Slack refuses the table, the thread is told that it will not come."""
+    fakes.shelf = 3
+    harness.slack.faults.fail("chat.postMessage", "invalid_blocks", match=having("Books on poems"))
+    thread = ask(harness, ("books", {"text": "poems"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    harness.said(SUPPORT, thread, "I could not show the rows that were found")
 
 
 def test_the_upload_s_answer_is_lost(harness: Harness, fakes: FakeTools) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.undeliverable import close_unseen, tell_of_file
+from bot.approvals.undeliverable import close_unseen, tell_of_rows
 from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals
@@ -253,8 +253,8 @@ class Sender:
         """
         with self._store.write() as tx:
             moves.message(tx, row, M.FAILED, error=code, due_at=None)
-            if row.kind is MessageKind.FILE:
-                tell_of_file(tx, row)
+            if row.kind in (MessageKind.FILE, MessageKind.TABLE):
+                tell_of_rows(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD
             lost = is_card and close_unseen(tx, row, code, at=at)
         if lost:
