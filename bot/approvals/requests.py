@@ -13,7 +13,7 @@ from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from storage import audit, calls, endings, inbox, moves, outbox, resolutions, runs
 from storage.models import Delivery
-from storage.outcomes import Applied
+from storage.outcomes import Applied, Decided
 from storage.states import CallStatus, Resolution, RunStatus, Verb
 from storage.store import Store
 
@@ -61,8 +61,13 @@ class Requests:
                     at=delivery.received_at,
                     words=outputs,
                 )
-                if not isinstance(outcome, Applied):
-                    tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
+                match outcome:
+                    case Applied():
+                        pass
+                    case Decided():  # it was approved long ago; what is over is the question
+                        tell(tx, delivery, sentences.stale_card())
+                    case _:
+                        tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {resolution}")
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:

@@ -7,8 +7,8 @@ from storage.models import Delivery, Message
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import having, words
-from tests.stories.steps import ask_for
+from tests.stories.messages import action_ids, having, words
+from tests.stories.steps import all_sent, ask_for, now_at, told
 
 HOUR = 3600
 
@@ -102,10 +102,13 @@ def test_slack_is_down_at_the_deadline(harness: Harness) -> None:
 
 
 def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: FakeTools) -> None:
-    """Nobody says what became of a lost call: the model is told unknown and nothing runs again."""
+    """Nobody says what became of a lost call: the model is told unknown and nothing runs again.
+
+    The card asks no longer, and an old button says so.
+    """
     thread, card = ask_for(harness, "vanish", tool="lose")
     harness.person("ana").click(SUPPORT, card["ts"], "approve")
-    harness.card(SUPPORT, thread, having="resolve_done")
+    asking = harness.card(SUPPORT, thread, having="resolve_done")
     harness.settle()
     assert harness.run_in(thread).status is RunStatus.WAITING
     harness.planner.script(Turn(text="I do not know."))
@@ -114,7 +117,25 @@ def test_an_unknown_call_is_given_up_at_its_deadline(harness: Harness, fakes: Fa
     [call] = harness.calls_in(thread)
     assert call.status is CallStatus.UNKNOWN
     assert harness.outputs()[-1]["output"].startswith("UNKNOWN")
+    all_sent(harness)
+    over = now_at(harness, SUPPORT, asking["ts"])
+    assert action_ids(over) == []
+    assert "and it is no longer asked" in words(over)
+    harness.person("ana").click(SUPPORT, asking["ts"], "run_again", seen=asking)
+    told(harness, "ana", SUPPORT, thread, "This card was out of date")
     assert fakes.did("lose", "vanish") == 1
+
+
+def test_nobody_is_asked_about_a_cancelled_request(harness: Harness, fakes: FakeTools) -> None:
+    """A request that is cancelled while a call's end is unknown takes the three buttons away."""
+    thread, card = ask_for(harness, "vanish, cancelled", tool="lose")
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    asking = harness.card(SUPPORT, thread, having="resolve_done")
+    harness.settle()
+    harness.person("ben").say(SUPPORT, "@bot cancel", thread)
+    harness.said(SUPPORT, thread, "cancelled the request")
+    all_sent(harness)
+    assert action_ids(now_at(harness, SUPPORT, asking["ts"])) == []
 
 
 def test_one_expiry_for_each_call(harness: Harness) -> None:

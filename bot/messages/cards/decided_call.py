@@ -83,9 +83,14 @@ def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
         rich(block_id(Block.OUTCOME, call.target), elements),
         context(block_id(Block.SMALL_PRINT, call.target), _small(call)),
     ]
-    if call.status is S.UNKNOWN:
+    if asks(call):
         blocks.append(actions(block_id(Block.RESOLUTIONS, call.target), _resolutions(call)))
     return blocks
+
+
+def asks(call: CallView) -> bool:
+    """Return whether people are still asked how the call ended: unknown, and not given up."""
+    return call.status is S.UNKNOWN and call.deadline is not None
 
 
 def _status(call: CallView, others_wait: bool) -> list[Json]:
@@ -102,7 +107,8 @@ def _status(call: CallView, others_wait: bool) -> list[Json]:
         case S.PENDING:
             leaves.append(words(": the deadline has passed, and this is being closed"))
         case S.UNKNOWN:
-            leaves.append(words(": it started, and nobody knows whether it finished"))
+            given_up = "" if asks(call) else ", and it is no longer asked"
+            leaves.append(words(f": it started, and nobody knows whether it finished{given_up}"))
         case S.SUPERSEDED if not call.note.strip():
             leaves.append(words(": the request was changed"))
         case S.INVALIDATED if not call.note.strip():
