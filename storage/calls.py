@@ -52,6 +52,12 @@ _REJECTED_BEFORE = (
     )
     .where(col(Revision.arguments) == bindparam("arguments_"))
 )
+_GATE_OF_REJECTED = (
+    select(col(Call.gate))
+    .where(col(Call.run_id) == _ID, col(Call.status) == CallStatus.REJECTED)
+    .order_by(col(Call.decided_at).desc())
+    .limit(1)
+)
 _ANSWERED = update(Plan).where(col(Plan.id) == _ID).values(answered=True)
 # A filter, not a condition: for that, SQLite would look through every pending call of everybody.
 _PENDING_OF = (
@@ -254,6 +260,12 @@ def open_by_key(tx: Transaction) -> dict[str, int]:
 def open_under(tx: Transaction, key: str) -> list[Call]:
     """The pending and approved calls under this key id."""
     return rows(tx, Call, _OPEN_UNDER, id_=key)
+
+
+def gate_of_rejected(tx: Transaction, run_id: str) -> str | None:
+    """The gate (JSON) of the call that people rejected last in this run; None for no rejection."""
+    found: str | None = tx.scalar(_GATE_OF_REJECTED, {"id_": run_id})
+    return found
 
 
 def rejected_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> bool:

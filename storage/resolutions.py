@@ -45,7 +45,7 @@ def resolve(
     if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
         spending.keep(tx, call, at)
     said = "" if again else words.resolved(person, resolution == Resolution.DONE)
-    ended: dict[str, Any] = {} if again else {"finished_at": at}
+    ended: dict[str, Any] = {"decided_at": at} if again else {"finished_at": at}
     moves.call(
         tx,
         call,

@@ -264,7 +264,7 @@ class _Gate:
         found = f"no answer within {in_words(gate.deadline)} is a no."
         if gate.reminders:
             found += f" Reminders after {', '.join(map(in_words, gate.reminders))}."
-        return found
+        return f"{found} An approval is good for {in_words(gate.good_for)}."
 
     def _escalations(self) -> Iterator[str]:
         for step in self._gate.escalation:

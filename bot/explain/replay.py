@@ -205,6 +205,8 @@ def _difference(was: Allow | Ask | Deny, now: Allow | Ask | Deny) -> tuple[str, 
             return _between(was, now, by)
         case (Allow(), Allow()) | (Deny(), Deny()):
             return "", ""
+        case Ask(would_allow=True), Allow(after_rejection="ask"):
+            return "", ""
         case _, Deny(reason=reason):
             return "deny", f"was {_past(was)}, now refused by {by}: {reason}"
     return now.verdict, f"was {_past(was)}, now {_past(now)} by {by}"

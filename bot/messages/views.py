@@ -54,6 +54,7 @@ class CallView:
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     decided_at: datetime | None = None
+    good_until: datetime | None = None  # if the rest of its plan takes longer, it is asked again
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
     result: str = ""  # what came of it, one or two lines
     editable: bool = True

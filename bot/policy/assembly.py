@@ -82,7 +82,8 @@ class Assembly:
             self._problems.add(("rule", index), sentence)
         match entry.verdict:
             case "allow":
-                return Allow(rule=name)
+                heeds = entry.after_rejection or self._written.defaults.after_rejection
+                return Allow(rule=name, after_rejection=heeds or "ask")
             case "deny":
                 return Deny(rule=name, reason=entry.reason or "")
             case "once" if asked is not None:
@@ -94,7 +95,7 @@ class Assembly:
 def _ask(name: str, first: Options, second: Options) -> Ask | None:
     """Return the gate that `first` asks for, filled up from `second`; None without approvers."""
     own = first.model_dump(exclude_none=True, include=set(ASK_KEYS))
-    chosen = second.model_dump(exclude_none=True)
+    chosen = second.model_dump(exclude_none=True, include=set(ASK_KEYS))
     if "stages" in own or "approvers" in own:  # who decides is said in one place
         for key in ("stages", "approvers", "quorum"):
             chosen.pop(key, None)
@@ -105,8 +106,8 @@ def _ask(name: str, first: Options, second: Options) -> Ask | None:
         steps = [{"approvers": who, "quorum": quorum}]
     if not steps:
         return None
-    if "deadline" in chosen:
-        chosen["deadline"] = seconds(chosen["deadline"])
+    for key in chosen.keys() & {"deadline", "good_for"}:
+        chosen[key] = seconds(chosen[key])
     escalation = [
         Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
         for each in chosen.pop("escalation", ())

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from bot.durations import DAY, seconds
-from bot.policy.gates import Editors, Reasons
+from bot.policy.gates import AfterRejection, Editors, Reasons
 from bot.toml_file import COMPLAINTS
 
 EFFECTS = ("read", "write", "destructive")
@@ -122,6 +122,7 @@ class Options(_Strict):
     veto: Count | None = None
     post_to: str | None = None
     deadline: str | None = None
+    good_for: Lasting | None = None
     reminders: Annotated[list[Lasting], Field(max_length=MOST_STEPS)] | None = None
     escalation: Annotated[list[EscalationEntry], Field(max_length=MOST_STEPS)] | None = None
     self_approval: bool | None = None
@@ -160,6 +161,12 @@ class Options(_Strict):
 ASK_KEYS = frozenset(Options.model_fields)
 
 
+class Defaults(Options):
+    """What [defaults] may say."""
+
+    after_rejection: AfterRejection | None = None
+
+
 class RuleEntry(Options):
     """One [[rule]]."""
 
@@ -172,6 +179,7 @@ class RuleEntry(Options):
     when: str | None = None
     verdict: Literal["allow", "deny", "ask", "once"]
     reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
+    after_rejection: AfterRejection | None = None
 
     @field_validator("tool", "effect", "risk", "channel", "requester", mode="before")
     @classmethod
@@ -233,7 +241,7 @@ class RuleEntry(Options):
 class PolicyFile(_Strict):
     """The whole file."""
 
-    defaults: Options = Options()
+    defaults: Defaults = Defaults()
     rule: list[RuleEntry] = []
 
 
@@ -256,6 +264,8 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     if rule.verdict not in ("ask", "once"):
         for key in sorted(rule.model_fields_set & ASK_KEYS):
             yield key, f"means nothing with {verdict}; remove it"
+    if rule.verdict != "allow" and rule.after_rejection is not None:
+        yield "after_rejection", f"means nothing with {verdict}; remove it"
     if rule.verdict == "once" and rule.remember is not None:
         yield (
             "remember",

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from storage.states import Balance, Verb
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
+AfterRejection = Literal["ask", "allow"]
 Reasons = Literal["never", "approve", "reject", "always"]
 
 
@@ -29,6 +30,8 @@ class Allow(_Frozen):
 
     verdict: Literal["allow"] = "allow"
     rule: str
+    # what becomes of it once people have rejected something in the same request
+    after_rejection: AfterRejection = "ask"
 
 
 class Deny(_Frozen):
@@ -102,6 +105,8 @@ class Ask(_Frozen):
     escalation: tuple[Escalation, ...] = ()
     remember: tuple[Offer, ...] = ()
     once: Offer | None = None  # remembered with every approval, unasked
+    good_for: int = Field(1800, gt=0)  # seconds that an approval may wait to be run
+    would_allow: bool = False  # policy allows it, but people rejected something before
 
     @property
     def approvers(self) -> Approvers:
@@ -221,6 +226,7 @@ def stricter(shown: Ask, now: Ask) -> Ask:
         update={
             "stages": _both_met(shown.stages, now.stages),
             "deadline": min(shown.deadline, now.deadline),
+            "good_for": min(shown.good_for, now.good_for),
             "self_approval": shown.self_approval and now.self_approval,
             "editor_counts": shown.editor_counts and now.editor_counts,
             "editors": _fewer(shown.editors, now.editors),

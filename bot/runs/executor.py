@@ -21,13 +21,13 @@ from bot.approvals.terms.context import context_of
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
-from bot.approvals.terms.progress import approvals, standing, waited
+from bot.approvals.terms.progress import approvals, kept_waiting, standing, waited
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import Endings
-from bot.runs.renewal import Renewal, no_longer_remembered, stricter
+from bot.runs.renewal import Renewal, aged, no_longer_remembered, stricter
 from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
@@ -91,7 +91,10 @@ class CallExecutor:
         except MismatchError as error:
             self._invalidate(run, shown.call, str(error))
             return
-        if shown.call.status is C.APPROVED and not self._start(run, shown, tool, args):
+        if shown.call.status is C.APPROVED and (
+            self._is_asked_anew(run, shown.call, tool, args)
+            or not self._start(run, shown, tool, args)
+        ):
             return
         context = context_of(run, shown.call, self._clock.now(), expects=shown.call.expects)
         log.info("run %s call %s: %s starts", run.id, call_id, tool.name)
@@ -212,6 +215,24 @@ class CallExecutor:
             return moves.call(
                 tx, call, C.RUNNING, at=now, actor="worker", data={"digest": call.digest}
             )
+
+    def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
+        """Return whether people are asked again, for what they approved has waited too long."""
+        gate = load_gate(call.gate)
+        with self._store.read() as tx:
+            waiting = kept_waiting(tx, call)
+        if not isinstance(gate, Ask) or call.grant_id:
+            return False
+        if waiting <= timedelta(seconds=gate.good_for):
+            return False
+        why = aged(gate.good_for)
+        again = reapproval.changed(self._sources, self._previews, run, tool, args, call, why)
+        if not isinstance(again, Renewal):
+            self._invalidate(run, call, again.message)
+            return True
+        with self._store.write() as tx:
+            runs.held_by(tx, run.id, run.fence)
+            return self._renewed(tx, run, call, again)
 
     def _taken(self, tx: Transaction, call: Call, gate: Ask, now: datetime) -> bool:
         """Return whether the remembered approval it runs on, if any, holds, and use it once."""

@@ -20,7 +20,7 @@ from bot.approvals.terms.context import context_of
 from bot.approvals.terms.duplicates import Repeat
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
-from bot.approvals.terms.gating import gate_within
+from bot.approvals.terms.gating import AFTER_REJECTION, gate_within
 from bot.approvals.terms.limits import Allowance
 from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError, parse
@@ -135,7 +135,9 @@ class Proposals:
                 prepared.birth["approved_by"] = by
             case Ask():
                 self._ask(run, prepared, tool, args, gate, earlier)
-                call.note = repeat.note if repeat else ""
+                notes = [repeat.note] if repeat else []
+                notes += [AFTER_REJECTION] if gate.would_allow else []
+                call.note = "; ".join(notes)
         self._sign(run, tool, arguments, prepared, gate)
 
     def _repeat(

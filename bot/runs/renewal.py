@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.policy.gates import Ask, load_gate
+from bot.approvals.terms.gating import AFTER_REJECTION
+from bot.durations import in_words
+from bot.policy.gates import Allow, Ask, load_gate
 from bot.tools import Preview
 from storage.models import Call
 
@@ -28,7 +30,14 @@ def stricter(call: Call, gate: Ask) -> Renewal:
     if isinstance(shown, Ask):
         gate = gate.model_copy(update={"deadline": min(shown.deadline, gate.deadline)})
     why = "policy changed after this was approved, so it is asked again"
+    if gate.would_allow and isinstance(shown, Allow):
+        why = AFTER_REJECTION
     return Renewal(gate, _seen(call), why, "policy")
+
+
+def aged(good_for: int) -> str:
+    """Say why an approval that has waited longer than `good_for` seconds is asked again."""
+    return f"it was approved more than {in_words(good_for)} ago and had to wait."
 
 
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:

@@ -105,6 +105,7 @@ asks = st.builds(
     stages=stages,
     post_to=st.sampled_from(["thread", "approvers", "C1"]),
     deadline=st.sampled_from([60, 600, 3600, 7200]),
+    good_for=st.sampled_from([60, 600]),
     self_approval=st.booleans(),
     editors=st.sampled_from(["approvers", "approvers_and_requester", "nobody"]),
     editor_counts=st.booleans(),

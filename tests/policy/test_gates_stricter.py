@@ -137,6 +137,7 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
     both = stricter(shown, now)
     for each in (shown, now):
         assert both.deadline <= each.deadline
+        assert both.good_for <= each.good_for
         assert both.veto <= each.veto
         assert both.self_approval <= each.self_approval
         assert both.editor_counts <= each.editor_counts

@@ -7,7 +7,7 @@ import pytest
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
-from tests.policy.builders import problems
+from tests.policy.builders import facts, problems
 
 RULE = '[[rule]]\ntool = "x"\nverdict = "ask"\napprovers = ["U01", "U02", "U03"]\n'
 WHO = '[defaults]\napprovers = ["@shop-leads"]\n'
@@ -36,6 +36,7 @@ def test_every_option_of_a_gate() -> None:
         veto = 3
         post_to = "#ops"
         deadline = "2h"
+        good_for = "10m"
         reminders = ["1h", "30m", "60m"]
         escalation = [{after = "90m", approvers = ["@late"]}, {after = "45m", approvers = ["U04"]}]
         self_approval = true
@@ -54,6 +55,7 @@ def test_every_option_of_a_gate() -> None:
         veto=3,
         post_to="#ops",
         deadline=7200,
+        good_for=600,
         reminders=(1800, 3600),
         escalation=(
             Escalation(after=2700, approvers=Approvers(users=("U04",))),
@@ -163,3 +165,17 @@ def test_tables_of_their_own() -> None:
     ]
     (found,) = problems(text + "approvers = []\n")
     assert found.startswith("  p.toml:4: rule 1 stages: nobody could decide")
+
+
+def test_what_holds_after_a_rejection() -> None:
+    """A rule's own word goes before that of [defaults]; a rule that does not allow has none."""
+    rule = '[[rule]]\ntool = "x"\nverdict = "{}"\n'
+    allows = rule.format("allow")
+    defaults = WHO + 'after_rejection = "allow"\n'
+    found = [
+        parse(text).gate(facts(tool="x"))
+        for text in (WHO + allows, defaults + allows, defaults + allows + 'after_rejection = "ask"')
+    ]
+    assert [getattr(gate, "after_rejection", "") for gate in found] == ["ask", "allow", "ask"]
+    [problem] = problems(WHO + rule.format("ask") + 'after_rejection = "allow"')
+    assert 'means nothing with verdict = "ask"; remove it' in problem

@@ -67,10 +67,10 @@ def test_what_can_be_done_twice_without_harm(harness: Harness, fakes: FakeTools)
         ("wipe", "flag"),
         ("put", "flag"),
     )
-    assert "Asked again" not in words(approve(harness, thread, 0))
+    assert "Why this is asked" not in words(approve(harness, thread, 0))
     approve(harness, thread, 3)
     card = approve(harness, thread, 4)
-    assert "🔁 Asked again: the same was done already in this request, " in words(card)
+    assert "🔁 Why this is asked: the same was done already in this request, " in words(card)
     assert " UTC" in words(card)
     harness.said(SUPPORT, thread, "That is all.")
     first, _, again, _, last = harness.calls_in(thread)
@@ -119,10 +119,10 @@ def test_what_would_be_done_twice(harness: Harness, fakes: FakeTools) -> None:
         ("note", "once"),
     )
     approve(harness, thread, 0)
-    assert "🔁 Asked again: the same was done already in this request" in words(
+    assert "🔁 Why this is asked: the same was done already in this request" in words(
         approve(harness, thread, 3)
     )
-    assert "Asked again" not in words(approve(harness, thread, 4))
+    assert "Why this is asked" not in words(approve(harness, thread, 4))
     harness.said(SUPPORT, thread, "That is all.")
     assert (fakes.did("note", "twice"), fakes.did("peek", "twice")) == (2, 2)
 
@@ -135,7 +135,7 @@ def test_twice_in_one_plan(harness: Harness, fakes: FakeTools, tool: str) -> Non
     card = asked(harness, thread, 1)
     assert (
         words(card).count(
-            "Asked again: the same stands in this plan already, so it would be done twice"
+            "Why this is asked: the same stands in this plan already, so it would be done twice"
         )
         == 1
     )
@@ -171,7 +171,7 @@ def test_what_became_of_the_first(
     harness.settle()
     if status is not C.FAILED:
         harness.clock.advance(3601)  # nobody answers, and nobody says what became of it
-    assert f"🔁 Asked again: the same {said}" in words(asked(harness, thread, 1))
+    assert f"🔁 Why this is asked: the same {said}" in words(asked(harness, thread, 1))
     assert [call.status for call in harness.calls_in(thread)] == [status, C.PENDING]
 
 

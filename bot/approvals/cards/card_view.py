@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -79,6 +79,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         edited_by=shown.revision.author if shown.revision.author != "agent" else "",
         decided_by=_deciders(call, votes),
         decided_at=call.decided_at,
+        good_until=_good_until(call),
         note="" if over else masked(call.note),
         result=masked(call.note) if over else "",
         editable=tool is not None and _is_editable(tool, call),
@@ -119,6 +120,14 @@ def _deciders(call: Call, votes: Sequence[Vote]) -> tuple[str, ...]:
     if call.status is CallStatus.REJECTED:
         return tuple(vote.person for vote in votes if vote.verb is Verb.REJECT)
     return tuple(person for person, _ in approvals(call, votes))
+
+
+def _good_until(call: Call) -> datetime | None:
+    """Until when the rest of its plan may keep waiting what people have approved."""
+    gate = load_gate(call.gate)
+    if call.status is not CallStatus.APPROVED or not isinstance(gate, Ask) or call.grant_id:
+        return None
+    return call.decided_at + timedelta(seconds=gate.good_for) if call.decided_at else None
 
 
 def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _stands(
 
 
 def _told(call: Call) -> str:
-    """Return what became of the earlier call, in words that follow "Asked again:"."""
+    """Return what became of the earlier call, in words that follow "Why this is asked:"."""
     match call.status:
         case C.SUCCEEDED:
             at = in_utc(call.finished_at or call.created_at)

@@ -9,10 +9,13 @@ from pydantic import BaseModel
 
 from bot.approvals.terms.facts import Sources, facts_of, with_sums
 from bot.policy.conditions.facts import Facts
-from bot.policy.gates import Allow, Ask, Deny
-from bot.tools import Tool
+from bot.policy.gates import Allow, Ask, Deny, load_gate
+from bot.tools import Effect, Tool
+from storage import calls
 from storage.models import Call, Run
 from storage.transaction import Transaction
+
+AFTER_REJECTION = "something in this request was rejected, so what policy allows is asked as well"
 
 
 def gate_of(
@@ -48,4 +51,22 @@ def gate_within(
     `call`, `siblings`: see bot.approvals.facts.with_sums.
     """
     summed = with_sums(tx, sources, run, tool, facts, beside=call, siblings=siblings)
-    return sources.policy.policy.gate(summed)
+    gate = sources.policy.policy.gate(summed)
+    return gate if facts.effect == Effect.READ else _after_rejection(tx, run, gate)
+
+
+def _after_rejection(tx: Transaction, run: Run, gate: Allow | Deny | Ask) -> Allow | Deny | Ask:
+    """Once people have rejected something in a request, they are asked about what changes something
+    in it: who could have rejected it then. Nothing runs there on a remembered approval.
+    """
+    if isinstance(gate, Deny) or (isinstance(gate, Allow) and gate.after_rejection == "allow"):
+        return gate
+    text = calls.gate_of_rejected(tx, run.id)
+    if text is None:
+        return gate
+    if isinstance(gate, Ask):
+        return gate.forgetful()
+    asked = load_gate(text)
+    if not isinstance(asked, Ask):
+        return gate
+    return asked.forgetful().model_copy(update={"would_allow": True, "editable": None})

@@ -57,6 +57,15 @@ def waited(call: Call, at: datetime) -> timedelta:
     return max(at - (call.asked_at or call.created_at), timedelta())
 
 
+def kept_waiting(tx: Transaction, call: Call) -> timedelta:
+    """Return how long an approved call has waited for the rest of its plan since it was decided."""
+    if call.decided_at is None:
+        return timedelta()
+    others = (each for each in calls.of_plan(tx, call.plan_id) if each.id != call.id)
+    moments = [at for each in others for at in (each.decided_at, each.finished_at) if at]
+    return max([*moments, call.decided_at]) - call.decided_at
+
+
 def next_moment(gate: Ask, asked_at: datetime, dealt_with: int = 0) -> datetime | None:
     """Return when a reminder or an escalation is due next; None when none is left."""
     moments = gate.moments()[dealt_with:]

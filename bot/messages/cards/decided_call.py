@@ -116,6 +116,9 @@ def _status(call: CallView, others_wait: bool) -> list[Json]:
     if call.status is S.APPROVED:
         waits = "waiting for the other decisions" if others_wait else "not started yet"
         leaves.append(words(f" — {waits}", italic=True))
+        if others_wait and call.good_until:
+            leaves += [words("; asked again if they come after ", italic=True)]
+            leaves += [moment(call.good_until)]
     return leaves
 
 

@@ -46,7 +46,7 @@ def waiting_blocks(
         blocks.append(
             context(
                 block_id(Block.NOTE, about),
-                [plain_text(plain(f"🔁 Asked again: {visible(call.note)}", 300))],
+                [plain_text(plain(f"🔁 Why this is asked: {visible(call.note)}", 300))],
             )
         )
     blocks += packed(filled.body, RICH_LIMIT, partial(block_id, Block.VALUES, about))

@@ -1,0 +1,106 @@
+"""What runs unasked otherwise, once people have said no; and a yes that has waited too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bot.sandbox.openai.server import Turn
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import all_sent, ask, later, now_at, reject, statuses, vote
+
+C = CallStatus
+POLICY = """
+[defaults]
+approvers = ["@shop-leads"]
+deadline = "4h"
+
+[[rule]]
+tool = "put"
+verdict = "allow"
+
+[[rule]]
+tool = "async_note"
+verdict = "allow"
+after_rejection = "allow"
+"""
+WHY = "something in this request was rejected"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot that asks about notes, and lets values be put unasked."""
+    fakes = FakeTools()
+    harness = Harness(tmp_path_factory.mktemp("no"), fakes.tools, POLICY)
+    yield harness, fakes
+    harness.close()
+
+
+@pytest.fixture
+def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
+    """It, at rest."""
+    yield made[0]
+    made[0].reset()
+
+
+@pytest.fixture
+def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
+    """Its tools, and what they did."""
+    return made[1]
+
+
+def test_a_no_is_not_walked_round(harness: Harness, fakes: FakeTools) -> None:
+    """After a rejection the model goes on with smaller things: what policy would allow is put
+    before those who said no, but for a rule that says otherwise and for what only reads.
+    """
+    smaller = [(tool, {"text": "smaller"}) for tool in ("put", "async_note", "peek")]
+    harness.planner.script(
+        Turn(calls=[("note", {"text": "large"})]), Turn(calls=smaller), Turn(text="That is all.")
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at all")
+    card = harness.said(SUPPORT, thread, WHY, "ana")
+    harness.settle()
+    assert statuses(harness, thread) == [C.REJECTED, C.PENDING, C.APPROVED, C.SUCCEEDED]
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "That is all.")
+    assert [fakes.did(tool, "smaller") for tool, _ in smaller] == [1, 1, 1]
+    # in another request policy's word counts
+    other = ask(harness, ("put", {"text": "other"}))
+    harness.said(SUPPORT, other, "That is all.")
+    assert statuses(harness, other) == [C.SUCCEEDED]
+
+
+def test_a_no_counts_in_its_own_plan(harness: Harness, fakes: FakeTools) -> None:
+    """What policy let wait for its siblings is asked when one of them is rejected."""
+    thread = ask(harness, ("note", {"text": "first"}), ("put", {"text": "second"}))
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not at all")
+    harness.said(SUPPORT, thread, WHY)
+    harness.settle()
+    assert statuses(harness, thread) == [C.REJECTED, C.PENDING]
+    assert fakes.did("put", "second") == 0
+
+
+def test_an_old_approval_is_asked_again(harness: Harness, fakes: FakeTools) -> None:
+    """Approved, and its sibling only 31 minutes later: the card has said until when it is good, and
+    it is asked again before it runs.
+    """
+    thread = ask(harness, ("note", {"text": "early"}), ("note", {"text": "late"}))
+    card = harness.card(SUPPORT, thread)
+    vote(harness, "ana", card)
+    all_sent(harness)
+    drawn = now_at(harness, SUPPORT, card["ts"])
+    assert "; asked again if they come after" in words(drawn)
+    later(harness, 1860)
+    vote(harness, "ana", drawn)
+    harness.said(SUPPORT, thread, "it was approved more than 30 minutes ago and had to wait")
+    harness.settle()
+    assert statuses(harness, thread) == [C.PENDING, C.APPROVED]
+    assert fakes.did("note", "early") == 0
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert [fakes.did("note", text) for text in ("early", "late")] == [1, 1]
