@@ -43,7 +43,7 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
-from bot.slack.socket import SocketMode
+from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.stream import SlackAnswer
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
@@ -79,15 +79,14 @@ class App:
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
+        if connect:
+            settings, arrivals = self.core.settings, self.core.signals.arrivals
+            self.handler = connect_alone(self.bolt, settings, arrivals, self._ended)
         self.loop.adopt()
         for name, body in (("loop", self.loop.run), ("outbox", self.outbox.run)):
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-        if connect:
-            token = self.core.settings.slack_app_token.get_secret_value()
-            self.handler = SocketMode(self.bolt, token, self.core.signals.arrivals)
-            self.handler.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)

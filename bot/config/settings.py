@@ -168,9 +168,12 @@ class Settings(Limits):
         title="COUNTERSIGN_SLACK_TOOLS",
         description="Whether the agent has the Slack tools: on or off.",
     )
-    warnings: tuple[str, ...] = Field(
-        (), description="What was odd but harmless when this was read."
+    other_connections: bool = Field(
+        False,
+        title="COUNTERSIGN_OTHER_CONNECTIONS",
+        description="Whether to work beside another process with the same app token: on or off.",
     )
+    warnings: tuple[str, ...] = Field((), description="What was odd but harmless.")
 
     @classmethod
     def load(

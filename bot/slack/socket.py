@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import socket
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from slack_bolt import App
@@ -12,6 +15,8 @@ from slack_bolt.adapter.socket_mode import SocketModeHandler
 from slack_sdk.socket_mode.builtin.client import SocketModeClient
 from slack_sdk.socket_mode.builtin.connection import ConnectionState
 
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
 from bot.signals import Arrivals
 
 log = logging.getLogger("countersign.socket")
@@ -22,6 +27,15 @@ PING = 2.0
 # Bytes read at once. The client takes what has arrived apart by recursion, a level for each read:
 # with its own 1,024 a burst of some two hundred clicks would reach Python's limit.
 BUFFER = 65_536
+HELLO, LOOKED_AT = "hello", 200  # the first frame of a connection, and where it says so
+GREETED = 5.0  # seconds that Slack may take to say hello
+ACKNOWLEDGED = 3.0  # seconds that what has arrived may take before the connection is closed
+
+LINGERING = (1.0, 2.0, 4.0, 8.0)  # seconds between tries while another connection is counted
+NOT_ALONE = (
+    "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
+    "delivery to one of the two only; stop it, or set COUNTERSIGN_OTHER_CONNECTIONS=on"
+)
 
 
 class _Ended(ConnectionState):
@@ -60,6 +74,19 @@ class _Line:
 
 class _Client(SocketModeClient):
     """The built-in client, whose `close` returns, and which does not connect again after it."""
+
+    def __init__(self, *args: Any, greeted: Callable[[int], None], **options: Any) -> None:
+        """`greeted` hears how many connections of this app there are, this one included."""
+        self._greeted = greeted
+        super().__init__(*args, **options)
+
+    def _on_message(self, message: str) -> None:
+        # here, on the reader's thread: nothing that comes after it is dealt with before
+        if HELLO in message[:LOOKED_AT] and message.startswith("{"):
+            found = json.loads(message)
+            if found.get("type") == HELLO:
+                self._greeted(int(found.get("num_connections", 1)))
+        super()._on_message(message)
 
     def connect(self) -> None:
         """Connect, unless it was closed, also while this was going on."""
@@ -100,6 +127,10 @@ class SocketMode(SocketModeHandler):
     def __init__(self, app: App, token: str, arrivals: Arrivals) -> None:
         """`token` is the app-level one; `arrivals` counts what is not acknowledged yet."""
         self._arrivals = arrivals
+        self._shut = threading.Event()  # nothing more is taken in
+        self._is_greeted = threading.Event()
+        self._allowed = True  # that there are others
+        self.others = 0  # connections that other processes have with this token
         self.app, self.app_token = app, token
         self.client = _Client(
             token,
@@ -108,17 +139,67 @@ class SocketMode(SocketModeHandler):
             proxy=app.client.proxy,
             ping_interval=PING,
             receive_buffer_size=BUFFER,
+            greeted=self._greeted,
         )
         self.client.socket_mode_request_listeners.append(self.handle)
 
+    def connect_alone(self, *, allowed: bool) -> bool:
+        """Connect; whether nobody else is connected with this token, or that is `allowed`.
+
+        Where it is neither, nothing that arrives is taken in.
+        """
+        self._allowed = allowed
+        self.connect()  # type: ignore[no-untyped-call]  # Bolt's own signature
+        if not self._is_greeted.wait(GREETED):
+            log.warning("Slack has not said hello within %g seconds", GREETED)
+        return allowed or not self.others
+
+    def _greeted(self, connections: int) -> None:
+        """Slack says how many there are; one that is made anew overlaps with its predecessor."""
+        own = 2 if self._is_greeted.is_set() else 1
+        self.others = max(0, connections - own)
+        if self.others:
+            log.error(
+                "Slack counts %d connections of this app: each delivery goes to one of them",
+                connections,
+            )
+            if own == 1 and not self._allowed:
+                self._shut.set()
+        self._is_greeted.set()
+
     def handle(self, client: Any, req: Any) -> None:
-        """One delivery, up to its acknowledgement."""
+        """One delivery, up to its acknowledgement; none any more once this is being closed."""
         with self._arrivals.one():
-            super().handle(client, req)
+            if not self._shut.is_set():
+                super().handle(client, req)
 
     def close(self) -> None:
-        """Disconnect for good; returns when no thread of the connection is left. Raises nothing."""
+        """Disconnect for good; returns when no thread of the connection is left. Raises nothing.
+
+        What is being stored is acknowledged first; what comes later Slack delivers again, or tells
+        the person that it did not arrive.
+        """
+        self._shut.set()
+        self._arrivals.wait(ACKNOWLEDGED)
         try:
             self.client.close()
         except Exception as error:  # noqa: BLE001 - the client may raise here
             log.debug("closing the connection: %s", error)
+
+
+def connect_alone(
+    app: App, settings: Settings, arrivals: Arrivals, ended: threading.Event
+) -> SocketMode:
+    """Return a connection to Slack that is the only one with this app's token.
+
+    Raises StartupError where another process keeps one, unless the settings allow it; one that has
+    just died may still count for a while.
+    """
+    token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
+    for pause in (0.0, *LINGERING):
+        ended.wait(pause)
+        made = SocketMode(app, token, arrivals)
+        if made.connect_alone(allowed=allowed):
+            return made
+        made.close()
+    raise StartupError([NOT_ALONE], ())

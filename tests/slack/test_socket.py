@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 
+from bot.config.settings import Settings
+from bot.config.startup import StartupError
 from bot.sandbox.server import Sandbox
 from bot.signals import Arrivals
-from bot.slack.socket import SocketMode
+from bot.slack import socket as module
+from bot.slack.socket import SocketMode, connect_alone
 
 
 class Arriving:
@@ -149,3 +153,58 @@ def test_nothing_connects_again_once_it_is_closed() -> None:
         slack.close()
         slack.client.connect_to_new_endpoint()
         assert not slack.client.is_connected()
+
+
+def test_closing_waits_for_what_is_being_stored(arriving: Arriving) -> None:
+    """A delivery that is being stored is acknowledged before the connection closes.
+
+    One that comes later is not taken in.
+    """
+
+    def close() -> None:
+        arriving.slack.close()
+        arriving.log.append("closed")
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive()
+    arriving.go.set()
+    arriving.thread.join(10)
+    closing.join(10)
+    assert arriving.log == ["acknowledged", "closed"]
+    body = {"type": "event_callback", "team_id": "T1", "event_id": "E2", "event": {"type": "x"}}
+    arriving.slack.handle(arriving, SocketModeRequest("events_api", "late", body))
+    assert arriving.log == ["acknowledged", "closed"]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_second_process_with_the_same_token(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, allowed: bool
+) -> None:
+    """It is refused unless a setting allows it; in either case the log says so."""
+    monkeypatch.setattr(module, "LINGERING", (0.01,))
+    with Sandbox() as sandbox:
+        app = App(
+            client=WebClient(base_url=sandbox.api_url, retry_handlers=[]),
+            token_verification_enabled=False,
+            authorize=lambda **_: AuthorizeResult(
+                enterprise_id=None, team_id="T1", bot_token="xoxb-1"
+            ),
+        )
+        settings = Settings(
+            slack_bot_token=sandbox.bot_token,
+            slack_app_token=sandbox.app_token,
+            openai_api_key="k",
+            policy_path=Path("policy.toml"),
+            other_connections=allowed,
+        )
+        alone = {"other_connections": False}
+        first = connect_alone(app, settings.model_copy(update=alone), Arrivals(), threading.Event())
+        if allowed:
+            connect_alone(app, settings, Arrivals(), threading.Event()).close()
+        else:
+            with pytest.raises(StartupError, match="another process is connected"):
+                connect_alone(app, settings, Arrivals(), threading.Event())
+        first.close()
+    assert "Slack counts 2 connections" in caplog.text

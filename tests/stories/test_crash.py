@@ -97,7 +97,7 @@ def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
         shown = card(bot, thread)
         if late:
             decided = stage == "second model turn"
-            held = bot.planner.hold() if decided else bot.slack.faults.hold("usergroups.users.list")
+            held = bot.planner.hold() if decided else bot.slack.faults.hold("usergroups.list")
             bot.slack.set_group("shop-leads", ["ana"])  # so that the group is looked up again
             bot.slack.wait(lambda: all(d.outcome == "acked" for d in bot.slack.deliveries))
         bot.slack.person("ana").click(SUPPORT, shown["ts"], "approve")
