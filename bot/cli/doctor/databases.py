@@ -10,9 +10,9 @@ from fnmatch import fnmatchcase
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.config.settings import Settings
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog
 from bot.tools.database.config import Database
 from bot.tools.database.rights import RightsError
+from bot.tools.database.sql.catalog import Catalog
 from bot.tools.database.tools import sources_of
 
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Set
 from typing import Any
 
-from bot.tools.database.catalog import Catalog, Relation
+from bot.tools.database.sql.catalog import Catalog, Relation
 from bot.tools.database.sql.tokens import StatementError, Token
 
 _NEVER = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_offset"}

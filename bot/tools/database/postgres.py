@@ -16,11 +16,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import quoted
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_session import PostgresSession
 from bot.tools.database.rights import refuse_rights
 from bot.tools.database.session import Session, close, hide
+from bot.tools.database.sql.catalog import quoted
 
 CONNECT_TIMEOUT = 5  # seconds
 # infinity is no date
@@ -67,10 +67,10 @@ class PostgresSource:
             try:
                 raw: Any = connection.connection.driver_connection
                 raw.rollback()  # what SQLAlchemy asked at the start
-                raw.read_only, raw.isolation_level = (
-                    not writes,
-                    psycopg.IsolationLevel.READ_COMMITTED,
-                )
+                level = psycopg.IsolationLevel
+                raw.read_only = not writes
+                # the rows of a change are told from one snapshot
+                raw.isolation_level = level.REPEATABLE_READ if writes else level.READ_COMMITTED
                 for name in _AS_TEXT:
                     raw.adapters.register_loader(name, TextLoader)
                 self._prepare(raw, seconds, lock_timeout or self.database.lock_timeout)
@@ -117,6 +117,8 @@ def _reason(error: BaseException | None, seconds: float) -> str:
     state = getattr(error, "sqlstate", None)
     if state == "57014":
         return f"it took longer than {seconds:g} s and was stopped; nothing was changed"
+    if state == "40001":
+        return "somebody else changes the same rows; nothing was changed. Try it again"
     if state == "55P03":
         return "rows are locked by somebody else; nothing was changed. Trying again later may work"
     diag = getattr(error, "diag", None)

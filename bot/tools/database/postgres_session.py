@@ -6,7 +6,7 @@ rights and to READ ONLY.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,16 +15,16 @@ import psycopg
 from sqlglot import exp
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import OWN_TABLES, Catalog, Relation, quoted
 from bot.tools.database.config import Database
-from bot.tools.database.session import HERE, Rows, Session, Written, bounded, reflect
-from bot.tools.database.side_effects import in_postgres
+from bot.tools.database.rows.change import Change
+from bot.tools.database.rows.lasting import refuse_lasting
+from bot.tools.database.rows.postgres_watch import Watch
+from bot.tools.database.secrets import target
+from bot.tools.database.session import Rows, Session, bounded, reflect
+from bot.tools.database.sql.catalog import OWN_TABLES, Catalog, Relation
 from bot.tools.database.sql.functions import WRITES
 from bot.tools.database.sql.statement import Statement
 
-_WRITTEN = """
-    SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)
-    FROM pg_catalog.pg_stat_xact_user_tables"""
 _RELATIONS = """
     SELECT c.relname, c.relkind::text, ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute a
         WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
@@ -38,20 +38,6 @@ _CHANGEABLE = """
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p', 'f')"""
 _KINDS = {"r": "table", "v": "view", "m": "view", "p": "partitioned", "f": "foreign"}
-_OBSTACLES = """
-    SELECT 'it has the trigger ' || tgname FROM pg_catalog.pg_trigger
-        WHERE tgrelid = %(table)s::regclass AND NOT tgisinternal AND tgenabled <> 'D'
-            AND tgtype & %(bit)s <> 0
-    UNION ALL SELECT 'it has the rule ' || rulename FROM pg_catalog.pg_rewrite
-        WHERE ev_class = %(table)s::regclass AND ev_enabled <> 'D'
-    UNION ALL SELECT 'other tables inherit from it' FROM pg_catalog.pg_inherits
-        WHERE inhparent = %(table)s::regclass
-    UNION ALL SELECT DISTINCT 'rows of ' || conrelid::regclass || ' change with it (foreign key)'
-        FROM pg_catalog.pg_constraint
-        WHERE contype = 'f' AND confrelid = %(table)s::regclass
-            AND NOT CASE %(verb)s WHEN 'delete' THEN confdeltype WHEN 'update' THEN confupdtype
-                ELSE 'a' END IN ('a', 'r')
-    """
 
 
 class PostgresSession(Session):
@@ -103,22 +89,21 @@ class PostgresSession(Session):
         with self._prepared(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
-    def change(self, statement: Statement, shown: str = "") -> Written:
-        """See Session. The server's statistics of the transaction count what changes with it."""
-        before = self._written()
+    def observe(self, statement: Statement) -> Change:
+        """See Session."""
+        refuse_lasting(self._raw, statement)
+        watch = Watch(self._raw, self.catalog, statement, target(statement, self.catalog))
+        return watch.observe(self._run, self.database.max_changes)
+
+    def _run(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
+        """Run a change; what it returns of its rows, with `shown` (a list of columns in SQL)."""
         with self._prepared(statement, f" RETURNING {shown}" if shown else ""):
             cursor = self._raw.execute(b"EXECUTE countersign")
-            rows = tuple(cursor.fetchall()) if cursor.description else ()
+            rows = cursor.fetchall() if cursor.description else []
             done = (cursor.statusmessage or "?").split()[0].lower()
             if done != (statement.verb if isinstance(statement.tree, WRITES) else "select"):
                 raise ToolError(f"the database did something else than it says: {done[:60]}")
-        total = self._written() - before
-        return Written(cursor.rowcount, max(total, cursor.rowcount), rows)
-
-    def rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """See Session."""
-        ours = text.replace("%", "%%").replace(HERE, "%s") if values else text
-        return self._raw.execute(ours.encode(), tuple(values) or None, prepare=True).fetchall()
+        return rows
 
     @contextmanager
     def _prepared(self, statement: Statement, more: str = "") -> Iterator[None]:
@@ -134,28 +119,6 @@ class PostgresSession(Session):
             words = error.diag.message_primary or "permission denied"
             raise ToolError(f"the database says: {words}{_hint(statement, catalog)}") from None
         self._raw.execute(b"DEALLOCATE countersign")
-
-    def _written(self) -> int:
-        """How many rows this transaction has changed by now, whoever changed them."""
-        found = self._raw.execute(_WRITTEN).fetchone()
-        return int(found[0]) if found else 0
-
-    def obstacles(self, table: Relation, statement: Statement) -> list[str]:
-        """Triggers, rules, children, and foreign keys that act.
-
-        A table that is not one plain table here.
-        """
-        told = [] if table.kind == "table" else [f"{table.name} is a {table.kind} table"]
-        bit = {"insert": 4, "delete": 8, "update": 16}[statement.verb]
-        values = {"table": self._full(table), "bit": bit, "verb": statement.verb}
-        return told + sorted(text for (text,) in self._raw.execute(_OBSTACLES, values).fetchall())
-
-    def hidden(self, table: Relation, statement: Statement) -> list[str]:
-        """See Session."""
-        return in_postgres(self._raw, table.schema, self._full(table), statement)
-
-    def _full(self, table: Relation) -> str:
-        return f"{quoted(table.schema)}.{quoted(table.name)}"
 
     def version(self) -> str:
         """See Session."""

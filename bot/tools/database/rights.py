@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import quoted
 from bot.tools.database.config import Database
+from bot.tools.database.sql.catalog import quoted
 
 _ROLES = "pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')"  # it can become any of them
 _TOO_MUCH = f"""

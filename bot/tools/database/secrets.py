@@ -10,8 +10,8 @@ import re
 
 from sqlglot import exp
 
-from bot.tools.database.catalog import Catalog, Relation
 from bot.tools.database.config import Database
+from bot.tools.database.sql.catalog import Catalog, Relation
 from bot.tools.database.sql.statement import Statement
 from bot.tools.database.sql.tokens import StatementError
 

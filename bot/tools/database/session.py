@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,14 +24,14 @@ from sqlalchemy.engine.reflection import ObjectKind
 from sqlalchemy.types import NullType
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import OWN_TABLES, Catalog, Column, Relation
 from bot.tools.database.config import Database
+from bot.tools.database.rows.change import Change
+from bot.tools.database.sql.catalog import OWN_TABLES, Catalog, Column, Relation
 from bot.tools.database.sql.statement import Statement
 
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
 # characters of all values of a result: after the row that goes beyond, no more are read
 MAX_SIZE = 5_000_000
-HERE = "\0"  # where a value goes in SQL of our own: no name and no text of a statement can hold it
 _CONSTANT = re.compile(  # a default that is the same each time, as SQLite and PostgreSQL write it
     r"""(?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|x?'(?:[^']|'')*'|true|false|null)(?:::[\w\s".]+(?:\([\d,\s]+\))?(?:\[\])*)?""",
     re.IGNORECASE,
@@ -51,15 +51,6 @@ class Rows:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a change did."""
-
-    count: int  # rows of its own table
-    total: int  # with those that triggers and foreign keys changed with it
-    rows: tuple[tuple[Any, ...], ...] = ()
 
 
 class Session(ABC):
@@ -94,23 +85,10 @@ class Session(ABC):
         """Have the database say whether it would run; nothing runs."""
 
     @abstractmethod
-    def change(self, statement: Statement, shown: str = "") -> Written:
-        """Run a change; `shown` (a list of columns in SQL) is what it returns of its rows."""
+    def observe(self, statement: Statement) -> Change:
+        """Run a change twice, the first time rolled back; the rows it has touched.
 
-    @abstractmethod
-    def rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run a SELECT of our own making, with HERE for each of `values`."""
-
-    @abstractmethod
-    def obstacles(self, table: Relation, statement: Statement) -> list[str]:
-        """Why a change of this table cannot be tried out without effects that a preview would not
-        show.
-        """
-
-    @abstractmethod
-    def hidden(self, table: Relation, statement: Statement) -> list[str]:
-        """What else it would run that no text of the statement shows, so that not even its rows can
-        be counted.
+        Raises ToolError where they are too many, or cannot be told.
         """
 
     @abstractmethod

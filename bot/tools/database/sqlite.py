@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,20 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bot.tools import ToolError
-from bot.tools.database.catalog import Catalog, Relation, quoted
 from bot.tools.database.config import Database
 from bot.tools.database.guard import Guard, refuse_joins
-from bot.tools.database.secrets import mark, set_columns
+from bot.tools.database.rows.change import Change
+from bot.tools.database.rows.sqlite_watch import observe
+from bot.tools.database.secrets import mark
 from bot.tools.database.session import (
-    HERE,
     Rows,
     Session,
-    Written,
     bounded,
     close,
     reflect,
     refuse_own,
 )
-from bot.tools.database.side_effects import in_sqlite
+from bot.tools.database.sql.catalog import Catalog, quoted
 from bot.tools.database.sql.statement import Statement
 
 _LIMITS = {
@@ -166,45 +166,10 @@ class SqliteSession(Session):
         with self._guarded(statement):
             self._raw.execute(f"EXPLAIN {statement.body}").close()
 
-    def change(self, statement: Statement, shown: str = "") -> Written:
-        """See Session. SQLite itself counts what triggers and foreign keys change with it."""
-        text = f"{statement.text} RETURNING {shown}" if shown else statement.text
-        before = self._raw.total_changes
-        with self._guarded(statement):
-            rows = self._raw.execute(text).fetchall()
-        ((count,),) = self._raw.execute("SELECT changes()")
-        total = self._raw.total_changes - before
-        return Written(min(count, total), total, tuple(rows))
-
-    def rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def observe(self, statement: Statement) -> Change:
         """See Session."""
-        with self._guarded(None):
-            return self._raw.execute(text.replace(HERE, "?"), tuple(values)).fetchall()
-
-    def obstacles(self, table: Relation, statement: Statement) -> list[str]:
-        """Triggers, and foreign keys of other tables that act on what is deleted or renumbered."""
-        found = self._raw.execute(
-            "SELECT name FROM main.sqlite_schema"
-            " WHERE type = 'trigger' AND lower(tbl_name) = lower(?)",
-            (table.name,),
-        )
-        names = [name for (name,) in found]
-        told = [f"{table.name} has the trigger {', '.join(sorted(names))}"] if names else []
-        set_here = {each.name.lower() for each in set_columns(statement)}
-        for child, parent, to, on_update, on_delete in self._references():
-            renamed = (
-                statement.verb == "update" and (to or (table.key or ("",))[0]).lower() in set_here
-            )
-            action = (
-                on_delete if statement.verb == "delete" else on_update if renamed else "NO ACTION"
-            )
-            if parent.lower() == table.name.lower() and action not in _INERT:
-                told.append(f"rows of {child} change with it (foreign key, {action})")
-        return sorted(set(told))
-
-    def hidden(self, table: Relation, statement: Statement) -> list[str]:
-        """See Session."""
-        return in_sqlite(self.catalog, statement)
+        guarded = partial(self._guarded, statement)
+        return observe(self._raw, self.catalog, guarded, statement, self.database.max_changes)
 
     def version(self) -> str:
         """See Session."""

@@ -16,8 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.config import Database
 from bot.tools.database.postgres import CONNECT_TIMEOUT, PostgresSource
-from bot.tools.database.preview import EXPECTS, preview_change, too_many
-from bot.tools.database.secrets import target
+from bot.tools.database.preview import difference, observed, preview_change, promised, told
 from bot.tools.database.session import PREVIEW_TIMEOUT, Rows, Session, Source
 from bot.tools.database.sql.statement import Statement, parse
 from bot.tools.database.sql.text import Sql
@@ -203,16 +202,11 @@ def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]
     """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
     that is unknown.
     """
-    table = target(statement, session.catalog)
-    done = session.change(statement)
-    too_many(session, done.total)
-    if expects and expects != f"{EXPECTS}{done.count}":
-        shown = expects.removeprefix(EXPECTS)
-        raise ChangedError(
-            f"It would touch {done.count:,} rows of {table.name} now, and {shown} were shown."
-        )
+    change = observed(session, statement)
+    if expects and expects != promised(change):
+        raise ChangedError(difference(expects, change))
     session.commit()
-    return {"rows": done.count, "table": table.name}
+    return told(change)
 
 
 def _source(sources: Sources, name: str) -> Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -31,7 +30,7 @@ def test_an_update_shows_old_and_new(world: World) -> None:
         "   note         third → sent",
         "   card_number  •••••••• → ••••••••",
     ]
-    assert shown.expects == "rows=2"
+    assert shown.expects.startswith("rows=2;")
 
 
 def test_a_delete_shows_what_goes(world: World) -> None:
@@ -57,7 +56,7 @@ def test_an_insert_shows_the_new_rows(world: World) -> None:
         "8   Ada   NULL",
         "9   Bo    NULL",
     ]
-    assert shown.expects == "rows=2"
+    assert shown.expects.startswith("rows=2;")
 
 
 def test_a_narrow_card(world: World) -> None:
@@ -81,78 +80,10 @@ def test_a_narrow_card(world: World) -> None:
     assert "a·b → x" in world.preview("UPDATE orders SET status = 'x'").text
 
 
-@pytest.mark.parametrize(
-    ("sql", "words", "expects"),
-    [
-        (
-            "UPDATE watched SET value = 3",
-            "it has the trigger watch|watched has the trigger watch",
-            "rows=2",
-        ),
-        ("DELETE FROM orders WHERE id > 1", r"rows of line change with it \(foreign key", "rows=2"),
-        (
-            "UPDATE heap SET number = random() WHERE word = 'a'",
-            "random gives another value when it runs",
-            "",
-        ),
-        (
-            "DELETE FROM heap WHERE word < CURRENT_DATE || ''",
-            "current_date gives another value",
-            "",
-        ),
-    ],
-)
-def test_what_cannot_be_tried_out(world: World, sql: str, words: str, expects: str) -> None:
-    """Triggers, cascades and volatile functions are named, and the change is not run.
-
-    What is known is told.
-    """
-    before = world.dump()
-    shown = world.preview(sql)
-    assert world.dump() == before
-    assert "Not tried out beforehand, because:" in shown.text
-    assert re.search(words, shown.text)
-    assert shown.expects == expects
-    assert ("rows of" in shown.text.splitlines()[0]) == bool(expects)
-    assert ("is not known" in shown.text.splitlines()[0]) == (not expects)
-
-
-def test_more_that_cannot_be_tried_out(pg: World) -> None:
-    """PostgreSQL: sequences, rules, children and partitions."""
-    sequence = pg.preview("INSERT INTO numbered (word) VALUES ('a'), ('b')")
-    assert "- id gets its value only when it runs" in sequence.text
-    assert (sequence.expects, pg.raw("SELECT is_called FROM numbered_id_seq")) == (
-        "rows=2",
-        [(False,)],
-    )
-    pg.raw("CREATE RULE also AS ON DELETE TO heap DO ALSO DELETE FROM log")
-    assert "it has the rule also" in pg.preview("DELETE FROM heap").text
-    pg.raw("CREATE TABLE part (id INTEGER, word TEXT) PARTITION BY LIST (id)")
-    pg.raw("CREATE TABLE part_1 PARTITION OF part FOR VALUES IN (1)")
-    pg.raw("GRANT ALL ON part, part_1 TO agent")
-    assert (
-        "part is a partitioned table"
-        in pg.preview("INSERT INTO part (id, word) VALUES (1, 'x')").text
-    )
-    pg.raw("CREATE TABLE child () INHERITS (log)")
-    assert "- other tables inherit from it" in pg.preview("DELETE FROM log").text
-    counted = pg.preview("INSERT INTO numbered (word) SELECT word FROM heap")
-    assert counted.text.startswith("Adds 2 rows of numbered.\nNot tried out")
-
-
-def test_without_a_key(world: World) -> None:
-    """Rows without a key, or whose key changes, cannot be found again: only what was is shown."""
-    for sql in (
-        "UPDATE heap SET number = 0",
-        "UPDATE customer SET id = 9 WHERE id = 1 AND name = 'x'",
-    ):
-        assert "only the rows before" in world.preview(sql).text
-
-
 def test_a_change_of_nothing_says_so(world: World) -> None:
     """A change of nothing is said to be one, and is held to it."""
     shown = world.preview("DELETE FROM heap WHERE word = 'zzz'")
-    assert (shown.text, shown.expects) == ("Deletes 0 rows of heap: nothing matches.", "rows=0")
+    assert shown.text == "Deletes 0 rows of heap: nothing matches."
     world.raw("INSERT INTO heap VALUES ('zzz', 9)")
     with pytest.raises(ChangedError):
         world.change("DELETE FROM heap WHERE word = 'zzz'", shown.expects)

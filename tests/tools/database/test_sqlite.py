@@ -212,6 +212,7 @@ def test_what_the_owner_made_still_works(lite: World) -> None:
     assert lite.change("UPDATE watched SET value = 3 WHERE id = 1") == {
         "rows": 1,
         "table": "watched",
+        "also": {"log": 1},
     }
     assert lite.raw("SELECT text FROM log") == [("seen",)]
     lite.change("DELETE FROM orders WHERE id = 1")

@@ -1,0 +1,172 @@
+"""The rows of a change as text for a narrow card in a monospaced font, secret columns masked. PURE.
+
+Of each table the first rows are drawn, before and after; how many there are is always told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bot.tools.database.rows.change import AtRun, Change, Row, RowChange, TableRows
+
+WIDTH = 60  # characters
+MAX_ROWS, MAX_COLUMNS = 5, 8
+MASK = "••••••••"
+_VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
+
+
+def drawn(change: Change, verb: str, set_here: frozenset[str]) -> str:
+    """Draw all tables, the one that the statement names first.
+
+    `set_here`: the folded names of the columns that the statement sets.
+    """
+    lines = [heading(change.target, verb), *_table(change.target, set_here)]
+    for each in change.tables[1:]:
+        lines += [_also(heading(each, verb)), *_table(each, frozenset())]
+    if any(_at_run(row) for each in change.tables for row in each.rows):
+        lines.append("What is set at run time will be another value then.")
+    return "\n".join(lines)
+
+
+def counts(change: Change, verb: str) -> str:
+    """Tell how many rows of which tables, and which columns, and nothing that they hold."""
+    lines = []
+    for number, each in enumerate(change.tables):
+        lines.append(_also(heading(each, verb)) if number else heading(each, verb))
+        if names := _changed_columns(each):
+            lines.append(clip(f"   columns: {', '.join(names)}", 4 * WIDTH))
+    return "\n".join(lines)
+
+
+def heading(table: TableRows, verb: str) -> str:
+    """Say what becomes of how many rows: "Changes 2 rows of orders."."""
+    added, changed, gone = map(len, _kinds(table))
+    if table.loose:
+        changed = min(added, gone)
+    found = (
+        ("Adds", added - changed * table.loose),
+        ("Changes", changed),
+        ("Deletes", gone - changed * table.loose),
+        ("Touches", table.counted),
+    )
+    told = [f"{word} {_rows(count)}" for word, count in found if count]
+    if not told:
+        return f"{_VERBS[verb]} 0 rows of {table.table}: nothing matches."
+    sentence = " and ".join([told[0], *(each[0].lower() + each[1:] for each in told[1:])])
+    return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
+
+
+def _also(sentence: str) -> str:
+    return f"Also {sentence[0].lower()}{sentence[1:]}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _changed_columns(table: TableRows) -> list[str]:
+    return [
+        name
+        for at, name in enumerate(table.columns)
+        if any(
+            row.before is None or row.after is None or row.before[at] != row.after[at]
+            for row in table.rows
+        )
+    ]
+
+
+def _at_run(row: RowChange) -> bool:
+    return any(isinstance(value, AtRun) for value in row.after or ())
+
+
+def _table(table: TableRows, set_here: frozenset[str]) -> list[str]:
+    """The first rows of each kind, the rest counted."""
+    added, changed, gone = _kinds(table)
+    apart = table.loose and bool(added and gone)
+    lines = ["(no lasting key: rows before, then rows after)"] * apart
+    lines += _whole(table, [row.before for row in gone[:MAX_ROWS] if row.before is not None])
+    lines += _rest(len(gone))
+    for number, row in enumerate(changed[:MAX_ROWS], 1):
+        lines += _difference(number, table, row, set_here)
+    lines += _rest(len(changed))
+    lines += _whole(table, [row.after for row in added[:MAX_ROWS] if row.after is not None])
+    return lines + _rest(len(added))
+
+
+def _kinds(table: TableRows) -> tuple[list[RowChange], list[RowChange], list[RowChange]]:
+    """The rows that are added, changed and gone."""
+    added = [row for row in table.rows if row.before is None]
+    gone = [row for row in table.rows if row.after is None]
+    return added, [row for row in table.rows if None not in (row.before, row.after)], gone
+
+
+def _rest(count: int) -> list[str]:
+    return [f"… and {count - MAX_ROWS:,} more row{'s' * (count > MAX_ROWS + 1)}"] * (
+        count > MAX_ROWS
+    )
+
+
+def _difference(
+    number: int, table: TableRows, row: RowChange, set_here: frozenset[str]
+) -> list[str]:
+    """One row: its key, then each column that is set or changes, old and new."""
+    assert row.before is not None
+    assert row.after is not None
+    called = table.key or table.columns[:3]
+    names = ", ".join(f"{each} {show(row.before[table.columns.index(each)])}" for each in called)
+    lines = [clip(f"{number}. {names}", WIDTH)]
+    pairs = list(zip(table.columns, row.before, row.after, strict=True))
+    told = [each for each in pairs if each[0].lower() in set_here or each[1] != each[2]]
+    hidden = [each for each in table.hidden if each.lower() in set_here]
+    wide = min(max(map(len, [*(each[0] for each in told), *hidden]), default=0), 20)
+    for name, old, new in told:
+        lines += _old_new(name.ljust(wide), show(old), show(new), same=old == new)
+    lines += [f"   {each.ljust(wide)}  {MASK} → {MASK}" for each in hidden]
+    return lines if told or hidden else [*lines, "   (nothing of it changes)"]
+
+
+def _old_new(name: str, old: str, new: str, *, same: bool) -> list[str]:
+    if same:
+        return [clip(f"   {name}  {old}  (stays)", WIDTH)]
+    line = f"   {name}  {old} → {new}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"   {name.rstrip()}", clip(f"   − {old}", WIDTH), clip(f"   + {new}", WIDTH)]
+
+
+def _whole(table: TableRows, rows: Sequence[Row]) -> list[str]:
+    """Whole rows: side by side where they fit, one below the other where not."""
+    if not rows:
+        return []
+    names = list(table.columns[:MAX_COLUMNS])
+    more = len(table.columns) + len(table.hidden) - len(names)
+    cells = [[show(value) for value in row[: len(names)]] for row in rows]
+    widths = [max(len(each) for each in column) for column in zip(names, *cells, strict=True)]
+    note = [f"(and {more} more column{'' if more == 1 else 's'})"] if more else []
+    if sum(widths) + 2 * len(widths) <= WIDTH and names:
+        lined = [names, *cells]
+        return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lined] + note
+    wide = min(max((len(each) for each in names), default=0), 20)
+    lines = []
+    for number, row in enumerate(cells, 1):
+        for at, (name, value) in enumerate(zip(names, row, strict=True)):
+            ahead = f"{number}. " if at == 0 else "   "
+            lines.append(clip(f"{ahead}{clip(name, wide).ljust(wide)}  {value}", WIDTH))
+    return lines + note
+
+
+def show(value: Any) -> str:
+    """A value in one line, as people read it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes | memoryview):
+        return f"({len(bytes(value)):,} bytes)"
+    text = str(value)
+    plain = "".join(each if each.isprintable() else "·" for each in text)
+    return plain if plain else "''"
+
+
+def clip(text: str, width: int) -> str:
+    """At most `width` characters, with … where something is missing."""
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,229 @@
+"""What a change does to the rows of a PostgreSQL database, told by the server's own bookkeeping.
+
+The change runs twice in one snapshot (REPEATABLE READ), the first time up to a savepoint. The
+server counts the rows that it adds, changes and deletes in each table, by triggers and cascades
+too; all of them have to be found. The rows of the statement's table are found by the keys that
+RETURNING tells, others by who has written them (xmin) and who has made an end of them (xmax).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from sqlglot import exp
+
+from bot.tools.database.rows.change import Change, Row, RowChange, TableRows
+from bot.tools.database.rows.moment import Moment
+from bot.tools.database.rows.postgres_tables import NONE, Found, Raw, Touched, Written
+from bot.tools.database.rows.trials import (
+    TooManyError,
+    UnforeseenError,
+    made_by,
+    most_events,
+    settled,
+    too_many,
+)
+from bot.tools.database.sql.catalog import Catalog, Relation, quoted
+from bot.tools.database.sql.statement import Statement
+
+MAX_PAGES = 100_000  # of a table that is looked through from end to end, 8 kB each
+_NOW = """
+    SELECT pg_catalog.now()::timestamptz(6) AT TIME ZONE 'UTC',
+        pg_catalog.clock_timestamp() AT TIME ZONE 'UTC',
+        ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
+            pg_catalog.to_json(pg_catalog.now()) #>> '{}',
+            pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}']"""
+_PLACE = "tableoid::text || ' ' || ctid::text"
+
+Runner = Callable[[Statement, str], list[Row]]
+
+
+@dataclass(slots=True)
+class Trial:
+    """One run of the change: what it told and what the server counted."""
+
+    keys: list[Row] = field(default_factory=list)
+    returned: int = 0
+    counts: dict[int, Written] = field(default_factory=dict)
+    after: dict[int, list[Row]] = field(default_factory=dict)
+    left: dict[int, set[str]] = field(default_factory=dict)  # old rows that are still there
+
+
+class Watch:
+    """Watches one change in one transaction."""
+
+    def __init__(self, raw: Raw, catalog: Catalog, statement: Statement, table: Relation) -> None:
+        """`table`: the one that the statement is about."""
+        self._raw, self._statement = raw, statement
+        self._tables = Touched(raw, catalog, table)
+        self._target = self._tables.target
+        self._before: dict[int, list[tuple[str, Row]]] = {}
+
+    def observe(self, run: Runner, most: int) -> Change:
+        """Run the change twice, the first time rolled back; see Session.observe.
+
+        `run` runs a statement that returns these columns, a list in SQL.
+        """
+        self._raw.execute("SAVEPOINT countersign_trial")
+        once = self._trial(run, most)
+        self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
+        self._read_before(once, most)
+        again = self._trial(run, most)
+        if once.counts != again.counts:
+            raise UnforeseenError
+        first, last = (self._change(each, again) for each in (once, again))
+        too_many(last, most)
+        return settled(first, last, self._moment(), made_by(self._statement))
+
+    def _trial(self, run: Runner, most: int) -> Trial:
+        earlier = self._tables.counts()
+        trial = Trial()
+        self._run(run, trial)
+        self._raw.execute("SET CONSTRAINTS ALL IMMEDIATE")  # nothing is left for COMMIT
+        trial.counts = {
+            oid: count.less(earlier.get(oid, NONE))
+            for oid, count in self._tables.counts().items()
+            if count.less(earlier.get(oid, NONE)).total
+        }
+        if sum(each.total for each in trial.counts.values()) > most_events(most):
+            raise TooManyError(most)
+        for oid, found in self._tables.look_up(list(trial.counts)).items():
+            if found and self._is_read(found, trial):
+                trial.after[oid] = self._written(found, trial, most)
+                trial.left[oid] = self._still_there(found)
+        return trial
+
+    def _run(self, run: Runner, trial: Trial) -> None:
+        """Run the statement, which tells the keys of its table's rows."""
+        tree, key = self._statement.tree, self._target.key
+        plain = isinstance(tree, exp.Insert | exp.Update | exp.Delete)
+        if not key or not plain or tree.args.get("returning"):
+            trial.returned = -1
+            run(self._statement, "")
+            return
+        named = _name_of(self._statement)
+        trial.keys = run(self._statement, ", ".join(f"{named}.{quoted(each)}" for each in key))
+        trial.returned = len(trial.keys)
+
+    def _by_key(self, trial: Trial) -> bool:
+        """Whether the keys that were returned tell all rows of the statement's table."""
+        total = trial.counts.get(self._target.oid, NONE).total
+        return trial.returned == total == len(set(trial.keys))
+
+    def _is_read(self, found: Found, trial: Trial) -> bool:
+        if found is self._target and self._by_key(trial):
+            return True
+        return found.all_readable and found.pages <= MAX_PAGES
+
+    def _written(self, found: Found, trial: Trial, most: int) -> list[Row]:
+        """The rows of a table as the change has left them, those that it has written."""
+        if found is self._target and self._by_key(trial):
+            return self._with_keys(found, trial.keys)
+        # our snapshot is older than our number: what bears it or a later one is our own
+        text = f"SELECT {found.listed} FROM {found.source} WHERE pg_catalog.age(xmin) <= 0 "
+        rows = self._tables.ask(f"{text} ORDER BY ctid LIMIT {most_events(most) + 1}")
+        if len(rows) > most_events(most):
+            raise TooManyError(most)
+        return rows
+
+    def _with_keys(self, found: Found, keys: list[Row]) -> list[Row]:
+        """The rows of the statement's table, or of the part of it, that have these keys."""
+        if not keys:
+            return []
+        names = ", ".join(map(quoted, found.key))
+        arrays = ", ".join(f"%s::{found.types[each]}[]" for each in found.key)
+        columns = found.listed.replace("%", "%%")
+        text = (
+            f"SELECT {columns} FROM {found.source.replace('%', '%%')} WHERE "
+            f"({names.replace('%', '%%')}) IN (SELECT * FROM pg_catalog.unnest({arrays}))"
+        )
+        rows = self._tables.ask(text, [list(each) for each in zip(*keys, strict=True)])
+        places = {key: at for at, key in enumerate(keys)}
+        at = [found.columns.index(each) for each in found.key]
+        return sorted(rows, key=lambda row: places[tuple(row[each] for each in at)])
+
+    def _read_before(self, once: Trial, most: int) -> None:
+        """What was there before, of the rows that the first trial has touched."""
+        for oid, found in self._tables.look_up(list(once.counts)).items():
+            if found is None or oid not in once.after:
+                continue
+            if found is self._target and self._by_key(once):
+                rows = self._with_keys(found, once.keys)
+                self._before[oid] = [("", row) for row in rows]
+                if len(rows) == once.counts[oid].changed + once.counts[oid].deleted:
+                    continue  # else keys were changed, and what was before has others
+            if found.all_readable:
+                self._before[oid] = self._ended(found, most)
+
+    def _ended(self, found: Found, most: int) -> list[tuple[str, Row]]:
+        """The rows that the first trial has made an end of, or locked, and where they are."""
+        rows = self._tables.ask(
+            f"SELECT {_PLACE}, {found.listed} FROM {found.source} "
+            "WHERE xmax <> 0 AND pg_catalog.age(xmax) <= 0 ORDER BY tableoid, ctid"
+        )
+        if len(rows) > most_events(most):
+            raise TooManyError(most)
+        return [(place, tuple(row)) for place, *row in rows]
+
+    def _still_there(self, found: Found) -> set[str]:
+        """Which rows that were there before are there as they were: they were only locked."""
+        places = [place for place, _ in self._before.get(found.oid, []) if place]
+        if not places:
+            return set()
+        source = found.source.replace("%", "%%")
+        text = f"SELECT {_PLACE} FROM {source} WHERE ctid = ANY(%s::tid[])"
+        return {
+            place for (place,) in self._tables.ask(text, ([each.split(" ")[1] for each in places],))
+        }
+
+    def _change(self, trial: Trial, last: Trial) -> Change:
+        """All rows of one trial; `last`: the one that knows which old rows were only locked."""
+        tables: list[TableRows] = []
+        for oid, count in trial.counts.items():
+            found = self._tables.found.get(oid)
+            if found is None:
+                ((name,),) = self._tables.ask("SELECT %s::oid::regclass::text", (oid,))
+                tables.append(TableRows(name, (), (), (), (), count.total, "may not be read"))
+            elif oid not in trial.after:
+                why = "only counted" if found.all_readable else "may not be read as a whole"
+                tables.append(found.shaped((), counted=count.total, why=why))
+            else:
+                left = last.left.get(oid, set())
+                before = [row for place, row in self._before.get(oid, []) if place not in left]
+                tables.append(_paired(found, before, trial.after[oid], count))
+        own = [each for each in tables if each.table == self._target.label]
+        others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
+        return Change((*(own or [self._target.shaped(())]), *others))
+
+    def _moment(self) -> Moment:
+        ((start, end, texts),) = self._tables.ask(_NOW)
+        at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
+        return Moment(at, until, tuple(dict.fromkeys(texts)), at)
+
+
+def _name_of(statement: Statement) -> str:
+    """The name by which a statement calls its table, quoted."""
+    assert statement.target is not None
+    alias = statement.target.args.get("alias")
+    this = alias.this if alias is not None and alias.this is not None else statement.target.this
+    return quoted(this.name if this.args.get("quoted") else this.name.lower())
+
+
+def _paired(found: Found, before: list[Row], after: list[Row], count: Written) -> TableRows:
+    """The rows of one table, by key where it has one.
+
+    Raises UnforeseenError where they are not as many as the server has counted.
+    """
+    if len(after) - len(before) != count.added - count.deleted or (
+        len(after) > count.added + count.changed
+    ):
+        raise UnforeseenError
+    shape = found.shaped(())
+    later = {shape.key_of(row): row for row in after} if found.key else {}
+    rows = [RowChange(row, later.pop(shape.key_of(row), None)) for row in before]
+    added = list(later.values()) if found.key else after
+    gone = any(each.after is None for each in rows)
+    loose = bool(gone and added and count.changed)
+    return found.shaped([*rows, *(RowChange(None, row) for row in added)], loose=loose)
