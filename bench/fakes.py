@@ -110,7 +110,7 @@ class Quiet:
     def restart(self) -> None:
         """Nothing to withdraw."""
 
-    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
         """The answer's row in the outbox, as for a short answer in Slack."""
         if text and self._run:
             run, body = self._run, outbox.dump({"text": text, "last": last})

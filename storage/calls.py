@@ -248,8 +248,13 @@ def same_before(tx: Transaction, run_id: str, tool: str, arguments: str) -> list
 
 def after(tx: Transaction, call: Call) -> list[Call]:
     """The calls of the same run that were proposed after this one, in order."""
-    found = rows(tx, Call, _IN_ORDER, id_=call.run_id)
+    found = of_run(tx, call.run_id)
     return found[[each.id for each in found].index(call.id) + 1 :]
+
+
+def of_run(tx: Transaction, run_id: str) -> list[Call]:
+    """All calls of a run, in the order in which they were proposed."""
+    return rows(tx, Call, _IN_ORDER, id_=run_id)
 
 
 def open_by_key(tx: Transaction) -> dict[str, int]:

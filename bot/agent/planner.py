@@ -21,6 +21,7 @@ import tenacity
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
 
 log = logging.getLogger("countersign.planner")
+MOST_REASON = 300  # characters of what the model's service gives as its reason
 
 
 class CutStreamError(Exception):
@@ -41,6 +42,7 @@ class _Turn:
     items: list[dict[str, Any]] = field(default_factory=list)
     tokens: int = 0
     complete: bool = False
+    cut: str = ""  # why it is complete and not whole
 
 
 class Planner:
@@ -177,6 +179,8 @@ def _take(turn: _Turn, event: dict[str, Any], sink: Sink) -> None:
         case "response.output_item.done":
             turn.items.append(event["item"])
         case "response.completed" | "response.incomplete":
+            if details := event["response"].get("incomplete_details"):
+                turn.cut = str(details.get("reason") or "unknown")
             usage = event["response"].get("usage")
             turn.tokens = usage["total_tokens"] if usage else 0
             turn.complete = True
@@ -209,13 +213,19 @@ def _result(turn: _Turn) -> Reply | Proposal:
     return (
         Proposal(text, calls, turn.items, turn.tokens)
         if calls
-        else Reply(text, turn.items, turn.tokens)
+        else Reply(text, turn.items, turn.tokens, turn.cut)
     )
 
 
 def _may_pass(error: BaseException) -> bool:
     """A 429 for an empty account never passes by waiting."""
     return getattr(error, "code", None) != "insufficient_quota"
+
+
+def _reason(error: openai.APIStatusError) -> str:
+    """What the service gave as its reason, on one line; "" where it gave none."""
+    body = error.body if isinstance(error.body, dict) else {}
+    return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
 
 
 def _sentence(error: Exception) -> str:
@@ -231,6 +241,9 @@ def _sentence(error: Exception) -> str:
         case openai.APIConnectionError() | CutStreamError():
             return "The connection to the model broke."
         case openai.APIStatusError():
-            return f"The model's service answered with an error ({error.status_code})."
+            code, why = error.status_code, _reason(error)
+            return (
+                f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
+            )
         case _:
             return "The model could not be reached."

@@ -19,11 +19,15 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model answered; the request is done."""
+    """The model answered; the request is done. `cut`: why the answer is not whole, "" where it is.
+
+    The reason as the Responses API names it: "max_output_tokens", "content_filter".
+    """
 
     text: str
     items: list[dict[str, Any]]
     tokens: int
+    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)

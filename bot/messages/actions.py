@@ -67,6 +67,7 @@ class Block(StrEnum):
     RESOLUTIONS = "r"
     RETRY = "t"
     FEEDBACK = "f"
+    RECORD = "rec"
 
 
 class Field(StrEnum):

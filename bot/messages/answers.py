@@ -11,6 +11,7 @@ from bot.messages.parts import (
     Json,
     actions,
     button,
+    context,
     line,
     mrkdwn,
     plain_text,
@@ -18,8 +19,11 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.text import escape, neutral_markdown, slack_length, unescape, visible
+from bot.messages.text import escape, neutral_markdown, plain, slack_length, unescape, visible
+from storage.masking import masked
+from storage.states import CallStatus
 
+MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
 CELL = 80  # characters of a table's cell
 TABLE = 9_500  # characters of all cells of a table together; Slack takes 10,000
 _EFFECTS = {
@@ -29,15 +33,76 @@ _EFFECTS = {
 }
 
 
-def answer_blocks(text: str, run_id: str, last: bool) -> list[Json]:
+def answer_blocks(text: str, run_id: str, last: bool, record: str = "") -> list[Json]:
     """Build the blocks of one part of an answer (see `split_markdown`).
 
-    The last part carries the feedback buttons.
+    The last part carries what `ending` builds.
     """
     blocks: list[Json] = []
     if text.strip():
         blocks.append({"type": "markdown", "text": neutral_markdown(text)})
-    return [*blocks, feedback(run_id)] if last else blocks
+    return [*blocks, *ending(run_id, record)] if last else blocks
+
+
+def ending(run_id: str, record: str) -> list[Json]:
+    """Build what stands below a whole answer: the record's line, if any, and the feedback."""
+    line_ = [context(block_id(Block.RECORD, run_id), [plain_text(record)])] if record else []
+    return [*line_, feedback(run_id)]
+
+
+_ENDED = {  # in the order in which they are told
+    CallStatus.SUCCEEDED: "done",
+    CallStatus.FAILED: "failed",
+    CallStatus.UNKNOWN: "not known whether it happened",
+    CallStatus.REJECTED: "rejected",
+    CallStatus.EXPIRED: "nobody answered in time",
+    CallStatus.CANCELLED: "not run",
+    CallStatus.INVALIDATED: "not run",
+    CallStatus.REFUSED: "nobody was asked",
+    CallStatus.PENDING: "still waits",
+    CallStatus.APPROVED: "still waits",
+    CallStatus.RUNNING: "still runs",
+}
+
+
+def record_line(ended: Sequence[tuple[CallStatus, str]]) -> str:
+    """Tell in one line of plain text what became of calls: (status, effect sentence) of each.
+
+    "On record: done: Refund 40.00 EUR of order 1042; rejected: Cancel order 1043." It comes from
+    the rows, whatever the model says.
+    """
+    if not ended:
+        return "On record: nothing was changed."
+    by_word: dict[str, list[str]] = {word: [] for word in _ENDED.values()}
+    for status, effect in ended:
+        by_word[_ENDED[status]].append(
+            plain(visible(" ".join(masked(effect).split())), MOST_OF_EFFECT)
+        )
+    told = [f"{word}: {_counted(effects)}" for word, effects in by_word.items() if effects]
+    nothing = "" if by_word["done"] else "nothing was done; "
+    return f"On record: {nothing}{'; '.join(told)}."
+
+
+def _counted(effects: Sequence[str]) -> str:
+    more = len(effects) - MOST_EFFECTS
+    return ", ".join(effects[:MOST_EFFECTS]) + (f" and {more} more" if more > 0 else "")
+
+
+_CUT = {
+    "max_output_tokens": "it reached the longest answer the model may give",
+    "content_filter": "the model's content filter stopped it",
+}
+
+
+def whole_answer(text: str, cut: str = "") -> str:
+    """Return an answer that says so where it is empty or was cut off.
+
+    `cut`: see `bot.agent.turn.Reply`.
+    """
+    why = _CUT.get(cut, "the model stopped early") if cut else ""
+    if not text.strip():
+        return f"The model gave no answer{f': {why}' if why else ''}."
+    return f"{text.strip()}\n\n_The answer is cut off here: {why}._" if why else text.strip()
 
 
 def feedback(run_id: str) -> Json:

@@ -29,8 +29,11 @@ class Answer(Protocol):
         """What was written is void."""
         ...
 
-    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
-        """Store the whole text for the outbox, in the transaction that stores the turn."""
+    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
+        """Store the whole text for the outbox, in the transaction that stores the turn.
+
+        `record`: the line that is to stand below a last answer.
+        """
         ...
 
     def abandon(self) -> None:

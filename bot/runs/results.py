@@ -1,18 +1,20 @@
-"""What a tool's rows look like to people: a short table in the run's thread, and a file when that
-does not hold all.
+"""What a run leaves in its thread: the rows a tool found, and the line of what it came to.
 
-Puts messages into the outbox; draws and sends nothing.
+The rows are a short table, and a file when that does not hold all. The line is made from the
+database's rows and stands beside the model's words. Draws and sends nothing.
 """
 
 from __future__ import annotations
 
 from itertools import chain
 
-from bot.messages.answers import fits_cell, table_room
-from bot.tools import Table, tables
-from storage import outbox
+from bot.approvals.terms.effect import effect_of
+from bot.messages.answers import fits_cell, record_line, table_room
+from bot.policy.gates import Ask, load_gate
+from bot.tools import Effect, Registry, Table, tables
+from storage import calls, outbox
 from storage.models import Call, Run
-from storage.states import MessageKind
+from storage.states import CallStatus, MessageKind
 from storage.transaction import Transaction
 
 ROWS, COLUMNS = 20, 10  # how much the table shows at most
@@ -46,3 +48,26 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
     if not whole:
         file = {"name": name, "title": found.title, "content": tables.csv_text(found)}
         outbox.thread(tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE)
+
+
+def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
+    """Return in one line what became of the run's calls that change something or asked people."""
+    found = calls.of_run(tx, run_id)
+    counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
+    return record_line([(call.status, _effect(tx, tools, call)) for call in counting])
+
+
+def _counts(call: Call, later: list[Call]) -> bool:
+    """Whether the call is told of: not one that only read, nor one the model mended at once."""
+    if call.status is CallStatus.SUPERSEDED:
+        return False
+    if call.status is CallStatus.REFUSED:
+        return all(each.tool != call.tool for each in later)
+    return call.does != Effect.READ or isinstance(load_gate(call.gate), Ask)
+
+
+def _effect(tx: Transaction, tools: Registry, call: Call) -> str:
+    if calls.revision(tx, call.id, call.revision):
+        return effect_of(tools, tx, call)
+    tool = tools.get(call.tool)
+    return tool.title if tool else call.tool

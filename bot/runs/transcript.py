@@ -5,6 +5,8 @@ Pure but `tell`.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
@@ -20,8 +22,13 @@ if TYPE_CHECKING:
 
 
 def tell(tx: Transaction, run: Run, prepared: Prepared) -> None:
-    text = sentences.not_asked(prepared.call.tool, prepared.tell_requester)
-    outbox.notice(tx, run, f"refused:{prepared.call.id}", {"text": text})
+    """Tell the thread why nobody was asked about a call; each reason once in a run."""
+    why = prepared.tell_requester
+    reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
+    key = f"refused:{run.id}:{reason}"
+    if outbox.by_key(tx, key) is None:
+        text = sentences.not_asked(prepared.call.tool, why)
+        outbox.notice(tx, run, key, {"text": text})
 
 
 def rename(proposal: Proposal, proposed: list[Proposed], prepared: list[Prepared]) -> None:

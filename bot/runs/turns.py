@@ -13,10 +13,12 @@ from bot.agent.turn import ModelTurns, Proposal, Reply
 from bot.approvals.cards.routing import Asked, put_cards
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
+from bot.messages.answers import whole_answer
 from bot.policy.gates import Ask
 from bot.runs import transcript
 from bot.runs.ports import Answer, Presence, Thread
 from bot.runs.proposals import Proposals
+from bot.runs.results import record_of
 from bot.signals import Signals
 from bot.tools import Effect, Registry
 from storage import calls, inbox, moves, runs
@@ -78,9 +80,7 @@ class Turns:
         tools = [transcript.function(tool) for tool in self._tools]
         answer = self._answer(run)
         try:
-            result = self._planner.turn(
-                items, tools, prompt.instructions(self._clock.now()), answer
-            )
+            result = self._planner.turn(items, tools, prompt.INSTRUCTIONS, answer)
             return until_stored(
                 lambda: self._stored(run, result, answer, before.proposed),
                 self._signals.stopping,
@@ -107,8 +107,9 @@ class Turns:
             held = self._count(tx, run, reply)
             # said while the model was answering: go on with that
             more = bool(inbox.held(tx, run.id))
-            text = reply.text.strip() or ("" if more else "Done.")
-            answer.finish(tx, text, last=not more)
+            text = "" if more and not reply.text.strip() else whole_answer(reply.text, reply.cut)
+            record = "" if more else record_of(tx, self._tools, run.id)
+            answer.finish(tx, text, last=not more, record=record)
             if not more and not moves.run(tx, held, R.COMPLETED, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
         if not more:

@@ -80,6 +80,7 @@ class Worker:
         except moves.FencedError:
             log.info("run %s: taken away from this worker", run_id)
         except PlannerError as error:
+            log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail(run, str(error))
         except Exception as error:
             if passes(error):  # only where the process ends

@@ -49,12 +49,16 @@ class Renderer:
             case MessageKind.ANSWER:
                 words = with_names(self.directory, body["text"])
                 text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
-                return Drawn(text, answers.answer_blocks(words, row.run_id, body["last"]))
+                return Drawn(text, _answer(words, row, body))
             case MessageKind.TABLE:
                 text = escape(plain(f"{body['title']}: {body['total']} rows", 300))
                 return Drawn(text, answers.table_blocks(body))
             case _:
                 return Drawn(body["text"], blocks_of(body))
+
+
+def _answer(words: str, row: Message, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return answers.answer_blocks(words, row.run_id, body["last"], body.get("record", ""))
 
 
 def blocks_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -73,18 +73,19 @@ class SlackAnswer:
         self.abandon()
         self._reset()
 
-    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
         """Leave the whole text to the outbox, in the caller's transaction."""
         parts = split_markdown(text, PART) if text else []
+        ending = {"record": record}
         if self._row is not None:
             first = parts.pop(0) if parts else ""
             streamed = (
                 self._open and not parts and self._neutral(first).strip() == self._shown.strip()
             )
-            body = {"text": first, "last": last and not parts, "streamed": streamed}
+            body = {"text": first, "last": last and not parts, "streamed": streamed, **ending}
             moves.message(tx, self._row, MessageStatus.CLOSING, body=outbox.dump(body))
         for number, part in enumerate(parts):
-            body = {"text": part, "last": last and number == len(parts) - 1}
+            body = {"text": part, "last": last and number == len(parts) - 1, **ending}
             outbox.put(tx, self._message(f":{number}", MessageStatus.PENDING, body))
 
     def abandon(self) -> None:

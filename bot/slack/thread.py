@@ -55,7 +55,8 @@ class SlackThread:
             text = message_text(event, self._bot_user)
             if len(text) > LONGEST:
                 text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST} more characters were left out]"
-            items.append(prompt.request(each.user, self._name(each.user), text))
+            name = self._name(each.user)
+            items.append(prompt.request(each.user, name, text, each.received_at))
         self._append(run, waiting, items)
 
     def _append(self, run: Run, waiting: list[Delivery], items: list[dict[str, object]]) -> None:

@@ -117,7 +117,7 @@ class SilentThread:
     def restart(self) -> None:
         """Nothing to take back."""
 
-    def finish(self, tx: Transaction, text: str, *, last: bool) -> None:
+    def finish(self, tx: Transaction, text: str, *, last: bool, record: str = "") -> None:
         """Nothing to post."""
 
     def abandon(self) -> None:

@@ -12,7 +12,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask_for, reject, told
+from tests.stories.steps import arrived, ask_for, reject, showing, told
 
 C = CallStatus
 
@@ -221,3 +221,15 @@ def test_a_stranger_in_somebody_elses_thread(harness: Harness) -> None:
     arrived(harness)
     assert harness.calls_in(thread)[0].status is C.PENDING
     assert len(harness.planner.requests) == asked
+
+
+def test_a_limit_is_said_once(harness: Harness, limits: Callable[..., None]) -> None:
+    """What a looping model is refused for the same reason is told the thread once, and it ends."""
+    limits(max_cards=1)
+    asks = [Turn(calls=[("note", {"text": f"again {n}"})]) for n in range(9)]
+    harness.planner.script(*asks)
+    thread = harness.person("ben").say(SUPPORT, "@bot go on asking")
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
+    said = harness.said(SUPPORT, thread, "refused 3 turns in a row")
+    assert "nobody was asked: Write" in words(said)
+    assert len(showing(harness, SUPPORT, thread, "I did not ask anybody")) == 1

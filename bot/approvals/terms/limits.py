@@ -5,6 +5,7 @@ Reads the database; changes nothing and asks nobody.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,10 +13,19 @@ from bot.agent import outputs
 from bot.clock import Clock
 from bot.config.settings import Settings
 from storage import calls, runs
-from storage.models import Run
+from storage.models import Call, Run
+from storage.states import CallStatus
 from storage.transaction import Transaction
 
+MOST_REFUSED = 3  # turns in a row of which nothing was let through, before a request ends
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(hours=24)
+
+
+def _refused_lately(proposed: Sequence[Call]) -> bool:
+    """Whether of the last plans every call was refused; `proposed` in the order of proposal."""
+    plans = list(dict.fromkeys(each.plan_id for each in proposed))[-MOST_REFUSED:]
+    lately = [each for each in proposed if each.plan_id in plans]
+    return len(plans) == MOST_REFUSED and all(each.status is CallStatus.REFUSED for each in lately)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,8 @@ class Allowance:
         settings = self.settings
         if run.turns >= settings.max_turns:
             return f"I stopped: this request has taken {run.turns} turns, which is its limit."
+        if run.turns >= MOST_REFUSED and _refused_lately(calls.of_run(tx, run.id)):
+            return f"I stopped: what I proposed was refused {MOST_REFUSED} turns in a row."
         if run.tokens >= settings.max_tokens:
             used = f"this request has used {run.tokens} tokens"
             return f"I stopped: {used}, which is more than its limit."

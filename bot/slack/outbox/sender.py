@@ -191,7 +191,9 @@ class Sender:
         """
         body = outbox.body(row)
         last: Mapping[str, Any] = (
-            {"blocks": [answers.feedback(row.run_id)]} if body.get("last") else {}
+            {"blocks": answers.ending(row.run_id, body.get("record", ""))}
+            if body.get("last")
+            else {}
         )
         if not row.ts and (lost := self._search.lost_stream(row)):
             row.ts = str(lost["ts"])
