@@ -36,6 +36,7 @@ from bot.runs.intake import Attentive, Intake
 from bot.runs.loop import Acts, Loop
 from bot.runs.ports import Answer, Presence, Thread
 from bot.runs.proposals import Proposals
+from bot.runs.restored import Restored
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker
 from bot.signals import Signals
@@ -99,7 +100,7 @@ class Core:
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
-            Requests(self.store, permissions),
+            Requests(self.store, permissions, self.tools, self.key),
             Replies(self.store),
         )
 
@@ -157,6 +158,10 @@ class Core:
             authority=self.authority,
             presence=presence,
         )
+
+    def restored(self) -> Restored:
+        """Return what takes up a record that is older than its last life."""
+        return Restored(self.store, self.clock, self.tools, self.key)
 
     def loop(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import update
 from sqlmodel import col
@@ -189,12 +190,12 @@ def ask_again(
     deadline: datetime,
     digest: str,
     next_at: datetime | None = None,
-    **shown: str | None,
+    **shown: Any,
 ) -> bool:
-    """APPROVED or RUNNING -> PENDING as a new revision of the same arguments; RUNNING only where
-    nothing was done.
+    """Make a new revision of the same arguments, for which people are asked anew.
 
-    `shown`: what the new card stands on: gate, preview, preview_in_thread, expects.
+    APPROVED, or RUNNING where nothing was done, goes back to PENDING; what waits goes on waiting,
+    and its older buttons are dead. `shown`: what the new card stands on: gate, previews, expects.
     """
     current = calls.revision(tx, call.id, call.revision)
     if current is None:
@@ -204,9 +205,14 @@ def ask_again(
         call_id=call.id, number=number, arguments=current.arguments, digest=digest, author="agent"
     )
     row.created_at = at
-    if not moves.call(
-        tx, call, C.PENDING, at=at, actor=actor, data={"why": why}, deadline=deadline, note=why
-    ):
+    said = {"why": why, "revision": number, "digest": digest}
+    columns: dict[str, Any] = {"deadline": deadline, "note": why}
+    if calls.waits(call):
+        about = {"run_id": call.run_id, "call_id": call.id}
+        audit.record(tx, "call.asked_again", at=at, actor=actor, data=said, **about)
+        moves.touch(tx, call.plan_id)
+        shown |= columns
+    elif not moves.call(tx, call, C.PENDING, at=at, actor=actor, data=said, **columns):
         return False
     calls.revise(
         tx,

@@ -104,6 +104,13 @@ def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:
     return True
 
 
+def revoke_all(tx: Transaction, at: datetime) -> None:
+    """End every grant: what was used of them, or ended, is not known."""
+    left = (col(Grant.revoked_at).is_(None), col(Grant.until) > at, col(Grant.uses) > 0)
+    for grant_id in tx.scalars(select(col(Grant.id)).where(*left)):
+        revoke(tx, grant_id, "system", at)
+
+
 def open_for(tx: Transaction, team: str, person: str, at: datetime) -> list[Grant]:
     """What can still be used that this person asked for or gave, soonest end first."""
     statement = (

@@ -14,6 +14,11 @@ CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
 _NEW = (
     select(Delivery).where(col(Delivery.status) == DeliveryStatus.NEW).order_by(col(Delivery.seq))
 )
+_UNSETTLED = (
+    select(Delivery)
+    .where(col(Delivery.status).in_((DeliveryStatus.NEW, DeliveryStatus.HELD)))
+    .order_by(col(Delivery.seq))
+)
 _HELD = (
     select(Delivery)
     .where(
@@ -59,6 +64,11 @@ def new(tx: Transaction) -> list[Delivery]:
 def is_new(tx: Transaction, delivery: Delivery) -> bool:
     """Whether nobody has taken it in since it was read."""
     return bool(tx.scalar(_STATUS, {"seq_": delivery.seq}) == DeliveryStatus.NEW)
+
+
+def unsettled(tx: Transaction) -> list[Delivery]:
+    """What has not been dealt with, taken in or not."""
+    return readable(tx, Delivery, col(Delivery.seq), _UNSETTLED)
 
 
 def held(tx: Transaction, run_id: str) -> list[Delivery]:

@@ -140,6 +140,13 @@ def call(
     return True
 
 
+def restarted(tx: Transaction, row: Call, *, at: datetime) -> None:
+    """Write down that a call which is RUNNING is started once more, as its tool allows."""
+    data = {"again": True, "revision": row.revision, "digest": row.digest}
+    about = {"run_id": row.run_id, "call_id": row.id}
+    audit.record(tx, "call.running", at=at, actor="worker", data=data, **about)
+
+
 def born(
     tx: Transaction, row: Call, *, at: datetime, actor: str, data: Mapping[str, Any] | None = None
 ) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from storage import audit, calls, moves, runs, spending
+from storage import calls, moves, runs, spending
+from storage.models import Call, Revision, Vote
 from storage.outcomes import Applied, Decided, Gone, Outcome, Outputs, Stale, TooLate
-from storage.states import CallStatus, Resolution
+from storage.states import CallStatus, Resolution, Verb
 from storage.transaction import Transaction
 
 C = CallStatus
@@ -22,10 +23,13 @@ def resolve(
     *,
     at: datetime,
     words: Outputs,
+    digest: str = "",
 ) -> Outcome:
     """Write down how an UNKNOWN call ended, as a person says, or have it run again.
 
     What only its requester calls not done, or has run again, counts as an attempt all the same.
+    To have it run again is a vote of its own, on a new revision of the same arguments; `digest`
+    is that revision's.
     """
     targets = {
         Resolution.DONE: C.SUCCEEDED,
@@ -44,22 +48,44 @@ def resolve(
         return TooLate(call)
     if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
         spending.keep(tx, call, at)
-    said = "" if again else words.resolved(person, resolution == Resolution.DONE)
-    ended: dict[str, Any] = {"decided_at": at} if again else {"finished_at": at}
-    moves.call(
-        tx,
-        call,
-        targets[resolution],
-        at=at,
-        actor=person,
-        data={"said": resolution},
-        output=said,
-        deadline=None,
-        **ended,
-    )
+    data: dict[str, Any] = {"said": resolution}
     if again:
-        audit.record(
-            tx, "call.vote_again", at=at, actor=person, run_id=call.run_id, call_id=call.id
-        )
+        vote = _vote(call, person, digest, at)
+        data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}
+        ended: dict[str, Any] = {"output": "", "asked_at": at, "decided_at": at}
+    else:
+        output = words.resolved(person, resolution == Resolution.DONE)
+        ended = {"output": output, "finished_at": at}
+    target = targets[resolution]
+    moves.call(tx, call, target, at=at, actor=person, data=data, deadline=None, **ended)
+    if again:
+        _renew(tx, call, vote)
     runs.free(tx, call.run_id, at=at, actor=person)
     return Applied(calls.get(tx, call_id) or call)
+
+
+def _vote(call: Call, person: str, digest: str, at: datetime) -> Vote:
+    """To run it again: a vote on the revision to come."""
+    return Vote(
+        call_id=call.id,
+        revision=call.revision + 1,
+        person=person,
+        verb=Verb.APPROVE,
+        digest=digest,
+        created_at=at,
+    )
+
+
+def _renew(tx: Transaction, call: Call, vote: Vote) -> None:
+    """Make the revision that the vote is for, of the arguments there are, and store the vote."""
+    current = calls.revision(tx, call.id, call.revision)
+    revision = Revision(
+        call_id=call.id,
+        number=vote.revision,
+        arguments=current.arguments if current else "{}",
+        digest=vote.digest,
+        author="agent",
+        created_at=vote.created_at,
+    )
+    calls.revise(tx, call, revision)
+    calls.add_vote(tx, vote)

@@ -127,6 +127,12 @@ def orphans(tx: Transaction, now: datetime) -> list[Run]:
     return readable(tx, Run, col(Run.id), _ORPHANS, now_=now)
 
 
+def unfinished(tx: Transaction) -> list[Run]:
+    """Runs that are open, and those that could not go on."""
+    where = col(Run.status).in_(calls.UNFINISHED)
+    return readable(tx, Run, col(Run.id), select(Run).where(where))
+
+
 def cut_short(tx: Transaction) -> list[Run]:
     """Cancelled runs that have a call RUNNING."""
     running = select(col(Call.run_id)).where(col(Call.status) == CallStatus.RUNNING)

@@ -10,9 +10,9 @@ from typing import Any
 
 from bot.agent import outputs
 from bot.approvals.terms.progress import approvals
+from bot.approvals.terms.renewal import Renewal
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.renewal import Renewal
 from bot.runs.results import put_table
 from bot.signals import Signals
 from bot.tools import Effect

@@ -22,12 +22,12 @@ from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_within
 from bot.approvals.terms.progress import approvals, kept_waiting, standing, waited
+from bot.approvals.terms.renewal import Renewal, aged, no_longer_remembered, stricter
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Ask, Deny, load_gate
 from bot.runs import reapproval
 from bot.runs.endings import Endings
-from bot.runs.renewal import Renewal, aged, no_longer_remembered, stricter
 from bot.signals import Signals
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
@@ -91,9 +91,10 @@ class CallExecutor:
         except MismatchError as error:
             self._invalidate(run, shown.call, str(error))
             return
-        if shown.call.status is C.APPROVED and (
-            self._is_asked_anew(run, shown.call, tool, args)
-            or not self._start(run, shown, tool, args)
+        if shown.call.status is C.RUNNING:
+            self._restart(run, shown.call)
+        elif self._is_asked_anew(run, shown.call, tool, args) or not self._start(
+            run, shown, tool, args
         ):
             return
         context = context_of(run, shown.call, self._clock.now(), expects=shown.call.expects)
@@ -116,6 +117,12 @@ class CallExecutor:
                 f"run {run.id} call {call_id}: what it is to be asked again",
             )
         self._endings.finish(run, shown, ended)
+
+    def _restart(self, run: Run, call: Call) -> None:
+        """Write down that a tool which may be run twice is started once more, after a crash."""
+        with self._store.write() as tx:
+            runs.held_by(tx, run.id, run.fence)
+            moves.restarted(tx, call, at=self._clock.now())
 
     def _hold(self, run: Run) -> None:
         """Renew the lease of the run."""

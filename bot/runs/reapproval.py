@@ -17,9 +17,9 @@ from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of
 from bot.approvals.terms.progress import next_moment
+from bot.approvals.terms.renewal import Renewal
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
 from bot.policy.gates import stricter as both
-from bot.runs.renewal import Renewal
 from bot.tools import Tool, ToolError
 from bot.tools.preview import Previews
 from bot.tools.runner import Refused

@@ -161,6 +161,7 @@ class LoopHarness:
         directory: Any = self.directory
         intake = self.core.intake(directory, lambda _: None)
         self.loop = self.core.loop(intake, lambda _: None, lambda _: None)
+        self.core.restored().take_up()
         self.loop.adopt()
 
     def stop(self) -> None:

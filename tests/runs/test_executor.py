@@ -169,6 +169,9 @@ def test_a_death_around_the_effect(tmp_path: Path, name: str, again: int, when: 
     call = worked(harness)
     assert harness.effects[call.id] == (when == "after") + again
     assert call.status is (C.SUCCEEDED if again else C.UNKNOWN)
+    starts = [row.data for row in harness.all()[2] if row.event == "call.running"]
+    assert len(starts) == 1 + again
+    assert all(call.digest in data for data in starts)
     harness.stop()
 
 

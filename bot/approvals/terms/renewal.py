@@ -46,5 +46,10 @@ def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
     return Renewal(gate, _seen(call), why, "policy")
 
 
+def as_it_was(call: Call, gate: Ask, why: str) -> Renewal:
+    """Return the renewal of a call under the gate and with the preview that it had."""
+    return Renewal(gate, _seen(call), why, "system")
+
+
 def _seen(call: Call) -> Preview:
     return Preview(call.preview, call.expects, call.preview_in_thread)

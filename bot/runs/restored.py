@@ -1,0 +1,127 @@
+"""A record that is older than its last life, as after a backup was put back, is taken up.
+
+What was done since is not known. So nothing that was under way goes on unasked: what waits for
+people is asked anew under new buttons, what may have run is unknown, what nobody would be asked
+about is cancelled, and what was remembered or had just arrived no longer counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bot.agent import outputs
+from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.renewal import as_it_was
+from bot.clock import Clock
+from bot.messages import record
+from bot.policy.gates import Ask, load_gate
+from bot.runs import reapproval
+from bot.runs.endings import UNKNOWN_WAIT
+from bot.tools import Registry
+from storage import audit, calls, decisions, endings, grants, inbox, moves, outbox, runs
+from storage.models import Call, Run
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+from storage.transaction import Transaction
+
+log = logging.getLogger("countersign.restored")
+C, R = CallStatus, RunStatus
+WHY = "the record was put back from an older copy, and this may have been done since"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Used once, at the start, before anything else."""
+
+    store: Store
+    clock: Clock
+    tools: Registry
+    key: bytes
+
+    def take_up(self) -> None:
+        """Settle what was open, in one transaction, where the record is an older one."""
+        why, now = self.store.astray, self.clock.now()
+        if not why:
+            return
+        log.error("the record is older than its last life: %s; what was open is asked again", why)
+        with self.store.write() as tx:
+            audit.record(tx, "record.restored", at=now, actor="system", data={"why": why})
+            for delivery in inbox.unsettled(tx):
+                inbox.settle(tx, delivery, "the record was put back from an older copy")
+                if delivery.user:
+                    outbox.private(
+                        tx,
+                        f"restored:{delivery.key}",
+                        channel=delivery.channel or delivery.user,
+                        thread_ts=delivery.thread_ts,
+                        person=delivery.user,
+                        text=record.not_taken_up(),
+                    )
+            grants.revoke_all(tx, now)
+            for run in runs.unfinished(tx):
+                self._settle(tx, run, now)
+        self.store.accept()
+
+    def _settle(self, tx: Transaction, run: Run, now: datetime) -> None:
+        plan = calls.open_plan(tx, run.id)
+        for call in calls.of_plan(tx, plan.id) if plan else ():
+            self._ask(tx, run, call, now)
+        waits = plan is not None and any(calls.waits(each) for each in calls.of_plan(tx, plan.id))
+        if run.status is R.FAILED:  # only a person takes it up again
+            return
+        outbox.close_streams(tx, run.id)
+        if run.status is not R.READY:  # a worker shows what is asked again
+            moves.run(tx, run, R.READY, at=now, actor="system", data={"why": WHY})
+        if not waits:
+            ready = runs.get(tx, run.id)
+            assert ready is not None
+            endings.cancel(tx, ready, at=now, actor="system", words=outputs)
+        text = record.put_back(waits)
+        outbox.notice(tx, run, f"restored:{run.id}:{audit.head(tx).seq}", {"text": text})
+
+    def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
+        """Have people asked about a call that is open; without a gate they cannot be."""
+        gate, tool = load_gate(call.gate), self.tools.get(call.tool)
+        match call.status:
+            case C.PENDING | C.APPROVED if isinstance(gate, Ask) and tool is not None:
+                again = as_it_was(call, gate, WHY)
+                reapproval.ask(tx, run, call, again, tool, self.key, now)
+            case C.PENDING | C.APPROVED:
+                output = outputs.invalidated(WHY)
+                moves.call(tx, call, C.INVALIDATED, at=now, actor="system", output=output, note=WHY)
+            case C.RUNNING | C.UNKNOWN:
+                self._doubt(tx, run, call, now)
+
+    def _doubt(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
+        """Nobody knows what became of it: ask, with buttons that no older card has."""
+        gate, tool = load_gate(call.gate), self.tools.get(call.tool)
+        wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
+        if call.status is C.RUNNING:
+            moves.call(
+                tx,
+                call,
+                C.UNKNOWN,
+                at=now,
+                actor="system",
+                output=outputs.UNKNOWN,
+                note=WHY,
+                deadline=now + wait,
+            )
+        current, unknown = calls.revision(tx, call.id, call.revision), calls.get(tx, call.id)
+        if tool is None or current is None or unknown is None or unknown.deadline is None:
+            return
+        number, expects = call.revision + 1, call.expects
+        digest = fingerprint(
+            self.key,
+            run,
+            tool,
+            current.arguments,
+            gate=call.gate,
+            revision=number,
+            expects=expects,
+        )
+        decisions.ask_again(
+            tx, unknown, at=now, actor="system", why=WHY, deadline=now + wait, digest=digest
+        )
