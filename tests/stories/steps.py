@@ -39,10 +39,15 @@ def ask_for(harness: Harness, text: str, tool: str = "note") -> tuple[str, dict[
 
 
 def told(harness: Harness, who: str, channel: str, thread: str, text: str) -> str:
-    """The sentence with this text that only this person sees in the thread, waited for."""
+    """The sentence with this text that only this person sees, waited for.
+
+    In the thread, or in its channel where the thread has no replies.
+    """
 
     def look() -> str | None:
-        mine = [m for m in harness.thread(channel, thread, who) if m.get("is_ephemeral")]
+        seen = harness.person(who).everything(channel)
+        near = [m for m in seen if m.get("thread_ts", m["ts"]) in (thread, m["ts"])]
+        mine = [m for m in near if m.get("is_ephemeral") and m["ts"] > thread]
         return next((words(m) for m in mine if text in words(m)), None)
 
     return str(harness.slack.wait(look))

@@ -151,7 +151,10 @@ def delete(world: World, args: Args) -> Json:
 
 
 def post_ephemeral(world: World, args: Args) -> Json:
-    """chat.postEphemeral: for one member's eyes; no method can find it again."""
+    """chat.postEphemeral: for one member's eyes; no method can find it again.
+
+    In a thread it is only shown where there are replies.
+    """
     channel = target(world, args)
     user = args.required("user")
     text, found = message_parts.content(args)
@@ -170,6 +173,9 @@ def post_ephemeral(world: World, args: Args) -> Json:
         only_for=user,
         extra=extra,
     )
+    parent = world.find(channel.id, draft.thread_ts)
+    if parent and not world.replies(channel.id, parent.root):
+        return {"message_ts": world.next_ts()}  # a thread without replies shows it to nobody
     return {"message_ts": messages.add(world, draft).ts}
 
 

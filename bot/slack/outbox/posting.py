@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.slack.client import SlackClient
 from storage import outbox, runs
 from storage.models import Message
 from storage.store import Store
@@ -49,7 +49,7 @@ def is_passing(error: SlackApiError) -> bool:
 class Posting:
     """Serves the outbox's lanes; any thread."""
 
-    def __init__(self, store: Store, client: WebClient) -> None:
+    def __init__(self, store: Store, client: SlackClient) -> None:
         """`client` must have no retry handlers."""
         self._store = store
         self.client = client
@@ -73,7 +73,11 @@ class Posting:
             return ""  # a link is a comfort; the card says who asked anyway
 
     def private(self, row: Message, blocks: list[dict[str, Any]]) -> None:
-        """Say something to one person, where it belongs or else in a direct message."""
+        """Say something to one person, where it belongs or else in a direct message.
+
+        Slack shows it in a thread only where the thread has replies: there are some where the bot
+        has posted; anywhere else it stands in the channel.
+        """
         body, channel = outbox.body(row), row.channel
         try:
             if channel.startswith(("U", "W")):
@@ -81,7 +85,7 @@ class Posting:
             self.client.chat_postEphemeral(
                 channel=channel,
                 user=row.recipient,
-                thread_ts=row.thread_ts or None,
+                thread_ts=row.thread_ts if self.client.last_post(channel, row.thread_ts) else None,
                 text=body["text"],
                 blocks=blocks,
             )

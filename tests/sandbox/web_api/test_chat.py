@@ -233,23 +233,6 @@ def test_update_takes_a_channel_id(sandbox: Sandbox, client: WebClient) -> None:
     assert [m["text"] for m in sandbox.person("ana").messages(answer["channel"])] == ["y"]
 
 
-def test_an_ephemeral_message_is_seen_by_one_person(sandbox: Sandbox, client: WebClient) -> None:
-    """An ephemeral message is seen by one person, and no method finds it."""
-    ts = client.chat_postEphemeral(channel="C0SUPPORT", user="UBEN00001", text="psst")["message_ts"]
-    assert [(m["text"], m["is_ephemeral"]) for m in sandbox.person("ben").messages("support")] == [
-        ("psst", True)
-    ]
-    assert sandbox.person("ana").messages("support") == []
-    assert client.conversations_history(channel="C0SUPPORT")["messages"] == []
-    for method in ("chat.update", "chat.delete"):
-        with pytest.raises(SlackApiError) as refused:
-            client.api_call(method, json={"channel": "C0SUPPORT", "ts": ts, "text": "x"})
-        assert code(refused) == "message_not_found"
-    with pytest.raises(SlackApiError) as refused:
-        client.chat_postEphemeral(channel="C0FINANCE", user="UBEN00001", text="psst")
-    assert code(refused) == "user_not_in_channel"
-
-
 def test_a_root_with_replies_leaves_a_tombstone(client: WebClient) -> None:
     """A root with replies leaves a tombstone, any other message is gone."""
     root = post(client)
