@@ -31,6 +31,7 @@ ABSENT = {
     "not_allowed_token_type",
     "no_permission",
 }
+NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 WORKING = "is working on it…"
 FRESH = 90.0  # seconds for which what was set still counts; Slack drops a status after 120
 REMEMBERED = 2_000  # threads
@@ -159,7 +160,8 @@ class SlackPresence:
             method(*args, **kwargs)
             return True
         except SlackApiError as error:
-            if error.response.get("error") in ABSENT:
+            status = getattr(error.response, "status_code", 200)
+            if error.response.get("error") in ABSENT or status == NOT_FOUND:
                 self._absent.add(feature)
             log.debug("%s: %s", feature, error.response.get("error"))
         except Exception as error:  # noqa: BLE001 - a status is a comfort

@@ -176,6 +176,15 @@ def test_an_absent_feature_is_asked_for_once(stage: Stage) -> None:
     assert stage.sent() == [("status", "")]
 
 
+def test_a_server_that_does_not_know_the_method(stage: Stage) -> None:
+    """A bare 404 says the same: it is not asked again."""
+    stage.slack.faults.status(SESSION, 404)
+    stage.presence.working(stage.run)
+    assert stage.sent() == BEGUN
+    stage.presence.waiting(stage.run)
+    assert stage.sent() == [("status", "")]
+
+
 def test_few_threads_are_remembered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory is bounded: the thread that was shown longest ago is forgotten first."""
     monkeypatch.setattr(module, "REMEMBERED", 1)
