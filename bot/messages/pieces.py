@@ -19,6 +19,7 @@ HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
 LINE_LIMIT = 40  # line ends of one piece on a card
 BEGINNING = 600  # characters of a piece that does not fit a card
+BEGINNING_SENTENCE = 200  # of the sentence: it mostly repeats an argument
 BEGINNING_LINES = 12
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
@@ -66,7 +67,8 @@ class Piece:
         Nothing where that would be too little to be of use.
         """
         around = weight(list(self.draw(["" for _ in self.texts])))
-        each = (min(room, BEGINNING) - around) // len(self.texts)
+        most = BEGINNING_SENTENCE if self.kind is PieceKind.SENTENCE else BEGINNING
+        each = (min(room, most) - around) // len(self.texts)
         if each < LEAST:
             return ()
         return self.draw([plain(text, each, BEGINNING_LINES) for text in self.texts])

@@ -50,7 +50,10 @@ def review_modal(call: CallView, *, bar: str = "") -> Json:
     """
     may_approve = not bar
     blocks = _review_blocks(call)
-    blocks += _choices(call) if may_approve else [section("bar", plain_text(bar))]
+    if may_approve:
+        blocks += _choices(call)
+    else:
+        blocks.insert(1, section("bar", plain_text(bar)))
     view = _view(call, blocks, may_approve)
     if len(blocks) <= MAX_BLOCKS and len(json.dumps(view)) <= MAX_BYTES - 2_000:
         return view

@@ -36,6 +36,7 @@ from bot.messages.forms.form import FieldErrors, edit_modal
 from bot.messages.incoming import team_of
 from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.parts import Json
+from bot.messages.pieces import PieceKind
 from bot.messages.review import review_modal
 from bot.policy.authority import Yes
 from bot.policy.directory import Directory, NotYetKnownError
@@ -176,7 +177,9 @@ class Dialogs:
             case Action.SEND_BACK:
                 return Opening(send_back_modal(target, title=self._waiting_effects(tx, call)))
             case _:
-                covered = call_in_full(self._tools, tx, shown).covered
+                # it shows the arguments, and neither the preview nor the agent's words
+                found = call_in_full(self._tools, tx, shown).covered
+                covered = [name for name in found if name not in frozenset(PieceKind)]
                 return Opening(self._edit_form(target, shown, covered), call, bool(covered))
 
     def _waiting_effects(self, tx: Transaction, call: Call) -> str:

@@ -125,6 +125,8 @@ def test_a_preview_for_those_who_decide(harness: Harness, fakes: FakeTools) -> N
     card = harness.card(SUPPORT, thread, having="review")
     assert "2 rows of 1 column" in words(card)
     assert "Not in full here: the preview. Review" in words(card)
+    assert "🔓" not in words(open_modal(harness, "ben", SUPPORT, card, "edit"))
+    harness.person("ben").close_view()
     view = words(open_modal(harness, "ana", SUPPORT, card, "review"))
     assert "ana 9000" in view
     assert harness.person("ana").submit()["outcome"] == "closed"
