@@ -83,7 +83,7 @@ def test_every_database_key_is_explained() -> None:
     for key in set(fields) - {"name", "about", "url"}:
         default = fields[key].get_default()
         assert tomllib.loads(f"it = {rows[key][-1].strip('`')}")["it"] == (
-            list(default) if default == () else default
+            list(default) if isinstance(default, tuple) else default
         )
     [example] = [code for code in blocks(OPERATING, "toml") if "[[database]]" in code]
     shop, archive = parse_databases(
