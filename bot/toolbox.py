@@ -41,7 +41,7 @@ def toolbox(
         registry.add(*order_tools(Shop(settings.shop_path)))
     if settings.databases:
         # only now: its parser and driver take memory and a moment
-        from bot.tools.database.tools import database_tools
+        from bot.tools.database.child.tools import database_tools
 
         registry.add(*database_tools(settings.databases, settings.database_path))
     for name in settings.tool_modules:

@@ -25,8 +25,8 @@ from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import parse
 from bot.policy.gates import Ask, Deny
 from bot.tools import ChangedError, Preview, Registry, Table, Tool, ToolContext, ToolError, tool
+from bot.tools.database.child.tools import database_tools
 from bot.tools.database.config import Database, parse_databases
-from bot.tools.database.tools import database_tools
 from tests.pages import PAGES, ROOT, blocks, named, section, table
 
 README, OPERATING, EXTENDING, POLICY = (

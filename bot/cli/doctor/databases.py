@@ -12,8 +12,8 @@ from bot.config.settings import Settings
 from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.rights import RightsError
+from bot.tools.database.sources import sources_of
 from bot.tools.database.sql.catalog import Catalog
-from bot.tools.database.tools import sources_of
 
 
 def check_databases(settings: Settings) -> Iterator[Check]:

@@ -19,10 +19,9 @@ from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_session import PostgresSession
 from bot.tools.database.rights import refuse_rights
-from bot.tools.database.session import Session, close, hide
+from bot.tools.database.session import CONNECT_TIMEOUT, Session, close, hide
 from bot.tools.database.sql.catalog import quoted
 
-CONNECT_TIMEOUT = 5  # seconds
 # infinity is no date
 _AS_TEXT = ("date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb")
 _UNREACHED = (  # what libpq and the server say, which names addresses, and what people are told

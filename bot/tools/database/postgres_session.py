@@ -136,6 +136,7 @@ class PostgresSession(Session):
 
     def commit(self) -> None:
         """See Session."""
+        self._before_commit()
         try:
             self._raw.commit()
         except psycopg.Error as error:

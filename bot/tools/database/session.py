@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,7 @@ from bot.tools.database.rows.change import Change
 from bot.tools.database.sql.catalog import OWN_TABLES, Catalog, Column, Relation
 from bot.tools.database.sql.statement import Statement
 
+CONNECT_TIMEOUT = 5  # seconds
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
 # characters of all values of a result: after the row that goes beyond, no more are read
 MAX_SIZE = 5_000_000
@@ -59,6 +60,11 @@ class Session(ABC):
     def __init__(self, database: Database, connection: Connection) -> None:
         self.database = database
         self.connection = connection
+        self._before_commit: Callable[[], None] = lambda: None
+
+    def tell_before_commit(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called when a COMMIT is about to be sent: then its end may be unknown."""
+        self._before_commit = tell
 
     @cached_property
     def catalog(self) -> Catalog:

@@ -181,6 +181,7 @@ class SqliteSession(Session):
 
     def commit(self) -> None:
         """See Session."""
+        self._before_commit()
         try:
             self._raw.execute("COMMIT")
         except sqlite3.Error as error:

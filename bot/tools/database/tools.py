@@ -7,25 +7,28 @@ how it is kept and runs in `sqlite` and `postgres`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database.config import Database
-from bot.tools.database.postgres import CONNECT_TIMEOUT, PostgresSource
 from bot.tools.database.preview import difference, observed, preview_change, promised, told
-from bot.tools.database.session import PREVIEW_TIMEOUT, Rows, Session, Source
+from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Rows, Session, Source
 from bot.tools.database.sql.statement import Statement, parse
 from bot.tools.database.sql.text import Sql
 from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError
-from bot.tools.database.sqlite import SqliteSource
 
 MAX_CELL = 2_000  # characters of one value
 MAX_TABLES = 200  # listed at once
 Sources = Mapping[str, Source]
+
+
+class Checking(Protocol):
+    """Raises StatementError for a statement that is refused."""
+
+    def __call__(self, name: str, sql: str, *, changes: bool) -> object: ...
 
 
 class Tables(BaseModel):
@@ -62,27 +65,18 @@ class StatementArguments(BaseModel):
         return value.strip().removesuffix(";").rstrip() if isinstance(value, str) else value
 
 
-def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
-    """The databases by name, ready to be opened.
+def local_tools(sources: Sources, check: Checking | None = None) -> list[Tool[Any]]:
+    """The tools over these databases, which do all they do in this process: none without a
+    database, no `change` where all of them are read-only.
 
-    `own` is the file of Countersign's own database.
+    `check` raises StatementError for arguments that are refused, else `parsed` does.
     """
-    return {
-        each.name: SqliteSource(each, own) if each.dialect == "sqlite" else PostgresSource(each)
-        for each in databases
-    }
-
-
-def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool[Any]]:
-    """The tools over these databases: none without one, no `change` where all of them are
-    read-only.
-    """
-    sources = sources_of(databases, own)
     if not sources:
         return []
-    found = [_tables(sources), _query(sources)]
+    check = check or partial(parsed, sources)
+    found = [_tables(sources), _query(sources, check)]
     if any(not each.database.read_only for each in sources.values()):
-        found.append(_change(sources))
+        found.append(_change(sources, check))
     return found
 
 
@@ -115,22 +109,22 @@ def _tables(sources: Sources) -> Tool[Any]:
     return tables
 
 
-def _query(sources: Sources) -> Tool[Any]:
+def _query(sources: Sources, check: Checking) -> Tool[Any]:
     class Query(StatementArguments):
         """Arguments of query."""
 
         @model_validator(mode="after")
         def _parses(self) -> Query:
-            self.parsed()
+            check(self.database, str(self.sql), changes=False)
             return self
 
-        def parsed(self) -> Statement:
-            """The statement; raises StatementError, a ValueError, where it is refused."""
-            return _parse(sources, self, changes=False)
+        def statement(self) -> Statement:
+            """What is to run; raises StatementError where it is refused."""
+            return parsed(sources, self.database, str(self.sql), changes=False)
 
     def preview(args: Query, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
-        statement = Query.parsed(args)
+        statement = Query.statement(args)
         with source.open(writes=False, timeout=PREVIEW_TIMEOUT) as session:
             session.look(statement)
         return Preview(f"Reads at most {source.database.max_rows:,} rows and changes nothing.")
@@ -149,7 +143,7 @@ def _query(sources: Sources) -> Tool[Any]:
         Secret columns cannot be used in any way: name the others instead of *.
         """
         source = _source(sources, args.database)
-        statement = Query.parsed(args)
+        statement = Query.statement(args)
         with source.open(writes=False) as session:
             rows = session.query(statement, source.database.max_rows)
         return _table(args.database, rows)
@@ -157,22 +151,22 @@ def _query(sources: Sources) -> Tool[Any]:
     return query
 
 
-def _change(sources: Sources) -> Tool[Any]:
+def _change(sources: Sources, check: Checking) -> Tool[Any]:
     class Change(StatementArguments):
         """Arguments of change."""
 
         @model_validator(mode="after")
         def _parses(self) -> Change:
-            self.parsed()
+            check(self.database, str(self.sql), changes=True)
             return self
 
-        def parsed(self) -> Statement:
-            """The statement; raises StatementError, a ValueError, where it is refused."""
-            return _parse(sources, self, changes=True)
+        def statement(self) -> Statement:
+            """What is to run; raises StatementError where it is refused."""
+            return parsed(sources, self.database, str(self.sql), changes=True)
 
     def preview(args: Change, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
-        statement = Change.parsed(args)
+        statement = Change.statement(args)
         with source.open(
             writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
         ) as session:
@@ -191,7 +185,7 @@ def _change(sources: Sources) -> Tool[Any]:
         People see beforehand which rows it would touch.
         """
         source = _source(sources, args.database)
-        statement = Change.parsed(args)
+        statement = Change.statement(args)
         with source.open(writes=True) as session:
             return _run(session, statement, context.expects)
 
@@ -216,11 +210,12 @@ def _source(sources: Sources, name: str) -> Source:
     return found
 
 
-def _parse(sources: Sources, args: StatementArguments, *, changes: bool) -> Statement:
-    database = _source(sources, args.database).database
+def parsed(sources: Sources, name: str, sql: str, *, changes: bool) -> Statement:
+    """The statement for the database of that name; raises StatementError where it is refused."""
+    database = _source(sources, name).database
     if changes and database.read_only:
         raise StatementError(f"the database {database.name} is read-only")
-    return parse(str(args.sql), database.dialect, changes=changes)
+    return parse(sql, database.dialect, changes=changes)
 
 
 def _table(name: str, rows: Rows) -> Table:

@@ -12,9 +12,10 @@ from typing import Any
 from bot.tools import Preview
 from bot.tools.database.config import Database
 from bot.tools.database.session import Session
+from bot.tools.database.sources import sources_of
 from bot.tools.database.sql import Dialect
 from bot.tools.database.sql.statement import Statement, parse
-from bot.tools.database.tools import database_tools, sources_of
+from bot.tools.database.tools import local_tools
 from tests.tools import Tools, context, use
 from tests.tools.database.postgres_server import Server
 
@@ -86,7 +87,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.tools = self.tools or {
-            tool.name: tool for tool in database_tools([self.database], self.own)
+            tool.name: tool for tool in local_tools(sources_of([self.database], self.own))
         }
 
     def with_options(self, **options: Any) -> World:
