@@ -7,14 +7,14 @@ outcome that says what happened instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, moves, runs
+from storage import audit, calls, evidence, moves, runs
 from storage.models import Call, Plan, Revision, Vote
 from storage.outcomes import (
     Applied,
@@ -142,11 +142,13 @@ def edit(
     gate: str,
     deadline: datetime | None,
     next_at: datetime | None = None,
+    secret: Collection[str] = (),
     **shown: str | None,
 ) -> Outcome:
     """Make the next revision: earlier votes count no longer and every older button is dead.
 
-    `shown`: what the card says of it: preview, preview_in_thread, expects.
+    `secret`: fields that the audit keeps by digest. `shown`: what the card says of it: preview,
+    preview_in_thread, expects.
     """
     found = look(tx, call_id, revision, at)
     if not isinstance(found, Open):
@@ -172,7 +174,7 @@ def edit(
         **shown,
         **told,
     )
-    details = {"revision": number, "digest": digest, "tool": call.tool}
+    details = {"tool": call.tool, **evidence.revised(tx, row, secret)}
     audit.record(
         tx, "call.edited", at=at, actor=person, run_id=call.run_id, call_id=call.id, data=details
     )

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlmodel import col
 
-from storage import audit
+from storage import audit, evidence
 from storage.chain import Chain, Head
-from storage.models import Audit, Call, Run, Vote
-from storage.transaction import Transaction
+from storage.models import Audit, Call, Revision, Run, Vote
+from storage.transaction import Transaction, rows
 
 MOST = 20  # problems that are told; one is enough
 
@@ -38,6 +38,7 @@ class _Said:
 
     status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
     votes: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
+    sealed: dict[tuple[str, int], str] = field(default_factory=dict)  # arguments, by revision
 
 
 def examine(tx: Transaction, chain: Chain, noted: Head | None) -> Examined:
@@ -47,6 +48,7 @@ def examine(tx: Transaction, chain: Chain, noted: Head | None) -> Examined:
     _end(tx, noted, found)
     if not found.problems:
         _rows(tx, found, said)
+        _arguments(tx, chain, found, said)
     return found
 
 
@@ -81,6 +83,8 @@ def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
         said.status[about] = row.event.removeprefix("call.born.")
     elif row.event == "run.born":
         said.status[about] = "ready"
+    if "sealed" in data and "revision" in data:
+        said.sealed[row.call_id, data["revision"]] = data["sealed"]
     if "vote" in data:
         said.votes[row.call_id, data["revision"], row.actor, data["vote"]] += 1
 
@@ -120,3 +124,12 @@ def _rows(tx: Transaction, found: Examined, said: _Said) -> None:
         found.wrong(f"the audit knows nothing of {vote[2]}'s vote on call {vote[0]}")
     for vote in said.votes - votes:
         found.wrong(f"{vote[2]}'s vote on call {vote[0]} is not there")
+
+
+def _arguments(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
+    """Compare the stored arguments with the seals that the chain has of them."""
+    for each in rows(tx, Revision, select(Revision)):
+        seal = said.sealed.get((each.call_id, each.number))
+        if seal is not None and seal != evidence.sealed(chain, each):
+            where = f"revision {each.number} of call {each.call_id}"
+            found.wrong(f"the arguments of {where} are not those that the audit has sealed")

@@ -13,7 +13,7 @@ from sqlmodel import col
 
 from storage import audit
 from storage.columns import values
-from storage.models import Grant, Run
+from storage.models import Call, Grant, Run
 from storage.transaction import Transaction, first, insert_into, rows
 
 _USABLE = (
@@ -81,15 +81,20 @@ def get(tx: Transaction, grant_id: str) -> Grant | None:
     return first(tx, Grant, select(Grant).where(col(Grant.id) == grant_id))
 
 
-def take(tx: Transaction, grant_id: str, at: datetime) -> bool:
-    """Use a grant once; False when it is used up, over or revoked."""
+def take(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:
+    """Use a grant once, for this call; False when it is used up, over or revoked."""
     where = (
         col(Grant.id) == grant_id,
         col(Grant.uses) > 0,
         col(Grant.until) > at,
         col(Grant.revoked_at).is_(None),
     )
-    return tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount == 1
+    if tx.execute(update(Grant).where(*where).values(uses=col(Grant.uses) - 1)).rowcount != 1:
+        return False
+    data = {"grant": grant_id, "revision": call.revision, "digest": call.digest}
+    about = {"run_id": call.run_id, "call_id": call.id}
+    audit.record(tx, "grant.used", at=at, actor="worker", data=data, **about)
+    return True
 
 
 def revoke(tx: Transaction, grant_id: str, person: str, at: datetime) -> bool:

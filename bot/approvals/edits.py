@@ -252,6 +252,7 @@ class Edits:
         deadline = at + timedelta(seconds=edit.gate.deadline)
         return {
             "arguments": edit.arguments,
+            "secret": self._tools.tools[call.tool].secret,
             "digest": fingerprint(
                 self._key,
                 edit.run,

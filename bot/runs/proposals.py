@@ -41,6 +41,7 @@ class Prepared:
     """One call, ready to be stored."""
 
     call: Call
+    proposed: str = ""  # its arguments in the model's words
     revision: Revision | None = None
     gate: Allow | Ask | Deny | None = None
     place: Place | None = None
@@ -91,7 +92,7 @@ class Proposals:
             # an empty or repeated id would confuse the transcript
             call.provider_id = provider_id or f"call_{call.id}"
             seen.add(call.provider_id)
-            prepared = Prepared(call)
+            prepared = Prepared(call, each.arguments)
             try:
                 if run.calls + position >= most:
                     raise RefusedError(outputs.too_many_calls(most))

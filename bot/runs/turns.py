@@ -7,6 +7,7 @@ tells nobody of it before it is there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from bot.agent import prompt
 from bot.agent.turn import ModelTurns, Proposal, Reply
@@ -17,11 +18,11 @@ from bot.messages.answers import whole_answer
 from bot.policy.gates import Ask
 from bot.runs import transcript
 from bot.runs.ports import Answer, Presence, Thread
-from bot.runs.proposals import Proposals
+from bot.runs.proposals import Prepared, Proposals
 from bot.runs.results import record_of
 from bot.signals import Signals
 from bot.tools import Effect, Registry
-from storage import calls, inbox, moves, runs
+from storage import calls, evidence, inbox, moves, runs
 from storage.models import Plan, Run
 from storage.patience import until_stored
 from storage.states import CallStatus, RunStatus
@@ -133,7 +134,8 @@ class Turns:
             held = self._count(tx, run, proposal, calls=len(prepared), cards=bool(asked))
             calls.add_plan(tx, row)
             for each in prepared:
-                moves.born(tx, each.call, at=now, actor="agent", data=each.birth)
+                data = {**each.birth, **self._evidence(tx, each)}
+                moves.born(tx, each.call, at=now, actor="agent", data=data)
                 if each.revision is not None:
                     calls.add_revision(tx, each.revision)
             answer.finish(tx, proposal.text.strip(), last=False)
@@ -148,6 +150,15 @@ class Turns:
         else:
             self._signals.post.give()
         return not waits
+
+    def _evidence(self, tx: Transaction, proposed: Prepared) -> dict[str, Any]:
+        """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
+        tool = self._tools.get(proposed.call.tool)
+        known = [tool] if tool else list(self._tools)
+        secret = frozenset(name for each in known for name in each.secret)
+        if proposed.revision is not None:
+            return evidence.revised(tx, proposed.revision, secret)
+        return evidence.refused(tx, proposed.call.id, proposed.proposed, secret)
 
     def _count(
         self,

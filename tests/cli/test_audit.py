@@ -52,6 +52,17 @@ def test_rows_cut_off_are_told(record: Path, capsys: pytest.CaptureFixture[str])
     assert "3 rows are missing at its end" in capsys.readouterr().err
 
 
+def test_arguments_written_over_are_told(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The chain has the arguments, readable, and a seal that tells when the row says others."""
+    [birth] = [data for data in column(record, "data") if '"arguments"' in data]
+    assert json.loads(birth)["arguments"] == {"text": "as shown"}
+    with closing(sqlite3.connect(record, isolation_level=None)) as db:
+        db.execute("DROP TRIGGER revision_no_update")
+        db.execute("UPDATE revision SET arguments = replace(arguments, 'as shown', 'another')")
+    assert main(["audit", "verify"]) == 1
+    assert "are not those that the audit has sealed" in capsys.readouterr().err
+
+
 def test_a_call_is_shown_in_order(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who proposed, approved and ran a call, by its id; nothing of what is not there."""
     [call] = {each for each in column(record, "call_id") if each}

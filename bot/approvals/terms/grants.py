@@ -61,7 +61,11 @@ def may_decide(authority: Authority, run: Run, gate: Ask, person: str) -> bool:
 def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: datetime) -> bool:
     """Use the call's grant once, as it starts; False when the grant no longer holds."""
     grant = grants.get(tx, call.grant_id)
-    return grant is not None and _is_under(policy, gate, grant) and grants.take(tx, grant.id, now)
+    return (
+        grant is not None
+        and _is_under(policy, gate, grant)
+        and grants.take(tx, grant.id, now, call)
+    )
 
 
 def giver(tx: Transaction, call: Call) -> str:
