@@ -50,8 +50,12 @@ _TRANSCRIPT = (
     )
     .order_by(col(Item.seq))
 )
-
-
+_HEARD = (
+    select(col(Item.body))
+    .where(col(Item.run_id) == bindparam("id_"), col(Item.created_at) <= bindparam("until_"))
+    .where(col(Item.body).startswith('{"role": "user"'))
+    .order_by(col(Item.seq))
+)
 _COUNT_TURN = (
     update(Run)
     .where(col(Run.id) == bindparam("id_"), col(Run.fence) == bindparam("fence_"))
@@ -185,6 +189,11 @@ def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
     # at once: several times as fast as one by one
     items: list[dict[str, Any]] = json.loads(f"[{','.join(found)}]")
     return items
+
+
+def heard(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
+    """The messages among the run's items that were there at that moment, in order."""
+    return [json.loads(body) for body in tx.scalars(_HEARD, {"id_": run_id, "until_": until})]
 
 
 def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 INSTRUCTIONS = """\
 You are Countersign, an AI agent in a company's Slack. People ask you for things; you answer, and \
@@ -34,6 +35,15 @@ def request(author: str, name: str, text: str, at: datetime) -> dict[str, object
     """
     body = f"{name} (<@{author}>) writes, on {at:%A, %Y-%m-%d, at %H:%M} UTC:\n{text}"
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
+
+
+def asked(item: dict[str, Any]) -> str:
+    """Return what a person wrote, from the item that `request` made of it; "" for any other."""
+    if item.get("role") != "user":
+        return ""
+    body = "".join(str(each.get("text", "")) for each in item.get("content") or ())
+    head, _, text = body.partition("\n")
+    return text if ">) writes, on " in head and head.endswith(" UTC:") else ""
 
 
 def overheard(messages: Iterable[tuple[str, str]], *, left_out: int) -> dict[str, object]:

@@ -50,6 +50,7 @@ class Block(StrEnum):
     """What the id of a message's block begins with."""
 
     PART = "part"  # "Part 1 of 2"
+    REQUEST = "x"
     DIVIDER = "d"
     HEADLINE = "h"
     WARNING = "w"
@@ -296,5 +297,4 @@ def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def block_id(block: Block, about: Target | str, *numbers: int) -> str:
     """Return the id of a message's block: its kind, what it is about, and its number of several."""
-    target = about if isinstance(about, str) else encode(about)
-    return ":".join([block, target, *map(str, numbers)])
+    return ":".join([block, about if isinstance(about, str) else encode(about), *map(str, numbers)])

@@ -82,6 +82,8 @@ class CardView:
     approver_groups: tuple[str, ...] = ()  # user-group ids (S…)
     approver_channel: str = ""  # channel id whose members may decide
     self_approval: bool = False
+    # the requester's words: what began the request, and what they wrote last
+    asked: tuple[str, ...] = ()
     origin: str = ""  # permalink of the request when the card is shown elsewhere
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from bot.agent import prompt
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approvals, standing, waited
 from bot.messages import sentences
@@ -25,7 +26,7 @@ from bot.tools.arguments import as_editable, readable_arguments
 from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.masking import masked
-from storage.models import Call, Message, Revision, Run, Vote
+from storage.models import Call, Message, Plan, Revision, Run, Vote
 from storage.states import CallStatus, Verb
 from storage.transaction import Transaction
 
@@ -183,6 +184,13 @@ def _approvers(
     }
 
 
+def _asked(tx: Transaction, run: Run, plan: Plan) -> tuple[str, ...]:
+    """Return the words that began the request, and the last ones before the plan was made."""
+    written = [prompt.asked(item) for item in runs.heard(tx, run.id, plan.created_at)]
+    written = [" ".join(masked(text).split()) for text in written if text.strip()]
+    return tuple(dict.fromkeys((*written[:1], *written[-1:])))
+
+
 def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
@@ -197,6 +205,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
         run_id=run.id,
         requester=run.requester,
         calls=tuple(views),
+        asked=_asked(tx, run, plan),
         origin=body.get("origin", ""),
         card=row.seq or 0,
         part=body["part"],

@@ -34,6 +34,7 @@ from bot.messages.text import (
     mention,
     plain,
     slack_length,
+    visible,
 )
 from bot.messages.views import CallView, CardView
 from storage.states import CallStatus
@@ -42,6 +43,7 @@ TOTAL = 12_500  # characters of one message
 MISSING = 400  # characters of what is said where not all is shown
 PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
 NOTIFICATION = 300  # characters of the notification sentence
+QUOTED = 200  # characters of each message quoted
 MENTIONS = 80  # people and groups named as approvers
 
 
@@ -98,6 +100,10 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
                 [plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
+    if view.asked and any(is_waiting(call, now) for call in view.calls):
+        words = [plain_text(f"“{plain(visible(text), QUOTED)}”") for text in view.asked]
+        by = mrkdwn(f"💬 {mention(view.requester)} wrote")
+        blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *words]))
     for index, call in enumerate(view.calls):
         if index:
             blocks.append(divider(block_id(Block.DIVIDER, call.target)))
