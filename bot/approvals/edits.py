@@ -20,6 +20,7 @@ from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
 from bot.approvals.terms.context import context_of
 from bot.approvals.terms.effect import effect_of
+from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of
@@ -172,7 +173,7 @@ class Edits:
         Raises ToolError where it would fail, NotYetKnownError while the tool is being asked.
         """
         call, now = shown.call, self._sources.clock.now()
-        return self._previews.of_edit(
+        seen = self._previews.of_edit(
             tool,
             args,
             context_of(run, call, now),
@@ -180,6 +181,7 @@ class Edits:
             patience=patience,
             then=self._wake,
         )
+        return for_thread(self._sources, run, seen)
 
     def _gate(self, run: Run, shown: Shown, tool: Tool[Any], args: BaseModel) -> Ask | Forbidden:
         """Return the policy's word on the edited call.

@@ -18,6 +18,7 @@ from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.terms import duplicates, grants
 from bot.approvals.terms.context import context_of
 from bot.approvals.terms.duplicates import Repeat
+from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import AFTER_REJECTION, gate_within
@@ -197,7 +198,7 @@ class Proposals:
         place = find_place(self._authority, run, gate)
         context = context_of(run, call, self._sources.clock.now())
         try:
-            seen = self._previews.of(tool, args, context)
+            seen = for_thread(self._sources, run, self._previews.of(tool, args, context))
         except ToolError as error:
             waits = any(each.call.status is CallStatus.PENDING for each in earlier)
             why = outputs.would_fail(str(error), earlier=waits)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from bot.approvals.cards.routing import withdraw
 from bot.approvals.terms.context import context_of
+from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of
@@ -51,6 +52,7 @@ def changed(
         return Refused(f"{why} Nothing was done.")
     try:
         seen = previews.of(tool, args, context_of(run, call, sources.clock.now()))
+        seen = for_thread(sources, run, seen)
     except ToolError as error:
         return Refused(f"{why} {error}")
     return Renewal(gate, seen, why, "worker")

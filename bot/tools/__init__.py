@@ -84,6 +84,8 @@ class Preview:
     expects: str = ""
     # what everybody who sees the card reads in the place of `text`; None: the same
     in_thread: str | None = None
+    # the call that reads the same: where policy allows it to the requester, all read `text`
+    as_read: tuple[Tool[Any], BaseModel] | None = None
 
 
 @dataclass(frozen=True, slots=True)

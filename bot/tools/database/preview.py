@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.tools import Preview
 from bot.tools.database.rows.change import Change
-from bot.tools.database.rows.drawing import drawn
+from bot.tools.database.rows.drawing import counts, drawn
 from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import Session
 from bot.tools.database.sql.statement import Statement
@@ -30,7 +30,8 @@ def preview_change(session: Session, statement: Statement) -> Preview:
     """Try the change out. Raises as `observed` does; the session is left to be rolled back."""
     change = observed(session, statement)
     set_here = frozenset(each.name.lower() for each in set_columns(statement))
-    return Preview(drawn(change, statement.verb, set_here), promised(change))
+    text = drawn(change, statement.verb, set_here)
+    return Preview(text, promised(change), in_thread=counts(change, statement.verb))
 
 
 def promised(change: Change) -> str:

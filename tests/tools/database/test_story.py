@@ -14,9 +14,9 @@ import pytest
 
 from bot.tools.registration import REASON_FIELD
 from storage.states import CallStatus
-from tests.stories.harness import SUPPORT, Harness
+from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import all_sent, ask, now_at
+from tests.stories.steps import all_sent, ask, now_at, open_modal
 from tests.tools.database import harness as databases
 from tests.tools.database.harness import SECRET, VALUES
 from tests.tools.database.postgres_server import binaries
@@ -25,6 +25,15 @@ MANY = (
     "INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c, heap AS d, "
     "heap AS e"
 )
+
+
+OPEN = """
+[[rule]]
+name = "open data"
+tool = "query"
+when = "args.database == 'open'"
+verdict = "allow"
+"""
 
 
 @dataclass
@@ -57,8 +66,10 @@ def product(
         f"secret = {list(SECRET)}\n"
         for name, each in there.items()
     ]
+    tables.append(tables[0].replace('name = "lite"', 'name = "open"'))  # which Ben may read
     (folder / "databases.toml").write_text("\n".join(tables))
-    world = Harness(folder, COUNTERSIGN_DATABASES=str(folder / "databases.toml"))
+    policy = POLICY.read_text("utf-8") + OPEN
+    world = Harness(folder, policy=policy, COUNTERSIGN_DATABASES=str(folder / "databases.toml"))
     yield world, there
     world.close()
 
@@ -86,13 +97,16 @@ def test_other_rows_than_shown(story: Story) -> None:
         "UPDATE orders SET status = 'paid', card_number = NULL WHERE status = 'pending'",
         "Paid.",
     )
-    old = world.card(SUPPORT, thread)
+    old = world.card(SUPPORT, thread, having="review")
     assert "Update orders in the database" in words(old)
     assert "Changes 2 rows of orders." in words(old)
-    assert "pending → paid" in words(old)
-    assert "•••••••• → ••••••••" in words(old)
+    assert "columns: status" in words(old)
+    assert "pending → paid" not in words(old)  # Ben may not read the database unasked
+    shown = words(open_modal(world, "ana", SUPPORT, old, "review"))
+    assert "pending → paid" in shown
+    assert "•••••••• → ••••••••" in shown
     story.data.raw("INSERT INTO orders VALUES (4, 2, 'pending', 5, '4111-0004', 'late')")
-    world.person("ana").click(SUPPORT, old["ts"], "approve")
+    assert world.person("ana").submit()["outcome"] == "closed"
     new = world.slack.wait(
         lambda: next(
             (m for m in world.thread(SUPPORT, thread) if "Changes 3 rows of orders." in words(m)),
@@ -104,17 +118,30 @@ def test_other_rows_than_shown(story: Story) -> None:
     [call] = world.calls_in(thread)
     assert (call.status, call.revision) == (CallStatus.PENDING, 2)
     all_sent(world)
-    assert "approve" not in action_ids(now_at(world, SUPPORT, old["ts"]))
+    assert "review" not in action_ids(now_at(world, SUPPORT, old["ts"]))
     assert "It would touch 3 rows of orders now, and 2 were shown." in words(
         now_at(world, SUPPORT, new["ts"])
     )
-    world.person("ana").click(SUPPORT, new["ts"], "approve")
+    open_modal(world, "ana", SUPPORT, now_at(world, SUPPORT, new["ts"]), "review")
+    assert world.person("ana").submit()["outcome"] == "closed"
     world.said(SUPPORT, thread, "Paid.")
     assert story.data.raw("SELECT count(*) FROM orders WHERE status = 'paid'") == [(3,)]
     assert '"rows":3' in world.outputs()[0]["output"]
     assert not any(
         value in words(each) for each in world.thread(SUPPORT, thread) for value in VALUES
     )
+
+
+def test_rows_in_the_thread(story: Story) -> None:
+    """Where who asks may read the database unasked, the card in the thread shows the rows."""
+    if story.name != "lite":
+        pytest.skip("the database that may be read is a file")
+    sql = "UPDATE customer SET name = 'Jon' WHERE id = 2"
+    call = {"database": "open", "sql": sql, REASON_FIELD: "Ben wants it"}
+    thread = ask(story.world, ("change", call), answer="Renamed.")
+    card = story.world.card(SUPPORT, thread)
+    assert "Jonas → Jon" in words(card)
+    assert "approve" in action_ids(card)
 
 
 def test_a_query_asks(story: Story) -> None:

@@ -38,10 +38,9 @@ def database_tools(databases: Iterable[Database], own: Path | None) -> list[Tool
     named = tuple(databases)
     children = Children(named, own)
     check = _checking(children)
-    return [
-        _in_child(each, children)
-        for each in local_tools({each.name: _Elsewhere(each) for each in named}, check)
-    ]
+    found = local_tools({each.name: _Elsewhere(each) for each in named}, check)
+    query = next((each for each in found if each.name == "query"), None)
+    return [_in_child(each, children, query) for each in found]
 
 
 def _checking(children: Children) -> Callable[..., None]:
@@ -67,7 +66,8 @@ def _checking(children: Children) -> Callable[..., None]:
     return check
 
 
-def _in_child(tool: Tool[Any], children: Children) -> Tool[Any]:
+def _in_child(tool: Tool[Any], children: Children, query: Tool[Any] | None) -> Tool[Any]:
+    """`query`: who may run it unasked may see what a preview keeps from the thread."""
     make = tool.preview
 
     @wraps(tool.function)
@@ -80,6 +80,11 @@ def _in_child(tool: Tool[Any], children: Children) -> Tool[Any]:
 
     @wraps(make)
     def preview(args: BaseModel, *more: Any) -> Any:
-        return children.call("preview", tool.name, args.model_dump(), *more, seconds=PREVIEW)
+        values = args.model_dump()
+        made = children.call("preview", tool.name, values, *more, seconds=PREVIEW)
+        if query is None or made.in_thread is None:
+            return made
+        read = query.arguments.model_construct(database=values["database"], sql="SELECT 1")
+        return replace(made, as_read=(query, read))
 
     return replace(tool, function=run, preview=preview)

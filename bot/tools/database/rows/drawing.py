@@ -52,7 +52,7 @@ def heading(table: TableRows, verb: str) -> str:
     )
     told = [f"{word} {_rows(count)}" for word, count in found if count]
     if not told:
-        return f"{_VERBS[verb]} 0 rows of {table.table}: nothing matches."
+        return f"{_VERBS.get(verb, 'Changes')} 0 rows of {table.table}: nothing matches."
     sentence = " and ".join([told[0], *(each[0].lower() + each[1:] for each in told[1:])])
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 

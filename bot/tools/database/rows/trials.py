@@ -60,17 +60,24 @@ def filled(statement: Statement) -> frozenset[str]:
 
 def made_by(statement: Statement) -> frozenset[str]:
     """The folded names of the columns that a statement sets to what every run makes anew."""
-    tree, pairs = statement.tree, []
-    if statement.verb == "update":
-        pairs = [(each.this.name, [each.expression]) for each in tree.expressions]
-    elif statement.verb == "insert" and isinstance(tree.this, exp.Schema):
+    tree = statement.change
+    if tree is None:
+        return frozenset()
+    conflict = tree.args.get("conflict")
+    pairs = [
+        (column.name, [each.expression])
+        for each in [*(tree.expressions or ()), *(conflict.expressions if conflict else ())]
+        if isinstance(each, exp.EQ)
+        for column in each.this.find_all(exp.Column)
+    ]
+    if isinstance(tree, exp.Insert) and isinstance(tree.this, exp.Schema):
         names = [each.name for each in tree.this.expressions]
         source = tree.args.get("expression")
         if isinstance(source, exp.Values):
             rows = [getattr(each, "expressions", [each]) for each in source.expressions]
         else:
             rows = [getattr(source, "selects", [])]
-        pairs = [
+        pairs += [
             (name, [row[at] for row in rows if at < len(row)]) for at, name in enumerate(names)
         ]
     return frozenset(
