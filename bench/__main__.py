@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import clicks, crowd, floor, hotspots, page, pause, pending, report, resume
+from bench import clicks, crowd, floor, hotspots, lookups, page, pause, pending, report, resume
 from bench.figures import Figure, Measurement, Setup
 
 MEASUREMENTS: dict[str, Measurement] = {
@@ -23,6 +23,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "crowd": crowd.measure,
     "pending": pending.measure,
     "page": page.measure,
+    "lookups": lookups.measure,
 }
 ROOT = Path(__file__).parents[1]
 

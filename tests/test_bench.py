@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import clicks, crowd, floor, hotspots, pause, pending, report, resume
+from bench import clicks, crowd, floor, hotspots, lookups, pause, pending, report, resume
 from bench.__main__ import MEASUREMENTS, main
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
 from bench.yardstick import Yardstick
@@ -260,3 +260,11 @@ def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
     report.update_docs(report.machine(tmp_path, report.Others()), [], copy)
     report.update_profile([], copy)
     assert all(f"`{name}`" in text for name in MEASUREMENTS)
+
+
+def test_look_ups_are_few_and_hold_up_no_decision(measured: Measured) -> None:
+    """A card for a channel's members takes a few look-ups, and its decision waits for nobody's."""
+    found = measured(lookups.measure)
+    assert found["lookups.20"].met
+    assert 0 < found["lookups.20.calls"].value < 20
+    assert found["lookups.20.beside"].value < 900
