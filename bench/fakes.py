@@ -70,6 +70,10 @@ class People:
         """The same."""
         return {user: Person(user, TEAM, user) for user in users}
 
+    def named(self, name: str) -> dict[str, str]:
+        """The same."""
+        return {}
+
     def group(self, handle: str) -> Group | None:
         """There are no groups."""
         return None

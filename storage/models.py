@@ -134,6 +134,7 @@ class Call(Row, table=True):
     grant_id: str = ""  # the remembered approval it runs by
     reason: str = columns.text("")  # the agent's words, for the approver
     preview: str = columns.text("")  # for those who may decide
+    names: str = columns.text("{}")  # of the ids in its arguments, as JSON
     # what everybody who sees the card reads in its place; None: the same
     preview_in_thread: str | None = columns.text(nullable=True)
     # what the preview promised, in the tool's words; it is told when it runs

@@ -23,6 +23,11 @@ SLACK_SILENT = (
     "REFUSED: Slack could not be asked who may approve this. Trying again later may work."
 )
 
+NAMES_UNKNOWN = (
+    "REFUSED: Slack could not be asked which channel or person is meant, and nobody was asked to "
+    "approve. Trying again later may work."
+)
+
 
 def succeeded(ran: str, text: str) -> str:
     """Return the output of a call that ran; `ran` says how it came to."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from json import dumps
+from json import dumps, loads
 from typing import Any
 
 from pydantic import BaseModel
@@ -33,6 +33,7 @@ from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
+from bot.tools.names import Naming
 from bot.tools.preview import Previews
 from storage import calls, decisions, inbox, outbox, runs
 from storage.calls import Shown
@@ -53,6 +54,7 @@ class Edit:
     gate: Ask
     preview: Preview
     approve: bool  # its editor approves it as well
+    names: str  # of the ids in it, as JSON
 
     def edited(self) -> Call:
         """Return the call as it will be once this is stored, as far as people's rights go."""
@@ -133,7 +135,11 @@ class Edits:
             return Forbidden(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
         editable = as_editable(tool, load_gate(shown.call.gate))
         before = readable_arguments(tool, shown.revision.arguments)
-        parsed = read_submission(editable, before, state)
+        names = Naming(self._sources.directory)
+        try:
+            parsed = read_submission(editable, before, state, names)
+        except LookupFailedError:
+            return Forbidden(sentences.lookup_failed())
         if isinstance(parsed, FieldErrors):
             return parsed
         if not parsed.changed:
@@ -148,7 +154,8 @@ class Edits:
             seen = self._preview(run, shown, tool, args, patience)
         except ToolError as error:
             return failing(editable, before, parsed.arguments, str(error))
-        return Edit(run, shown, dump_arguments(args), now, seen, parsed.approve)
+        known = dumps(loads(shown.call.names) | names.found)
+        return Edit(run, shown, dump_arguments(args), now, seen, parsed.approve, known)
 
     def _lacking(self, run: Run, call: Call, gate: Ask, person: str) -> Forbidden | None:
         """Return why nobody could complete what this person has edited; None where enough could.
@@ -269,5 +276,6 @@ class Edits:
             "preview": seen.text,
             "preview_in_thread": seen.in_thread,
             "expects": seen.expects,
+            "names": edit.names,
             "next_at": next_moment(edit.gate, call.asked_at or call.created_at),
         }

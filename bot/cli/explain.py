@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _check(arguments)
         found = read_only_core(os.environ, DOTENV, arguments.policy, SystemClock())
-        tool, args = typed_call(found.tools, arguments.call)
+        tool, args = typed_call(found.tools, arguments.call, found.directory)
         channel = _channel(found.directory, arguments.channel)
     except MistypedError as error:
         complain(error)

@@ -27,6 +27,7 @@ from bot.policy.evaluate import Judged
 from bot.policy.gates import Allow, Ask, Deny, load_gate
 from bot.tools import Registry, Tool
 from bot.tools.arguments import load_arguments
+from bot.tools.names import Naming
 from storage import calls, history, runs
 from storage.models import Call, Run
 from storage.states import Balance, CallStatus
@@ -145,7 +146,9 @@ class Replay:
             words = history.proposed(tx, call)
             if words is None:
                 raise NotToldError("its arguments are not on record")
-            return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(tool, words)[0]
+            return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(
+                tool, words, Naming(self._sources.directory)
+            )[0]
         except (ValidationError, RefusedError):
             raise NotToldError(f"{call.tool} does not take its arguments any more") from None
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry, Tool
 from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.names import Naming
 from storage.digest import OddValueError, parse_object
 
 
@@ -22,8 +24,13 @@ class MistypedError(ValueError):
     """What was typed is no call; one line says why and what to write."""
 
 
-def typed_call(tools: Registry, words: Sequence[str]) -> tuple[Tool[Any], BaseModel]:
-    """The tool and its validated arguments. Raises MistypedError."""
+def typed_call(
+    tools: Registry, words: Sequence[str], directory: Directory
+) -> tuple[Tool[Any], BaseModel]:
+    """The tool and its validated arguments; names stay names where Slack cannot be asked for ids.
+
+    Raises MistypedError.
+    """
     if not words:
         raise MistypedError("Name a tool, and its arguments as key=value.")
     tool = tools.get(words[0])
@@ -33,7 +40,11 @@ def typed_call(tools: Registry, words: Sequence[str]) -> tuple[Tool[Any], BaseMo
         hint = f"; is {close[0]} meant?" if close else f". There are: {', '.join(names)}."
         raise MistypedError(f"There is no tool {words[0]!r}{hint}")
     try:
-        args = _validated(tool, _values(words[1:]))
+        values = _values(words[1:])
+        try:
+            args = _validated(tool, values, Naming(directory))
+        except LookupFailedError:
+            args = _validated(tool, values, None)
         dump_arguments(args)
     except OddValueError as error:
         raise MistypedError(f"{tool.name}: {error}.") from None
@@ -60,20 +71,20 @@ def _values(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _validated(tool: Tool[Any], values: dict[str, str]) -> BaseModel:
+def _validated(tool: Tool[Any], values: dict[str, str], names: Naming | None) -> BaseModel:
     """The arguments; each value as words where the model takes them, else as JSON.
 
     Raises ValidationError.
     """
     written = {key: json.dumps(value) for key, value in values.items()}
     try:
-        return load_arguments(tool, _object(written))
+        return load_arguments(tool, _object(written), names)
     except ValidationError as error:
         refused = {str(each["loc"][0]) for each in error.errors() if each["loc"]} & set(values)
         as_json = {key: values[key] for key in refused if _is_json(values[key])}
         if not as_json:
             raise
-    return load_arguments(tool, _object(written | as_json))
+    return load_arguments(tool, _object(written | as_json), names)
 
 
 def _object(written: dict[str, str]) -> str:

@@ -64,6 +64,10 @@ class Directory(Protocol):
         """
         ...
 
+    def named(self, name: str) -> Mapping[str, str]:
+        """Return the ids of active people who go by this handle or name, and the handle of each."""
+        ...
+
     def group(self, handle: str) -> Group | None:
         """The user group of that handle, or None."""
         ...

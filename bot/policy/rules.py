@@ -116,10 +116,14 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     groups: set[str] = set()
     channels: set[str] = set()
     spent: set[Spent] = set()
+    people: set[str] = set()
     for rule in rules:
         groups |= {each[1:] for each in rule.requesters if each.startswith("@")}
         channels |= {each for each in rule.channels if each.startswith("#")}
         if rule.when:
-            groups |= condition(rule.when).groups
-            spent |= condition(rule.when).spent
-    return Needs(frozenset(groups), frozenset(channels), frozenset(spent))
+            read = condition(rule.when)
+            groups |= read.groups
+            channels |= {f"#{each}" for each in read.channels}
+            people |= read.people
+            spent |= read.spent
+    return Needs(frozenset(groups), frozenset(channels), frozenset(spent), frozenset(people))

@@ -5,6 +5,7 @@ Looks people up (live), so it runs outside any transaction; the worker stores wh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,6 +30,7 @@ from bot.policy.authority import Authority
 from bot.policy.gates import Allow, Ask, Deny, Gate, dump_gate
 from bot.tools import Registry, Tool, ToolError
 from bot.tools.arguments import dump_arguments
+from bot.tools.names import Naming
 from bot.tools.preview import Previews
 from storage import calls
 from storage.chain import key_id
@@ -114,7 +116,9 @@ class Proposals:
         if tool is None:
             known = (each.name for each in self._tools)
             raise RefusedError(outputs.no_such_tool(proposed.name, known))
-        args, call.reason = parse(tool, proposed.arguments)
+        names = Naming(self._sources.directory)
+        args, call.reason = parse(tool, proposed.arguments, names)
+        call.names = json.dumps(names.found)
         call.does, call.schema_digest = tool.does, tool.schema_digest()
         arguments = dump_arguments(args)
         facts = facts_of(self._sources, run, tool, args)

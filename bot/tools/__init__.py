@@ -24,6 +24,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from bot.policy.conditions.values import Id
 from bot.tools.registration import (
     REASON_FIELD,
     argument_model,
@@ -159,6 +160,7 @@ class Tool(Generic[A]):
         """
         schema: dict[str, Any] = json.loads(_schema(self.arguments))
         schema["additionalProperties"] = False
+        _drop_marks(schema)
         if self.takes_reason:
             schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
         return schema
@@ -175,19 +177,34 @@ class Tool(Generic[A]):
             k: ("••••••••" if k in self.secret and v is not None else v) for k, v in values.items()
         }
 
-    def effect_sentence(self, args: A) -> str:
-        """The effect template filled in, secrets masked.
+    def effect_sentence(self, args: A, names: Mapping[str, str] | None = None) -> str:
+        """The effect template filled in, secrets masked; ids by their `names`.
 
         The title when the template does not fit the values.
         """
         values = {
-            name: ("••••••••" if name in self.secret else getattr(args, name))
+            name: "••••••••" if name in self.secret else _named(getattr(args, name), names or {})
             for name in type(args).model_fields
         }
         try:
             return " ".join(self.effect.format(**values).split())
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
+
+
+def _drop_marks(schema: Any) -> None:
+    """Leave out what is for us alone."""
+    if isinstance(schema, dict):
+        schema.pop("x-id-of", None)
+    for each in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(each, dict | list):
+            _drop_marks(each)
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return ", ".join(map(str, (_named(each, names) for each in value)))
+    return names.get(value, value) if isinstance(value, Id) else value
 
 
 def tool(

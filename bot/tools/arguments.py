@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
+from bot.policy.conditions.values import Id
 from bot.policy.gates import Ask, Gate
 from bot.tools import Tool
+from bot.tools.names import Naming
 from storage.digest import canonical
 
 
@@ -25,24 +28,37 @@ def dump_arguments(args: BaseModel) -> str:
     )
 
 
-def load_arguments(tool: Tool[Any], text: str) -> BaseModel:
-    """Stored arguments as the tool's model.
+def load_arguments(tool: Tool[Any], text: str, names: Naming | None = None) -> BaseModel:
+    """Arguments as the tool's model: stored ones, or with `names` new ones, in which names become
+    ids.
 
-    Raises pydantic.ValidationError when they no longer fit it.
+    Raises pydantic.ValidationError when they do not fit it, and what looking up raises.
     """
     args: BaseModel = tool.arguments.model_validate_json(
-        text, extra="forbid", by_alias=True, by_name=True
+        text, extra="forbid", by_alias=True, by_name=True, context=names
     )
     return args
 
 
-def readable_arguments(tool: Tool[Any], text: str) -> dict[str, Any]:
+def readable_arguments(
+    tool: Tool[Any], text: str, names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Stored arguments as JSON values in the form the tool's own types give them: an amount reads
-    40.00, not 40.
+    40.00, not 40; with `names`, each id has its name beside it.
     """
     args = load_arguments(tool, text).model_dump(mode="python", exclude_computed_fields=True)
-    values: dict[str, Any] = to_jsonable_python(opened(args, exact=False))
+    values: dict[str, Any] = to_jsonable_python(opened(_with_names(args, names or {}), exact=False))
     return values
+
+
+def _with_names(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, Id) and value in names:
+        return f"{names[value]} ({value})"
+    if isinstance(value, dict):
+        return {key: _with_names(each, names) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_names(each, names) for each in value]
+    return value
 
 
 def opened(value: Any, *, exact: bool = True) -> Any:

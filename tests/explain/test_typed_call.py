@@ -8,8 +8,11 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
+from bot.cli.readonly.directory import NotLookedUp
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.tools import Effect, Registry, ToolContext, tool
+
+OFF = NotLookedUp("Slack is not asked")
 
 
 class Everything(BaseModel):
@@ -51,7 +54,9 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 
     JSON is only read where words do not do.
     """
-    _, args = typed_call(_tools(), ["take", *([] if field == "amount" else ["amount=1"]), word])
+    _, args = typed_call(
+        _tools(), ["take", *([] if field == "amount" else ["amount=1"]), word], OFF
+    )
     assert getattr(args, field) == value
     assert str(getattr(args, field)) == str(value)
 
@@ -62,7 +67,7 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 def test_values_that_are_none(word: str) -> None:
     """What is neither words for the field nor one JSON value is refused, and adds nothing."""
     with pytest.raises(MistypedError):
-        typed_call(_tools(), ["take", "amount=1", word])
+        typed_call(_tools(), ["take", "amount=1", word], OFF)
 
 
 def _tools() -> Registry:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bot.policy.conditions.facts import Facts, Spent
+from bot.policy.conditions.values import Id
 from bot.policy.evaluate import Policy, parse
 from bot.policy.gates import Allow, Approvers, Ask, Deny
 from tests.policy.recipes import RECIPES
@@ -51,7 +52,7 @@ def judge(title: str) -> Judge:
             "requester": "UBEN",
             "channel": "C0SUPPORT",
             "now": MONDAY,
-            "channels": {"#support": "C0SUPPORT"},
+            "channels": {"#support": "C0SUPPORT", "#general": "C0GENERAL", "#random": "C0RANDOM"},
             "spent": {SPENT: Decimal(0), COUNT: Decimal(0)},
         }
         more = {key: known.pop(key) for key in tuple(known) if key in Facts.__dataclass_fields__}
@@ -123,17 +124,17 @@ def test_the_production_database() -> None:
 def test_access_to_a_channel() -> None:
     """Members let people into open channels.
 
-    Any other name goes to the office, many people to two of it.
+    Any other channel goes to the office, many people to two of it.
     """
     gate = judge("Access to a channel")
-    assert who(gate("invite", args={"channel": "#general", "people": ["dan"]})).channel
-    for name in ("#board", "C0GENERAL", "General", "#general "):
-        asked = gate("invite", args={"channel": name, "people": ["dan"]})
+    assert who(gate("invite", args={"channel": Id("C0GENERAL"), "people": ["dan"]})).channel
+    for name in ("C0BOARD", "C0FINANCE"):
+        asked = gate("invite", args={"channel": Id(name), "people": ["dan"]})
         assert (who(asked).groups, who(asked).channel) == (("office",), False)
-    many = gate("invite", args={"channel": "#general", "people": list("abcdef")})
+    many = gate("invite", args={"channel": Id("C0GENERAL"), "people": list("abcdef")})
     assert isinstance(many, Ask)
     assert (many.approvers.groups, many.stages[0].quorum) == (("office",), 2)
-    assert who(gate("invite", args={"channel": "#general", "people": list("abcde")})).channel
+    assert who(gate("invite", args={"channel": Id("C0GENERAL"), "people": list("abcde")})).channel
 
 
 def test_announcements_by_channel() -> None:
@@ -142,11 +143,13 @@ def test_announcements_by_channel() -> None:
     Nobody calls everyone.
     """
     gate = judge("Announcements")
-    ours = gate("post_message", args={"channel": "#support", "text": "We open at nine."})
+    ours = gate("post_message", args={"channel": Id("C0SUPPORT"), "text": "We open at nine."})
     assert isinstance(ours, Ask)
     assert (ours.approvers.channel, ours.deadline) == (True, 1800)
-    assert ours == gate("schedule_message", args={"channel": "support", "text": "We open at nine."})
-    elsewhere = gate("post_message", args={"channel": "#general", "text": "News"})
+    assert ours == gate(
+        "schedule_message", args={"channel": Id("C0SUPPORT"), "text": "We open at nine."}
+    )
+    elsewhere = gate("post_message", args={"channel": Id("C0GENERAL"), "text": "News"})
     assert isinstance(elsewhere, Ask)
     assert (elsewhere.approvers.groups, elsewhere.post_to, elsewhere.reminders) == (
         ("comms",),
@@ -154,11 +157,13 @@ def test_announcements_by_channel() -> None:
         (3600,),
     )
     from_elsewhere = gate(
-        "post_message", channel="C0GENERAL", args={"channel": "#support", "text": "Hi"}
+        "post_message", channel="C0GENERAL", args={"channel": Id("C0SUPPORT"), "text": "Hi"}
     )
     assert who(from_elsewhere).groups == ("comms",)
     for text in ("Hi @channel", "<!here> now", "@Everyone!"):
-        assert gate("post_message", args={"channel": "#support", "text": text}).verdict == "deny"
+        assert (
+            gate("post_message", args={"channel": Id("C0SUPPORT"), "text": text}).verdict == "deny"
+        )
 
 
 def test_four_eyes_on_every_change() -> None:

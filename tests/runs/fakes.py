@@ -79,6 +79,10 @@ class FakeDirectory:
         self._up("people")
         return {user: self.known[user] for user in users if user in self.known}
 
+    def named(self, name: str) -> dict[str, str]:
+        """The same."""
+        return {user: each.name for user, each in self.known.items() if each.name == name}
+
     def group(self, handle: str) -> Group | None:
         """The same."""
         self._up(handle)

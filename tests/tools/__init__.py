@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from bot.tools import Tool, ToolContext
+from pydantic import ValidationError
+
+from bot.tools import Tool, ToolContext, ToolError
+from bot.tools.names import Naming
 
 Tools = dict[str, Tool[Any]]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -25,15 +29,26 @@ def context(call_id: str = "call-1", **changes: Any) -> ToolContext:
     return ToolContext(**{**facts, **changes})
 
 
+NAMING: ContextVar[Naming | None] = ContextVar("NAMING", default=None)
+
+
+def validated(tool: Tool[Any], values: dict[str, Any]) -> Any:
+    """Arguments as they are proposed: names become ids. ToolError in words for the model."""
+    try:
+        return tool.arguments.model_validate(values, context=NAMING.get())
+    except ValidationError as error:
+        raise ToolError("; ".join(each["msg"] for each in error.errors())) from error
+
+
 def use(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
     """Validate the values as the model's JSON would be and call the tool's function."""
-    return tool.function(tool.arguments.model_validate(values), where or context())
+    return tool.function(validated(tool, values), where or context())
 
 
 def preview(tool: Tool[Any], **values: Any) -> str:
     """What the card would show for these values."""
     assert tool.preview is not None
-    shown = tool.preview(tool.arguments.model_validate(values), context())
+    shown = tool.preview(validated(tool, values), context())
     assert isinstance(shown, str)
     return shown
 

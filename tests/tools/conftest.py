@@ -11,10 +11,11 @@ from slack_sdk import WebClient
 
 from bot.sandbox.server import Sandbox
 from bot.slack.lookups.directory import SlackDirectory
+from bot.tools.names import Naming
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
 from bot.tools.slack.tools import slack_tools
-from tests.tools import Tools
+from tests.tools import NAMING, Tools
 
 
 @pytest.fixture
@@ -38,7 +39,9 @@ def slack() -> Iterator[Sandbox]:
 @pytest.fixture
 def chat(slack: Sandbox) -> Tools:
     client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
-    return {tool.name: tool for tool in slack_tools(client, SlackDirectory(client, slack.clock))}
+    directory = SlackDirectory(client, slack.clock)
+    NAMING.set(Naming(directory))
+    return {tool.name: tool for tool in slack_tools(client, directory)}
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from bot.sandbox.server import Sandbox
 from bot.tools import Effect, Tool, ToolContext, tool
 from bot.tools.runner import ToolOutcome, run_tool
-from tests.tools import context
+from tests.tools import context, validated
 
 
 class Nothing(BaseModel):
@@ -58,5 +58,5 @@ def outcome(
         raise AssertionError("no Slack tool is async")
 
     with ThreadPoolExecutor(1) as pool:
-        args = tool.arguments.model_validate(values)
+        args = validated(tool, values)
         return run_tool(tool, args, where or context(), portal=portal, executor=pool)

@@ -19,7 +19,7 @@ from bot.tools.runner import Lost, Refused
 from bot.tools.slack.posts import EVENT_TYPE
 from bot.tools.slack.refusals import SENTENCES, STEMS
 from bot.tools.slack.tools import slack_tools
-from tests.tools import Tools, context, preview, use
+from tests.tools import NAMING, Tools, context, preview, use
 from tests.tools.harness import calls, outcome, posted
 
 SIGNED = "\n_Sent for <@UBEN00001> by Countersign_"
@@ -95,7 +95,9 @@ class TestPost:
     def test_private_channels_only_for_who_is_in_them(self, slack: Sandbox, chat: Tools) -> None:
         """The bot is no way into a private channel for somebody who is not in it."""
         values = {"channel": "#finance-approvals", "text": "x"}
-        with pytest.raises(ToolError, match="is private"):
+        with pytest.raises(
+            ToolError, match="no channel C0FINANCE that the person who asked can see"
+        ):
             use(chat["post_message"], values)
         use(chat["post_message"], values, context(requester="UCLEO0001"))
         assert len(posted(slack, "#finance-approvals")) == 1
@@ -128,7 +130,7 @@ class TestPost:
 
 
 class TestWhatSlackAnswers:
-    values: ClassVar[dict[str, Any]] = {"channel": "#general", "text": "x"}
+    values: ClassVar[dict[str, Any]] = {"channel": "C0GENERAL", "text": "x"}
 
     @pytest.mark.parametrize(
         ("code", "words"),
@@ -191,12 +193,14 @@ class TestWhatSlackAnswers:
 
     def test_a_cut_look_up_is_certain(self, slack: Sandbox, chat: Tools) -> None:
         """Before the post nothing has happened: a failed look-up of the channel refuses."""
+        NAMING.set(None)
         slack.faults.drop("conversations.info")
         assert isinstance(outcome(chat["post_message"], self.values), Refused)
         assert posted(slack, "#general") == []
 
     def test_a_missing_permission_is_named(self) -> None:
         """The operator learns which scope the app lacks."""
+        NAMING.set(None)
         scopes = ["channels:read", "groups:read", "users:read"]
         with Sandbox(manifest={"oauth_config": {"scopes": {"bot": scopes}}}) as slack:
             client = WebClient(

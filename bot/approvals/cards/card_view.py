@@ -95,12 +95,14 @@ def _values(
     tool = tools.get(call.tool)
     if tool is None:  # which of them were secret went with the tool, so none of them is shown
         return tuple(Value(name, "••••••••") for name in json.loads(now.arguments))
-    return values(tool, _readable(tool, now), _readable(tool, before) if before else None)
+    names: dict[str, str] = json.loads(call.names)
+    old = _readable(tool, before, names) if before else None
+    return values(tool, _readable(tool, now, names), old)
 
 
-def _readable(tool: Tool[Any], revision: Revision) -> dict[str, Any]:
+def _readable(tool: Tool[Any], revision: Revision, names: Mapping[str, str]) -> dict[str, Any]:
     try:
-        return readable_arguments(tool, revision.arguments)
+        return readable_arguments(tool, revision.arguments, names)
     except ValidationError:  # the tool has changed since; as they were stored, then
         stored: dict[str, Any] = json.loads(revision.arguments)
         return stored

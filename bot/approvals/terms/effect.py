@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from pydantic import ValidationError
 
 from bot.tools import Registry
@@ -29,6 +31,8 @@ def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
     try:
-        return tool.effect_sentence(load_arguments(tool, revision.arguments))
+        return tool.effect_sentence(
+            load_arguments(tool, revision.arguments), json.loads(call.names)
+        )
     except ValidationError:
         return f"{tool.title} (its arguments no longer fit the tool)"

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from bot.clock import Clock
 from bot.policy.conditions.facts import Facts, Needs, Spent
+from bot.policy.conditions.values import Id
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Tool
@@ -49,17 +50,19 @@ def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Fa
     directory, needs = sources.directory, needed(sources.policy, tool)
     groups = {each: _asked(partial(_members, directory, each)) for each in needs.groups}
     channels = {each: _asked(partial(directory.channel, each)) for each in needs.channels}
+    people = {each: _asked(partial(_holder, directory, each)) for each in needs.people}
     values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
     return Facts(
         tool=tool.name,
         effect=tool.does,
-        requester=run.requester,
+        requester=Id(run.requester),
         args=values,
-        channel=run.channel,
+        channel=Id(run.channel),
         risk=tool.risk,
         now=sources.clock.now(),
         groups=groups,
         channels=channels,
+        people=people,
     )
 
 
@@ -125,6 +128,12 @@ def total(wanted: Spent, calls: list[Counted]) -> Decimal | None:
 def _members(directory: Directory, handle: str) -> frozenset[str] | None:
     group = directory.group(handle)
     return group.members if group else None
+
+
+def _holder(directory: Directory, handle: str) -> str | None:
+    """Return whose handle this is; names that people give themselves do not count."""
+    found = [user for user, known in directory.named(handle).items() if known == handle]
+    return found[0] if len(found) == 1 else None
 
 
 def _asked(look_up: Callable[[], T]) -> T | None:

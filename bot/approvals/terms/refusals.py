@@ -8,8 +8,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from bot.agent import outputs
+from bot.policy.directory import LookupFailedError
 from bot.tools import Tool
 from bot.tools.arguments import dump_arguments, load_arguments
+from bot.tools.names import Naming
 from bot.tools.registration import REASON_FIELD
 from storage.digest import OddValueError, parse_object
 
@@ -22,18 +24,20 @@ class RefusedError(Exception):
         self.output, self.note, self.tell = output, note or output, tell
 
 
-def parse(tool: Tool[Any], text: str) -> tuple[BaseModel, str]:
+def parse(tool: Tool[Any], text: str, names: Naming) -> tuple[BaseModel, str]:
     """Return the model's argument text as validated arguments, and the reason it gives.
 
-    Raises RefusedError.
+    Looks `names` up. Raises RefusedError.
     """
     try:
         found = parse_object(text)
         reason = str(found.pop(REASON_FIELD, "") or "")[:500] if tool.takes_reason else ""
-        args = load_arguments(tool, json.dumps(found))
+        args = load_arguments(tool, json.dumps(found), names)
         dump_arguments(args)
     except OddValueError as error:
         raise RefusedError(outputs.not_arguments(error), "its arguments were not valid") from error
+    except LookupFailedError as error:
+        raise RefusedError(outputs.NAMES_UNKNOWN, "Slack could not be asked for names") from error
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}"

@@ -23,6 +23,10 @@ class NotLookedUp:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)
 
+    def named(self, name: str) -> Mapping[str, str]:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
     def group(self, handle: str) -> Group | None:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)

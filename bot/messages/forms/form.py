@@ -110,10 +110,14 @@ def edit_modal(
 
 
 def read_submission(
-    tool: Tool[Any], arguments: Mapping[str, Any], state_values: Mapping[str, Mapping[str, Any]]
+    tool: Tool[Any],
+    arguments: Mapping[str, Any],
+    state_values: Mapping[str, Mapping[str, Any]],
+    names: object = None,
 ) -> Parsed | FieldErrors:
     """Read a submitted Edit dialog, given the arguments it was made from and `view.state.values`.
 
+    `names` makes ids of the names in it (`bot.tools.names.Names`), and may look them up.
     Only inputs that `edit_modal` makes for these arguments are read; anything else in the state is
     ignored.
     """
@@ -143,7 +147,7 @@ def read_submission(
     all_slots = slots(tool, arguments)
     try:
         validated = tool.arguments.model_validate_json(
-            json.dumps(_given(tool.arguments, data)), by_alias=True, by_name=True
+            json.dumps(_given(tool.arguments, data)), by_alias=True, by_name=True, context=names
         )
     except ValidationError as error:
         return FieldErrors(located(error, all_slots, inputs))

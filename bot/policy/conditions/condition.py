@@ -22,6 +22,7 @@ from bot.policy.conditions.facts import Facts, Spent
 from bot.policy.conditions.operators import CLOCK, METHODS
 from bot.policy.conditions.parser import read
 from bot.policy.conditions.values import (
+    Id,
     Untold,
     Unusable,
     number,
@@ -33,8 +34,14 @@ from bot.policy.conditions.values import (
 )
 
 MOST_BYTES = 1_024
-NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "groups", "now"})
+SPACES = ("groups", "channels", "people")  # of names that are looked up
+NAMES = frozenset({"args", "requester", "channel", "tool", "effect", "risk", "now", *SPACES})
 FUNCTIONS = frozenset({"has", "size", "spent", "count"})
+_EXAMPLES = {
+    "groups": 'groups.finance or groups["shop-leads"]',
+    "channels": 'channels.announcements or channels["shop-floor"]',
+    "people": 'people.ana or people["ana.ruiz"]',
+}
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SHAPES = {"spent": '"tool", "field", "24h"', "count": '"tool", "24h"'}
 
@@ -57,11 +64,8 @@ class Condition:
             check.walk(self._tree, frozenset(), False)
         except Untold as error:
             raise ConditionError(str(error)) from None
-        self.spent, self.groups, self._names = (
-            frozenset(check.sums),
-            frozenset(check.groups),
-            frozenset(check.names),
-        )
+        self.spent, self._names = frozenset(check.sums), frozenset(check.names)
+        self.groups, self.channels, self.people = (frozenset(check.spaces[each]) for each in SPACES)
         # of args; those inside has()
         self.fields, self.asked = frozenset(check.fields), frozenset(check.asked)
 
@@ -91,11 +95,18 @@ class Condition:
         values["now"] = value_of(facts.now) if facts.now else Unusable("the time is not known")
         known = facts.groups or {}
         values["groups"] = {name: _members(known.get(name)) for name in self.groups}
+        channels, people = facts.channels or {}, facts.people or {}
+        values["channels"] = {name: _id(channels.get(f"#{name}")) for name in self.channels}
+        values["people"] = {name: _id(people.get(name)) for name in self.people}
         return values
 
 
 def _members(found: frozenset[str] | None) -> frozenset[str] | Unusable:
     return Unusable("its members are not known") if found is None else frozenset(found)
+
+
+def _id(found: str | None) -> Id | Unusable:
+    return Unusable("who or which that is is not known") if found is None else Id(found)
 
 
 def _known(sums: Mapping[Spent, Decimal | None], wanted: Spent) -> Fraction:
@@ -122,7 +133,7 @@ class _Check:
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.sums: set[Spent] = set()
-        self.groups: set[str] = set()
+        self.spaces: dict[str, set[str]] = {each: set() for each in SPACES}
         self.fields: set[str] = set()
         self.asked: set[str] = set()
 
@@ -136,8 +147,8 @@ class _Check:
             )
         if node.data == "ident":
             self._name(str(node.children[0]), bound)
-        elif node.data in ("member_dot", "member_index") and _is_ident(node.children[0], "groups"):
-            self.groups.add(_group(node))
+        elif node.data in ("member_dot", "member_index") and (space := _space(node.children[0])):
+            self.spaces[space].add(_name_in(space, node))
         elif node.data == "member_dot_arg" and str(node.children[1]) in MACROS:
             self._macro(node, bound, inside)
         else:
@@ -159,8 +170,8 @@ class _Check:
             raise ConditionError(
                 f"names {name!r}, which is not there; there are {', '.join(sorted(NAMES))}"
             )
-        if name == "groups":
-            raise ConditionError("uses groups as a whole; name one, as in groups.finance")
+        if name in SPACES:
+            raise ConditionError(f"uses {name} as a whole; name one, as in {_EXAMPLES[name]}")
         self.names |= {name} - bound
 
     def _macro(self, node: Tree[Any], bound: frozenset[str], inside: bool) -> None:
@@ -182,9 +193,7 @@ class _Check:
             self._sum(name, list(_texts(given)), len(given))
         elif len(given) != 1:
             raise ConditionError(f"needs one value in {name}()")
-        elif name == "has" and (
-            given[0].data != "member_dot" or _is_ident(given[0].children[0], "groups")
-        ):
+        elif name == "has" and (given[0].data != "member_dot" or _space(given[0].children[0])):
             raise ConditionError("needs a field in has(), as in has(args.note)")
         elif name == "has" and _is_ident(given[0].children[0], "args"):
             self.asked.add(str(given[0].children[1]))
@@ -203,12 +212,18 @@ def _is_ident(node: Any, name: str) -> bool:
     return node.data == "ident" and str(node.children[0]) == name
 
 
-def _group(node: Tree[Any]) -> str:
+def _space(node: Any) -> str:
+    """Which of the looked-up names this stands for; "" for none."""
+    return next((each for each in SPACES if _is_ident(node, each)), "")
+
+
+def _name_in(space: str, node: Tree[Any]) -> str:
     if node.data == "member_dot":
         return str(node.children[1])
     found = list(_texts(node.children[1:]))
     if len(found) != 1:
-        raise ConditionError('needs a literal group, as in groups.finance or groups["shop-leads"]')
+        what = {"groups": "group", "channels": "channel", "people": "person"}[space]
+        raise ConditionError(f"needs a literal {what}, as in {_EXAMPLES[space]}")
     return found[0]
 
 

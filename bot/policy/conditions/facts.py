@@ -39,6 +39,7 @@ class Facts:
     now: datetime | None = None
     groups: Mapping[str, frozenset[str] | None] | None = None  # handle without @ -> user ids
     channels: Mapping[str, str | None] | None = None  # #name -> id
+    people: Mapping[str, str | None] | None = None  # handle without @ -> user id
     spent: Mapping[Spent, Decimal | None] | None = None
 
 
@@ -49,3 +50,4 @@ class Needs:
     groups: frozenset[str]  # handles without @
     channels: frozenset[str]  # #names
     spent: frozenset[Spent]
+    people: frozenset[str] = frozenset()  # handles without @

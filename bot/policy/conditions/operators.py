@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from bot.policy.conditions.values import MOST_TEXT, Untold, bounded, pattern, size, truth, zone
+from bot.policy.conditions.values import MOST_TEXT, Id, Untold, bounded, pattern, size, truth, zone
+
+_ID = re.compile(r"[A-Z][A-Z0-9]*")  # as Slack's ids look; Id("") is nowhere
 
 
 def _kind(value: Any) -> type:
+    if isinstance(value, str):
+        return str
     return datetime if isinstance(value, datetime) else type(value)
+
+
+def _no_name(one: Any, other: Any) -> None:
+    """Raise where an id stands against a name: that would never be equal, and nobody would know."""
+    for id_, text in ((one, other), (other, one)):
+        if isinstance(id_, Id) and isinstance(text, str) and not _ID.fullmatch(text):
+            raise Untold("an id is compared with a name; write channels.name or people.handle")
 
 
 def _compare(
@@ -35,6 +47,7 @@ def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 def _alike(left: Any, right: Any) -> bool:
     if left is None or right is None:
         return left is right
+    _no_name(left, right)
     return _compare(left, right, (bool, Fraction, str, datetime), operator.eq)
 
 
@@ -54,6 +67,8 @@ def _contains(wanted: Any, within: Any) -> bool:
     if wanted is None:
         return None in within
     there = [each for each in within if each is not None]
+    for each in there:
+        _no_name(wanted, each)
     alike = [each for each in there if _kind(each) is _kind(wanted)]
     if wanted in alike:
         return True
@@ -95,6 +110,8 @@ def _text_method(method: Callable[[str, str], bool]) -> Callable[[Any, Any], boo
     def call(text: Any, part: Any) -> bool:
         if not (isinstance(text, str) and isinstance(part, str)):
             raise Untold("only texts have this")
+        if isinstance(text, Id):
+            raise Untold("an id has no parts; compare it with channels.name or people.handle")
         return method(text, part)
 
     return call

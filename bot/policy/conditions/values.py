@@ -27,6 +27,12 @@ _MOST_BITS = 4 * MOST_DIGITS
 _OFFSET = re.compile(r"([+-])(0[0-9]|1[0-4]):([0-5][0-9])")
 
 
+class Id(str):
+    """The id of a channel, a person or a group; comparing it with a name is said loudly."""
+
+    __slots__ = ()
+
+
 class Untold(Exception):
     """Why something cannot be told.
 
@@ -75,6 +81,8 @@ def value_of(value: Any) -> Any:
         return number(value)
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, Id):
+        return value
     if isinstance(value, str | date | clock_time | UUID):
         return str(value)
     if isinstance(value, Mapping):

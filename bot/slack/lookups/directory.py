@@ -20,7 +20,7 @@ from bot.policy.directory import Group, NotYetKnownError, Person
 from bot.policy.evaluate import Policy
 from bot.signals import Signals
 from bot.slack.lookups.answers import LONG, Answers, Key, Topic
-from bot.slack.lookups.reader import Json, Reader, person_of
+from bot.slack.lookups.reader import Json, Reader, names_of, person_of
 from storage import inbox
 from storage.models import Delivery
 
@@ -83,6 +83,20 @@ class SlackDirectory:
             missing = [user for user in missing if user not in everybody]
         found = {user: person_of(everybody[user]) for user in users if user in everybody}
         return found | (self._one_by_one(missing) if len(missing) <= FEW else {})
+
+    def named(self, name: str) -> Mapping[str, str]:
+        """Who goes by this handle or name; the list is read anew where that is not one person."""
+        found: Mapping[str, str] = {}
+        for anew in (False, True):
+            listed = self.everybody(anew=anew)
+            found = {
+                user: str(each.get("name", ""))
+                for user, each in listed.items()
+                if name.casefold() in names_of(each)
+            }
+            if len(found) == 1:
+                break
+        return found
 
     def group(self, handle: str) -> Group | None:
         """The user group by handle (without @), with its members."""

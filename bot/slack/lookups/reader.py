@@ -91,6 +91,16 @@ class Reader:
         return frozenset(each["id"] for page in pages for each in page["channels"])
 
 
+def names_of(found: Json) -> frozenset[str]:
+    """Return what an active person goes by, case-folded; nothing for a bot or one who has left."""
+    if found.get("deleted") or found.get("is_bot") or found["id"] == "USLACKBOT":
+        return frozenset()
+    profile = found.get("profile") or {}
+    real = profile.get("real_name") or found.get("real_name")
+    names = (profile.get("display_name"), real, found.get("name"))
+    return frozenset(str(each).casefold() for each in names if each)
+
+
 def person_of(found: Json) -> Person:
     """Return what matters of a Slack user."""
     profile = found.get("profile") or {}

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from bot.tools import ToolContext, ToolError
 from bot.tools.slack.lookup import Channel, Lookup
 from bot.tools.slack.refusals import SENTENCES
-
-ChannelName = Annotated[
-    str,
-    Field(title="Channel", min_length=1, max_length=100, description="#name or the channel's id."),
-]
 
 
 class SlackArguments(BaseModel):
@@ -28,15 +23,15 @@ class SlackArguments(BaseModel):
 
 
 def target(
-    lookup: Lookup, wanted: str, context: ToolContext, *, external_ok: bool = True
+    lookup: Lookup, channel_id: str, context: ToolContext, *, external_ok: bool = True
 ) -> Channel:
     """The channel to act on; ToolError where the requester has no place in it or outsiders would
     read along.
     """
-    channel = lookup.channel(wanted)
+    channel = lookup.channel(channel_id)
     if channel.private and context.requester not in lookup.members(channel):
         # Else the bot would be a way into private channels.
-        raise ToolError(f"#{channel.name} is private, and the person who asked is not in it.")
+        raise ToolError(f"There is no channel {channel_id} that the person who asked can see.")
     if channel.external and not external_ok:
         raise ToolError(
             f"#{channel.name} is shared with another company; say external_ok if they may read it."

@@ -5,8 +5,7 @@ Every failure to read is a ToolError, for nothing has happened yet when somethin
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,10 +19,6 @@ if TYPE_CHECKING:  # the client is given, never made here
     from slack_sdk import WebClient
 
 T = TypeVar("T")
-CHANNEL_ID = re.compile(r"[CG](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
-PERSON_ID = re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
-DIRECT = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
-MENTION = re.compile(r"<[#@]([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +86,10 @@ class Lookup:
         listed = _asked("its channels", self._directory.channels)
         return sorted(map(_channel, listed.values()), key=lambda channel: channel.name)
 
-    def channel_id(self, wanted: str) -> str:
-        """The id of the channel given as #name, name, id or mention; ToolError when there is none
-        of that name, or it is a direct message. An id is not looked up.
+    def channel(self, channel_id: str) -> Channel:
+        """The channel of that id as it is now; ToolError where there is none or it is a
+        conversation.
         """
-        name = _bare(wanted)
-        if DIRECT.fullmatch(name):
-            raise ToolError(f"{wanted} is not a channel; direct messages are not possible here.")
-        if CHANNEL_ID.fullmatch(name):
-            return name
-        name = "#" + name.removeprefix("#").lower()
-        found = _asked(f"which channel {name} is", lambda: self._directory.channel(name))
-        if found is None:
-            raise ToolError(f"There is no channel {name} that the bot can see.")
-        return found
-
-    def channel(self, wanted: str) -> Channel:
-        """The channel given as #name, name, id or mention, as it is now; ToolError when there is
-        none or it is a conversation.
-        """
-        channel_id = self.channel_id(wanted)
 
         def read() -> Any:
             return self._client.conversations_info(channel=channel_id, include_num_members=True)[
@@ -118,10 +97,12 @@ class Lookup:
             ]
 
         info = _asked(
-            f"the channel {wanted}", read, f"There is no channel {wanted} that the bot can see."
+            f"the channel {channel_id}",
+            read,
+            f"There is no channel {channel_id} that the bot can see.",
         )
         if info.get("is_im") or info.get("is_mpim"):
-            raise ToolError(f"{wanted} is a direct conversation, not a channel.")
+            raise ToolError(f"{channel_id} is a direct conversation, not a channel.")
         return _channel(info)
 
     def people(self, *, anew: bool = False) -> list[Member]:
@@ -134,36 +115,18 @@ class Lookup:
         """The ids of the private channels that the person is in, and the bot."""
         return _asked(f"where {user} is", lambda: self._directory.private_channels(user))
 
-    def persons(self, wanted: list[str]) -> list[Member]:
-        """The people given as @handle, name, id or mention, each once; ToolError names who is not
-        one person.
-        """
-        found = (self._person(each) for each in wanted)
-        return list({person.id: person for person in found}.values())
+    def persons(self, users: Sequence[str]) -> list[Member]:
+        """The people of these ids, each once; ToolError where one is not there, left or a bot."""
+        return [self._by_id(user) for user in dict.fromkeys(users)]
 
     def members(self, channel: Channel) -> frozenset[str]:
         """The user ids in a channel, at most a minute old."""
         return _asked(f"who is in #{channel.name}", lambda: self._directory.members(channel.id))
 
-    def _person(self, wanted: str) -> Member:
-        name = _bare(wanted)
-        if PERSON_ID.fullmatch(name):
-            return self._by_id(wanted, name)
-        name = name.removeprefix("@").casefold()
-        for anew in (False, True):
-            named = [each for each in self.people(anew=anew) if name in each.names]
-            if len(named) == 1:
-                return named[0]
-        raise ToolError(
-            f"{wanted} may be {' or '.join(map(str, named))}: say which by id."
-            if named
-            else f"There is nobody called {wanted}."
-        )
-
-    def _by_id(self, wanted: str, user: str) -> Member:
+    def _by_id(self, user: str) -> Member:
         person = _member(
             _asked(
-                f"{wanted}",
+                user,
                 lambda: self._client.users_info(user=user)["user"],
                 f"There is nobody with the id {user}.",
             )
@@ -188,12 +151,6 @@ def _asked(what: str, read: Callable[[], T], missing: str | None = None) -> T:
         raise ToolError(f"Slack would not say {what} ({code}); nothing was done.") from error
     except (SlackClientError, LookupFailedError, OSError, HTTPException, ValueError) as error:
         raise ToolError(f"Slack could not be asked for {what}; nothing was done.") from error
-
-
-def _bare(wanted: str) -> str:
-    text = wanted.strip()
-    mention = MENTION.fullmatch(text)
-    return mention.group(1) if mention else text
 
 
 def _channel(info: dict[str, Any]) -> Channel:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AwareDatetime, Field, field_validator
 
 from bot.tools import Effect, Tool, ToolContext, ToolError, tool
-from bot.tools.slack.common import ChannelName, SlackArguments, escaped, previewed, target
+from bot.tools.names import ChannelId
+from bot.tools.slack.common import SlackArguments, escaped, previewed, target
 from bot.tools.slack.lookup import Channel, Lookup
 from bot.tools.slack.refusals import act
 
@@ -42,7 +43,7 @@ ExternalOk = Annotated[
 class Post(SlackArguments):
     """Arguments of post_message."""
 
-    channel: ChannelName
+    channel: ChannelId = Field(title="Channel")
     text: Text
     external_ok: ExternalOk = False
 

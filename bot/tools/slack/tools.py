@@ -16,7 +16,8 @@ from pydantic import Field
 from slack_sdk.errors import SlackClientError
 
 from bot.tools import Effect, Tool, ToolContext, tool
-from bot.tools.slack.common import ChannelName, SlackArguments, escaped, previewed, target
+from bot.tools.names import ChannelId, PersonId
+from bot.tools.slack.common import SlackArguments, escaped, previewed, target
 from bot.tools.slack.lookup import Channel, Lookup, Names
 from bot.tools.slack.posts import post_message_tool, schedule_message_tool
 from bot.tools.slack.refusals import act
@@ -53,8 +54,8 @@ class CreateChannel(SlackArguments):
 class Invite(SlackArguments):
     """Arguments of invite."""
 
-    channel: ChannelName
-    people: list[str] = Field(
+    channel: ChannelId = Field(title="Channel")
+    people: list[PersonId] = Field(
         title="People", min_length=1, max_length=30, description="@handles, full names or ids."
     )
 
@@ -62,7 +63,7 @@ class Invite(SlackArguments):
 class SetTopic(SlackArguments):
     """Arguments of set_topic."""
 
-    channel: ChannelName
+    channel: ChannelId = Field(title="Channel")
     topic: str = Field(title="Topic", max_length=250)
 
 

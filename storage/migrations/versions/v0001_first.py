@@ -116,6 +116,7 @@ def _call() -> None:
         sa.Column("grant_id", sa.String(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("preview", sa.Text(), nullable=False),
+        sa.Column("names", sa.Text(), nullable=False),
         sa.Column("preview_in_thread", sa.Text(), nullable=True),
         sa.Column("expects", sa.Text(), nullable=False),
         sa.Column("output", sa.Text(), nullable=False),

@@ -1,0 +1,138 @@
+"""Arguments that name a channel, a person or a group: ids, made of names once, when it is proposed.
+
+    class Move(BaseModel):
+        channel: ChannelId = Field(title="Channel")
+        people: list[PersonId]
+
+Who proposes or edits a call validates with `Naming`, which asks Slack; who loads stored arguments
+does not, for they hold ids only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+from bot.policy.conditions.values import Id
+from bot.policy.directory import Directory
+
+MARK = "x-id-of"  # in a field's JSON schema
+_ID = {
+    "channel": re.compile(r"[CG](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
+    "person": re.compile(r"[UW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
+    "group": re.compile(r"S(?=[A-Z0-9]*\d)[A-Z0-9]{5,}"),
+}
+_DIRECT = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
+_MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
+
+
+class Named(StrEnum):
+    """What an argument can name."""
+
+    CHANNEL = "channel"
+    PERSON = "person"
+    GROUP = "group"
+
+
+@dataclass(slots=True)
+class Naming:
+    """Makes ids of names, by live look-ups, and keeps the names for the card.
+
+    Its methods raise ValueError for what is not there or may be several, LookupFailedError and
+    NotYetKnownError as the directory does.
+    """
+
+    directory: Directory
+    found: dict[str, str] = field(default_factory=dict)  # by id, as people read them
+
+    def id_of(self, kind: Named, wanted: str) -> str:
+        """Return the id of what is called so."""
+        text = wanted.strip()
+        mention = _MENTION.fullmatch(text)
+        text = mention.group(1) if mention else text
+        known = bool(_ID[kind].fullmatch(text))
+        match kind:
+            case Named.CHANNEL:
+                return self._channel(wanted, text, known)
+            case Named.PERSON:
+                return self._person(wanted, text, known)
+            case Named.GROUP:
+                return self._group(wanted, text, known)
+
+    def _channel(self, wanted: str, text: str, known: bool) -> str:
+        if _DIRECT.fullmatch(text):
+            raise ValueError(f"{wanted} is not a channel; direct messages are not possible here.")
+        name = text if known else "#" + text.removeprefix("#").lower()
+        found = self.directory.channel(name)
+        if found is None:
+            raise ValueError(f"There is no channel {name} that the bot can see.")
+        if not known:  # an id is shown as it is: its name may be known to its members only
+            self.found[found] = name
+        return found
+
+    def _person(self, wanted: str, text: str, known: bool) -> str:
+        if not known:
+            named = self.directory.named(text.removeprefix("@"))
+            if not named:
+                raise ValueError(f"There is nobody called {wanted}.")
+            if len(named) > 1:
+                several = " or ".join(f"@{handle} ({user})" for user, handle in named.items())
+                raise ValueError(f"{wanted} may be {several}: say which by id.")
+            text = next(iter(named))
+        person = self.directory.person(text)
+        if person is None:
+            raise ValueError(f"There is nobody with the id {text}.")
+        if person.deleted or person.is_bot:
+            raise ValueError(
+                f"{person.name} ({text}) is {'deactivated' if person.deleted else 'a bot'}."
+            )
+        self.found[text] = person.name
+        return text
+
+    def _group(self, wanted: str, text: str, known: bool) -> str:
+        if known:
+            return text
+        handle = text.removeprefix("@")
+        found = self.directory.group(handle)
+        if found is None:
+            raise ValueError(f"There is no user group {wanted}.")
+        self.found[found.id] = f"@{handle}"
+        return found.id
+
+
+@dataclass(frozen=True, slots=True)
+class _IdOf:
+    """Marks a text as the id of something, and makes it one where names may be looked up."""
+
+    kind: Named
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.with_info_after_validator_function(self._made, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), MARK: self.kind.value}
+
+    def _made(self, value: str, info: ValidationInfo) -> Id:
+        names = info.context
+        return Id(names.id_of(self.kind, value) if isinstance(names, Naming) else value)
+
+
+_TEXT = {"min_length": 1, "max_length": 100}
+ChannelId = Annotated[
+    str, Field(**_TEXT, description="#name or the channel's id."), _IdOf(Named.CHANNEL)
+]
+PersonId = Annotated[
+    str, Field(**_TEXT, description="@handle, full name or id."), _IdOf(Named.PERSON)
+]
+GroupId = Annotated[
+    str, Field(**_TEXT, description="@handle or the group's id."), _IdOf(Named.GROUP)
+]

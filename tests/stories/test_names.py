@@ -1,0 +1,90 @@
+"""Names of channels and people become ids once, when a call is proposed; the id is what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from json import loads
+
+from storage.states import CallStatus
+from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import ask, open_modal, statuses, typed
+
+POLICY = """
+[defaults]
+approvers = ["UANA00001"]
+
+[[rule]]
+name = "announcements"
+tool = "post_message"
+when = 'args.channel == channels.support || args.channel == channels["partners"]'
+verdict = "deny"
+reason = "not there"
+
+[[rule]]
+name = "not of Cleo"
+tool = "invite"
+when = "people.cleo in args.people"
+verdict = "deny"
+reason = "not her"
+
+[[rule]]
+name = "written as a name"
+tool = "set_topic"
+when = 'args.channel in ["#random"]'
+verdict = "deny"
+reason = "never"
+"""
+
+
+def test_a_renamed_channel_changes_nothing_of_what_runs(harness: Harness) -> None:
+    """The card shows the name with its id; after a renaming the same channel gets the message."""
+    thread = ask(harness, ("post_message", {"channel": "#general", "text": "We move."}))
+    card = harness.card(SUPPORT, thread)
+    assert f"#general ({GENERAL})" in words(card)
+    assert "Post a message in #general" in words(card)
+    channels = harness.slack.world.channels
+    channels[GENERAL].name, channels["C0RANDOM"].name = "random", "general"
+    try:
+        harness.person("ana").click(SUPPORT, card["ts"], "approve")
+        harness.said(SUPPORT, thread, "That is all.")
+    finally:
+        channels[GENERAL].name, channels["C0RANDOM"].name = "general", "random"
+    assert "We move." in str(harness.person("ana").messages(GENERAL))
+
+
+def test_an_unknown_name_asks_nobody(harness: Harness) -> None:
+    """The model hears which name is not known; in Edit it is an error at the field."""
+    thread = ask(harness, ("post_message", {"channel": "#nowhere", "text": "x"}))
+    harness.said(SUPPORT, thread, "That is all.")
+    [output] = [each["output"] for each in harness.outputs()]
+    assert "There is no channel #nowhere that the bot can see." in output
+    assert statuses(harness, thread) == [CallStatus.REFUSED]
+
+    thread = ask(harness, ("post_message", {"channel": "#general", "text": "x"}))
+    open_modal(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "edit")
+    outcome = harness.person("ana").submit(typed(channel="#nowhere"))
+    assert outcome["errors"]["f:channel"].startswith("There is no channel #nowhere")
+    harness.person("ana").close_view()
+
+
+def test_policy_knows_ids_whatever_was_written(own_harness: Callable[..., Harness]) -> None:
+    """A rule about a channel or a person holds by name, by id and by mention.
+
+    One that compares an id with a name cannot be told, so what it denies is denied.
+    """
+    harness = own_harness([], POLICY)
+    for written in ("#support", SUPPORT, f"<#{SUPPORT}>"):
+        thread = ask(harness, ("post_message", {"channel": written, "text": "x"}))
+        harness.said(SUPPORT, thread, "That is all.")
+        assert "not there" in harness.outputs()[-1]["output"]
+    calls = (
+        ("invite", {"channel": "#general", "people": ["Cleo Martin"]}),
+        ("set_topic", {"channel": "#random", "topic": "x"}),
+    )
+    thread = ask(harness, *calls)
+    harness.said(SUPPORT, thread, "That is all.")
+    first, second = (each["output"] for each in harness.outputs()[-2:])
+    assert "not her" in first
+    assert "write channels.name" in second
+    assert [loads(call.names) for call in harness.calls_in(thread)][1] == {"C0RANDOM": "#random"}
