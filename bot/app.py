@@ -143,7 +143,9 @@ def build(
     """
     mask_logs()
     token = settings.slack_bot_token.get_secret_value()
-    posting = SlackClient(token, base_url=settings.slack_api_url, retry_handlers=[], timeout=15)
+    posting = SlackClient(
+        token, clock=clock, base_url=settings.slack_api_url, retry_handlers=[], timeout=15
+    )
     reading = reading_client(token, settings.slack_api_url)
     me = reading.auth_test()
     identity = Identity(str(me["team_id"]), str(me["user_id"]), str(me.get("bot_id") or ""))

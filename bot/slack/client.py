@@ -2,7 +2,7 @@
 
 Only how a request travels is ours; arguments, answers, errors and retries are slack_sdk's. Nothing
 is sent twice here: a connection that Slack has closed is noticed before it is used, and one that
-breaks afterwards raises what urllib would have raised.
+breaks afterwards raises what urllib would have raised. Nor is Slack asked while it wants a pause.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, getproxies, proxy_bypass
 
 from slack_sdk import WebClient
+from slack_sdk.errors import SlackApiError
 from slack_sdk.http_retry import HttpRequest, HttpResponse, RetryState
 from slack_sdk.http_retry.builtin_handlers import (
     ConnectionErrorRetryHandler,
@@ -31,6 +32,9 @@ from slack_sdk.http_retry.builtin_handlers import (
     ServerErrorRetryHandler,
 )
 from slack_sdk.web import SlackResponse
+
+from bot.clock import Clock
+from bot.slack.pauses import Pauses
 
 log = logging.getLogger("countersign.web_api")
 POSTS = ("chat.postMessage", "chat.startStream", "files.completeUploadExternal")
@@ -101,8 +105,14 @@ class SlackClient(WebClient):
     Through a proxy, and to any other address, each call has a connection of its own.
     """
 
-    def __init__(self, token: str | None = None, **options: Any) -> None:
-        """`options` are those of WebClient."""
+    def __init__(
+        self, token: str | None = None, *, clock: Clock | None = None, **options: Any
+    ) -> None:
+        """`options` are those of WebClient.
+
+        By a `clock` it keeps the pauses that Slack asks for: a call that comes too early is refused
+        as Slack would, unasked. Without, each call is sent.
+        """
         # slack_sdk looks at this logger's own level: left unset, it puts each request and each
         # answer into a text that nobody reads.
         log.setLevel(log.getEffectiveLevel())
@@ -117,6 +127,7 @@ class SlackClient(WebClient):
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._posts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._pauses = Pauses(clock) if clock else None
 
     def close(self) -> None:
         """Close the connections; a call that comes later opens one of its own."""
@@ -131,11 +142,19 @@ class SlackClient(WebClient):
         return self._posts.get((channel, thread_ts), 0)
 
     def api_call(self, api_method: str, **arguments: Any) -> SlackResponse:
-        """As WebClient's; remembers where it posted."""
-        response = super().api_call(api_method, **arguments)
+        """As WebClient's; keeps the pauses, and remembers where it posted."""
+        given = arguments.get("json") or arguments.get("params") or {}
+        channel = given.get("channel") or given.get("channel_id") or ""
+        if self._pauses is None:
+            response = super().api_call(api_method, **arguments)
+        else:
+            self._pauses.check(api_method, channel)
+            try:
+                response = super().api_call(api_method, **arguments)
+            except SlackApiError as error:
+                self._pauses.heed(api_method, channel, error)
+                raise
         if api_method in POSTS:
-            given = arguments.get("json") or arguments.get("params") or {}
-            channel = given.get("channel") or given.get("channel_id") or ""
             place = channel, given.get("thread_ts") or ""
             with self._lock:
                 self._posts[place] = next(self._numbers)

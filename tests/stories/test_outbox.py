@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 from sqlmodel import col
 
+from bot.sandbox.openai.server import Turn
 from bot.sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
@@ -131,6 +132,30 @@ def test_rate_limited_updates_keep_their_order(harness: Harness, counted: Counte
     harness.clock.advance(41)
     harness.said(SUPPORT, thread, "All noted down.")
     assert "approve" not in action_ids(now_at(harness, SUPPORT, card["ts"]))
+
+
+def test_a_limit_holds_for_the_method(harness: Harness, counted: Counted) -> None:
+    """429 on one card's update: another channel's card is not tried before its time, posts are."""
+    asked = []
+    for place in (SUPPORT, GENERAL):
+        harness.planner.script(Turn(calls=[("note", {"text": place})]))
+        thread = harness.person("ben").say(place, "@bot please")
+        asked.append((place, thread, harness.card(place, thread)["ts"]))
+    all_sent(harness)
+    harness.planner.script(*[Turn(text="That is all.")] * 2)
+    harness.slack.faults.rate_limit("chat.update", retry_after=40)
+    for place, thread, card in asked:
+        harness.person("ana").click(place, card, "approve")
+        harness.slack.wait(lambda: counted("chat.update", 429) == 1)
+        harness.slack.wait(lambda ts=thread: harness.run_in(ts).status is RunStatus.COMPLETED)
+    other = chat(harness, "Elsewhere.", FINANCE, who="cleo")
+    harness.said(FINANCE, other, "Elsewhere.", "cleo")
+    assert [counted("chat.update", status) for status in (429, 200)] == [1, 0]
+    harness.clock.advance(41)
+    for place, thread, _ in asked:
+        harness.said(place, thread, "That is all.")
+    all_sent(harness)
+    assert counted("chat.update", 429) == 1
 
 
 def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 
 from bot.slack.client import SlackClient
+from bot.slack.pauses import TOO_MANY
 from storage import outbox, runs
 from storage.models import Message
 from storage.store import Store
@@ -25,7 +26,6 @@ PASSING = LIMITED | {
     "accesslimited",
     "streaming_state_conflict",
 }
-TOO_MANY = 429
 CERTAIN = 500  # an answer below this status says that nothing was posted
 
 

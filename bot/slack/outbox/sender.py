@@ -23,6 +23,7 @@ from bot.signals import Signals
 from bot.slack.outbox.memory import Memory, Posted
 from bot.slack.outbox.posting import Posting, is_limited, is_passing
 from bot.slack.outbox.search import PostSearch
+from bot.slack.pauses import seconds_asked
 from bot.slack.render import Renderer, blocks_of
 from storage import moves, outbox
 from storage.models import Message
@@ -231,7 +232,7 @@ class Sender:
         """
         code = str(error.response.get("error", ""))
         if is_passing(error):
-            self._later(row, code, float(error.response.headers.get("Retry-After", 0) or 0))
+            self._later(row, code, seconds_asked(error))
             return False
         if row.ts and code in GONE and row.kind is MessageKind.CARD:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
@@ -245,8 +246,9 @@ class Sender:
     def _later(self, row: Message, error: str, seconds: float = 0.0) -> None:
         wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
         due: datetime = self._clock.now() + timedelta(seconds=wait)
+        attempts = row.attempts + (not seconds)  # where Slack says when, it is no failure
         with self._store.write() as tx:
-            outbox.change(tx, row, attempts=row.attempts + 1, due_at=due, error=error[:300])
+            outbox.change(tx, row, attempts=attempts, due_at=due, error=error[:300])
 
     def _give_up(self, row: Message, code: str) -> None:
         """Mark a message that will never be sent as failed.

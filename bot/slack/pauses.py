@@ -1,0 +1,69 @@
+"""How long Slack wants to be asked no more: for a method, and for posts for one channel.
+
+While that lasts Slack is not asked, and whoever would have asked gets the answer it gave before.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from datetime import datetime, timedelta
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web import SlackResponse
+
+from bot.clock import Clock
+
+BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
+TOO_MANY = 429
+
+
+class Pauses:
+    """Of one client; any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Everything may be asked."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ends: dict[tuple[str, str], datetime] = {}  # by method and channel
+
+    def check(self, method: str, channel: str) -> None:
+        """Raise SlackApiError, as Slack's own 429 does, while a pause lasts."""
+        end = self._ends.get(_scope(method, channel))
+        if end is None or (left := (end - self._clock.now()).total_seconds()) <= 0:
+            return
+        response = SlackResponse(
+            client=None,
+            http_verb="POST",
+            api_url=method,
+            req_args={},
+            data={"ok": False, "error": "ratelimited"},
+            headers={"Retry-After": str(math.ceil(left))},
+            status_code=TOO_MANY,
+        )
+        text = f"Slack limits {method}, which was not asked again"
+        raise SlackApiError(text, response)  # type: ignore[no-untyped-call]  # slack_sdk's own
+
+    def heed(self, method: str, channel: str, error: SlackApiError) -> None:
+        """Begin a pause where an answer asks for one."""
+        if (seconds := seconds_asked(error)) <= 0:
+            return
+        now = self._clock.now()
+        scope, end = _scope(method, channel), now + timedelta(seconds=seconds)
+        with self._lock:
+            end = max(end, self._ends.get(scope, end))
+            ends = {each: until for each, until in self._ends.items() if until > now}
+            self._ends = {**ends, scope: end}
+
+
+def seconds_asked(error: SlackApiError) -> float:
+    """Return for how long Slack asks to wait; 0 where it does not say."""
+    try:
+        seconds = float(error.response.headers.get("Retry-After") or 0)
+    except ValueError:
+        return 0
+    return seconds if math.isfinite(seconds) else 0
+
+
+def _scope(method: str, channel: str) -> tuple[str, str]:
+    return method, channel if method in BY_CHANNEL else ""
