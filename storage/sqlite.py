@@ -7,7 +7,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,22 @@ PRAGMAS = (
 
 class AlreadyRunningError(Exception):
     """Another process holds this database."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether the file at `path` holds another application's tables or marks; it is only read.
+
+    Raises sqlite3.Error where it cannot be read.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=10)) as database:
+        found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = {str(name) for (name,) in found}
+        marks = [
+            database.execute(f"PRAGMA {each}").fetchone()[0]
+            for each in ("application_id", "user_version")
+        ]
+    return any(marks) or (bool(tables) and not {"alembic_version", *APPEND_ONLY} <= tables)
 
 
 def prepare(engine: Engine) -> None:

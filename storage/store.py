@@ -62,10 +62,13 @@ class Store:
     def open(self, *, exclusive: bool = True) -> Store:
         """Lock (AlreadyRunningError when taken), migrate (SchemaError when newer), return self.
 
-        Raises KeyFileError for a key file without a key.
+        Raises SchemaError for another application's file, which is left as it is, and KeyFileError
+        for a key file without a key.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.resolve()
+        if self._file.exists() and sqlite.is_foreign(self._file):
+            raise SchemaError(foreign(self.path))
         if exclusive:
             self._lock = sqlite.lock(self.path)
         try:
@@ -189,6 +192,11 @@ class Store:
             if self._soft:
                 sqlite.sync(self._file)
                 self._on_disk()
+
+
+def foreign(path: Path) -> str:
+    """What to say of another application's file."""
+    return f"{path} is the database of another application; name one of its own in DATABASE_URL"
 
 
 def migrate(store: Store, scripts: Path | str = SCRIPTS) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from slack_sdk.errors import SlackApiError
+from sqlalchemy.exc import DBAPIError
 
 from bot.config.settings import SettingsError
 from bot.config.startup import StartupError
+from bot.toolbox import ToolsError
 from storage.sqlite import AlreadyRunningError
 from storage.store import SchemaError
 
@@ -15,8 +19,13 @@ def complaint(error: Exception) -> str | None:
     match error:
         case StartupError() | SettingsError() | SchemaError():
             return str(error)
+        case ToolsError():
+            return f"Countersign cannot start: {error}"
         case AlreadyRunningError():
-            return "Countersign is already running on this database; stop that one first."
+            return f"Countersign is already running: {error}"
+        case DBAPIError() | sqlite3.Error():
+            why = error.orig if isinstance(error, DBAPIError) else error
+            return f"The database cannot be used: {why}; `countersign doctor` says what to do."
         case SlackApiError():
             code = error.response.get("error")
             return f"Slack answers {code}; `countersign doctor` says what to do about it."

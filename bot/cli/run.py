@@ -10,6 +10,7 @@ from bot.cli.console import DOTENV
 from bot.cli.loading import uncollected
 from bot.clock import SystemClock
 from bot.config.environment import prepare_environment
+from bot.config.settings import Settings
 from bot.config.startup import StartupError, read
 
 
@@ -30,15 +31,26 @@ def run(_arguments: argparse.Namespace) -> int:
         # only now: Bolt and what else it imports see the prepared environment
         from bot.app import build
 
-    try:
-        app = build(settings, SystemClock(), policy)
-    except (ImportError, TypeError, ValueError) as error:
-        raise StartupError(
-            [f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS"], ()
-        ) from error
+    _refuse_roles(settings)
+    app = build(settings, SystemClock(), policy)
     try:
         app.start()
         app.wait()
     finally:
         app.stop()
     return 0
+
+
+def _refuse_roles(settings: Settings) -> None:
+    """Raise StartupError for a database's role that may do too much, with the SQL that mends it."""
+    if not settings.databases:
+        return
+    # only now: its drivers take memory and a moment
+    from bot.tools.database.sources import refused_roles
+
+    problems = [
+        "\n    ".join([f"database {name}: {error}. Run as its owner:", *error.remedy])
+        for name, error in refused_roles(settings.databases, settings.database_path)
+    ]
+    if problems:
+        raise StartupError(problems, ())

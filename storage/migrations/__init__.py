@@ -8,9 +8,14 @@ SCRIPTS = Path(__file__).parent
 
 
 class SchemaError(Exception):
-    """The database was written by another version of Countersign."""
+    """The database was written by another version of Countersign, or is no database of its."""
+
+
+def known(scripts: Path = SCRIPTS) -> set[str]:
+    """The revisions in that folder, told by the names of its files (v0001_first.py)."""
+    return {path.stem[1:5] for path in (scripts / "versions").glob("v[0-9]*.py")}
 
 
 def newest(scripts: Path = SCRIPTS) -> str:
-    """The newest revision in that folder, told by the names of its files (v0001_first.py)."""
-    return max(path.stem[1:5] for path in (scripts / "versions").glob("v[0-9]*.py"))
+    """The newest revision in that folder."""
+    return max(known(scripts))

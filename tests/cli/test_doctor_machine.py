@@ -14,6 +14,8 @@ from bot.cli.doctor.check import Check
 from bot.cli.doctor.checks import check_database, check_model, check_tools
 from bot.config.settings import Settings
 from bot.sandbox.openai.server import Planner
+from storage.digest import key_path
+from storage.store import Store
 
 
 @pytest.fixture
@@ -47,8 +49,18 @@ def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -
         made.execute("INSERT INTO t VALUES (1)")
         made.commit()
     before = path.read_bytes()
+    assert "another application" in database(environ).text
+    assert path.read_bytes() == before
+
+    path.unlink()
+    Store(f"sqlite:///{path}").open().close()
+    before = path.read_bytes()
     assert database(environ).level == "ok"
     assert path.read_bytes() == before
+    with closing(sqlite3.connect(path)) as raw:
+        raw.execute("UPDATE alembic_version SET version_num = '8888'")
+        raw.commit()
+    assert "newer Countersign (schema 8888)" in database(environ).text
 
     damaged = bytearray(before)
     damaged[-64:] = b"\xff" * 64
@@ -82,7 +94,23 @@ def test_a_missing_model_is_told(environ: dict[str, str]) -> None:
     assert "OPENAI_MODEL" in found.remedy
 
 
-def test_modules_with_tools_must_be_importable(environ: dict[str, str]) -> None:
-    """Modules with tools of one's own must be importable where the bot runs."""
-    found = list(check_tools(Settings.load(environ | {"COUNTERSIGN_TOOLS": "json,no_such_module"})))
-    assert [each.level for each in found] == ["ok", "fail"]
+def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:
+    """What a start would refuse of the tools fails: no module, no tool in it, a name twice."""
+    for modules, told in (
+        ("no_such_module", "no_such_module cannot be imported (ModuleNotFoundError"),
+        ("json", "the module json defines no tool"),
+        ("tests.tools.twins", "two tools are named post_message"),
+    ):
+        (found,) = check_tools(Settings.load(environ | {"COUNTERSIGN_TOOLS": modules}))
+        assert found.level == "fail"
+        assert told in found.text
+    (found,) = check_tools(Settings.load(environ))
+    assert found.level == "ok"
+
+
+def test_a_key_file_without_a_key_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+    """A key file that a start would refuse fails the look, also before there is a database."""
+    key_path(tmp_path / "c.db").write_text("short")
+    told = {each.about: each for each in check_database(Settings.load(environ))}
+    assert told["key"].level == "fail"
+    assert "32 characters" in told["key"].text

@@ -166,6 +166,21 @@ def test_a_migration_that_fails_changes_nothing(store: Store, scripts: Path) -> 
     assert counts(store.path) == before
 
 
+def test_another_applications_file_is_left_alone(tmp_path: Path) -> None:
+    """A file with tables or marks of another application is refused, and nothing is written."""
+    for made in ("CREATE TABLE ledger (a)", "PRAGMA user_version = 7", "PRAGMA application_id = 7"):
+        path = tmp_path / "theirs.db"
+        with closing(sqlite3.connect(path)) as raw:
+            raw.execute(made)
+            raw.execute("VACUUM")
+        before = path.read_bytes()
+        with pytest.raises(SchemaError, match="another application"):
+            Store(f"sqlite:///{path}").open()
+        assert [each.name for each in tmp_path.iterdir()] == ["theirs.db"]
+        assert path.read_bytes() == before
+        path.unlink()
+
+
 def test_a_newer_schema_is_refused(store: Store) -> None:
     """A database of a newer version is refused in a sentence that says so.
 

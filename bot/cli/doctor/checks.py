@@ -5,7 +5,6 @@ Each yields lines; none changes anything.
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import sqlite3
 import tempfile
@@ -17,27 +16,28 @@ from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, O
 
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
+from bot.cli.readonly.directory import NotLookedUp
 from bot.config.settings import Settings
+from bot.toolbox import ToolsError, toolbox
 from storage.chain import key_id
-from storage.digest import key_path
+from storage.digest import KeyFileError, key_path, read_key
+from storage.migrations import known
+from storage.reading import ReadOnly
+from storage.sqlite import is_foreign
+from storage.store import foreign, version
 
 ROOM_FAIL, ROOM_WARN = 50, 500  # free disk, megabytes
 
 
 def check_tools(settings: Settings) -> Iterator[Check]:
-    """Whether the modules with the operator's own tools can be imported."""
-    for name in settings.tool_modules:
-        try:
-            importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001  # whatever a module does when it is imported
-            remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
-            yield fail(
-                "tools",
-                f"{name} cannot be imported ({type(error).__name__}: {error})",
-                remedy,
-            )
-        else:
-            yield ok("tools", f"{name} can be imported")
+    """Whether the tools can be put together as at a start, the operator's own among them."""
+    try:
+        tools = toolbox(settings, None, NotLookedUp("tools are looked at without Slack"))
+    except ToolsError as error:
+        remedy = "Correct COUNTERSIGN_TOOLS, or install the module where Countersign runs"
+        yield fail("tools", str(error), remedy)
+    else:
+        yield ok("tools", f"{len(tools.tools)} are on")
 
 
 def check_database(settings: Settings) -> Iterator[Check]:
@@ -46,9 +46,9 @@ def check_database(settings: Settings) -> Iterator[Check]:
     folder = next(each for each in path.parents if each.exists())
     if path.exists():
         yield _sound(path)
-        yield from _keys(settings, path)
     else:
         yield _makeable(path, folder)
+    yield from _keys(settings, path)
     room = shutil.disk_usage(folder).free // 1_000_000
     text = f"{room} MB free beside the database"
     if room >= ROOM_WARN:
@@ -76,6 +76,8 @@ def _makeable(path: Path, folder: Path) -> Check:
 def _sound(path: Path) -> Check:
     """Open the file as it is: integrity, then the write lock, which is given back at once."""
     try:
+        if is_foreign(path):
+            return fail("database", foreign(path))
         with closing(
             sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE)
         ) as database:
@@ -94,14 +96,24 @@ def _sound(path: Path) -> Check:
             f"{path} is damaged: {found}",
             "Stop Countersign and restore a backup",
         )
+    if (schema := version(ReadOnly(path))) is not None and schema not in known():
+        text = f"{path} was written by a newer Countersign (schema {schema})"
+        return fail("database", text, "Upgrade this one")
     return ok("database", f"{path} is sound and can be written")
 
 
 def _keys(settings: Settings, path: Path) -> Iterator[Check]:
-    """Whether what waits was shown under the key that a start would use.
+    """Whether there is a key in the key file, and what waits was shown under the one a start uses.
 
     Nothing where there are no such rows.
     """
+    kept = key_path(path)
+    try:
+        given = settings.key and settings.key.get_secret_value().encode()
+        key = given or (read_key(kept) if kept.exists() else b"")
+    except (KeyFileError, OSError) as error:
+        yield fail("key", str(error), "Put the right one back, or set COUNTERSIGN_KEY")
+        return
     try:
         with closing(
             sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
@@ -113,16 +125,8 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
             waiting = {str(key): int(count) for key, count in rows}
     except sqlite3.Error:  # no database of ours, or one that another look has found damaged
         return
-    kept = key_path(path)
-    text = (
-        settings.key.get_secret_value()
-        if settings.key
-        else kept.read_text().strip()
-        if kept.exists()
-        else ""
-    )
     for each in signing_key.strangers(
-        waiting, key_id(text.encode()) if text else "(none)", settings.lost_key, kept
+        waiting, key_id(key) if key else "(none)", settings.lost_key, kept
     ):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
 

@@ -20,7 +20,7 @@ from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Ask
 from bot.policy.rules import Rule, condition
-from bot.toolbox import toolbox
+from bot.toolbox import ToolsError, toolbox
 from bot.tools import Tool
 
 DEEPEST = 5  # levels of a made-up value
@@ -39,7 +39,7 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
             each.name: each
             for each in toolbox(settings, None, NotLookedUp("rules are compared without Slack"))
         }
-    except Exception as error:  # noqa: BLE001  # whatever the operator's own modules do
+    except ToolsError as error:
         yield warn(
             "rules",
             f"not compared with the tools: {error}",

@@ -28,7 +28,7 @@ from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.evaluate import PolicyError
 from bot.slack.lookups.directory import SlackDirectory
-from bot.toolbox import toolbox
+from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry
 from bot.tools.slack.lookup import Names
 from storage.reading import ReadOnly, teams
@@ -75,8 +75,8 @@ def read_only_core(
         return _make(environ, dotenv_path, policy, clock)
     except (PolicyError, SettingsError) as error:
         raise MistypedError("; ".join(error.problems)) from None
-    except (ImportError, TypeError, ValueError) as error:
-        raise MistypedError(f"the tools cannot be used: {error}; see COUNTERSIGN_TOOLS") from None
+    except ToolsError as error:
+        raise MistypedError(str(error)) from None
 
 
 def _make(

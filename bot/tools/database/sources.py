@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.postgres import PostgresSource
+from bot.tools.database.rights import RightsError
 from bot.tools.database.session import Source
 from bot.tools.database.sqlite import SqliteSource
+
+log = logging.getLogger("countersign.databases")
 
 
 def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Source]:
@@ -20,3 +25,17 @@ def sources_of(databases: Iterable[Database], own: Path | None) -> dict[str, Sou
         each.name: SqliteSource(each, own) if each.dialect == "sqlite" else PostgresSource(each)
         for each in databases
     }
+
+
+def refused_roles(
+    databases: Iterable[Database], own: Path | None
+) -> Iterator[tuple[str, RightsError]]:
+    """The databases, by name, whose role may do too much; one that cannot be opened is logged."""
+    for name, source in sources_of(databases, own).items():
+        try:
+            with source.open(writes=False):
+                pass
+        except RightsError as error:
+            yield name, error
+        except ToolError as error:
+            log.warning("database %s: %s", name, error)

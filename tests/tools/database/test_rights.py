@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from pathlib import Path
+
 import pytest
 
 from bot.cli.doctor.databases import check_databases
+from bot.cli.run import run
 from bot.config.settings import Settings
+from bot.config.startup import StartupError
 from bot.tools import ToolError
 from bot.tools.database.rights import RightsError
 from tests.tools.database.harness import GIVEN, World
@@ -35,6 +40,33 @@ def test_the_way_out_is_told(pg: World) -> None:
     assert pg.query("SELECT id, login FROM account").rows[0] == (1, "root")
     with pytest.raises(ToolError, match="permission denied for table account"):
         pg.query("SELECT password FROM account")
+
+
+def test_a_start_refuses_the_role(
+    pg: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`countersign run` ends with the statements to run where a role can read a secret."""
+    pg.raw(EVERYTHING)
+    (tmp_path / "p.toml").write_text('[defaults]\napprovers = ["U0123"]\n')
+    url = pg.database.parts.render_as_string(hide_password=False)
+    (tmp_path / "d.toml").write_text(
+        f'[[database]]\nname = "shop"\nurl = "{url}"\nabout = "The shop"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    for name, value in {
+        "SLACK_BOT_TOKEN": "xoxb-unused",
+        "SLACK_APP_TOKEN": "xapp-unused",
+        "OPENAI_API_KEY": "unused",
+        "COUNTERSIGN_POLICY": "p.toml",
+        "COUNTERSIGN_DATABASES": "d.toml",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StartupError) as caught:
+        run(Namespace())
+    told = str(caught.value)
+    assert "database shop: the role can read what is secret" in told
+    assert 'REVOKE SELECT ON "public"."account" FROM "agent";' in told
+    assert not (tmp_path / "countersign.db").exists()
 
 
 @pytest.mark.parametrize(
