@@ -71,7 +71,9 @@ def test_what_the_models_server_objects_to_is_told(
     thread = harness.person("ben").say(SUPPORT, "@bot hello")
     harness.said(SUPPORT, thread, "error (400): The request was refused on demand.")
     run = harness.run_in(thread)
-    assert any(run.id in each.message and "refused on demand" in each.message for each in caplog.records)
+    assert any(
+        run.id in each.message and "refused on demand" in each.message for each in caplog.records
+    )
 
 
 def test_every_request_begins_the_same(harness: Harness) -> None:
