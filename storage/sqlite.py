@@ -14,6 +14,7 @@ from typing import IO, Any
 from sqlalchemy import Connection, Engine, event
 
 APPEND_ONLY = ("audit", "revision", "vote", "attempt", "item")
+WAIT = 10  # seconds for a lock on a database that is looked at
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
@@ -34,7 +35,7 @@ def is_foreign(path: Path) -> bool:
     Raises sqlite3.Error where it cannot be read.
     """
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=10)) as database:
+    with closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
         found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {str(name) for (name,) in found}
         marks = [
@@ -99,9 +100,11 @@ def lock(path: Path) -> IO[Any]:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        process = handle.read().strip()
         handle.close()
+        who = f" (process {process})" if process.isdecimal() else ""
         raise AlreadyRunningError(
-            f"another Countersign is running on {path}; stop it first"
+            f"Countersign is already running on {path}{who}; stop that one first"
         ) from None
     handle.truncate(0)
     handle.write(str(os.getpid()))

@@ -222,13 +222,41 @@ def test_harmless_oddities_are_told(environ: dict[str, str]) -> None:
         "HTTPS_PROXY": f"http://ana:{SECRET}@proxy",
         "OPENAI_BASE_URL": "http://models.example/v1",
         "COUNTERSIGN_MAX_CARD": "3",
+        "OPENAI_MODLE": "x",
+        "OPENAI_API_KEYS": "meant for another, since OPENAI_API_KEY is there",
     }
     text = "\n".join(Settings.load(environ | odd).warnings)
     assert "SLACK_CLIENT_ID" in text
     assert "Slack goes through it" in text
     assert "OPENAI_BASE_URL is http" in text
     assert "COUNTERSIGN_MAX_CARD is no setting; is COUNTERSIGN_MAX_CARDS meant?" in text
+    assert "OPENAI_MODLE is no setting; is OPENAI_MODEL meant?" in text
+    assert "OPENAI_API_KEYS" not in text
     assert SECRET not in text
+
+
+def test_a_misspelt_setting_is_told_beside_what_is_missing(environ: dict[str, str]) -> None:
+    """What is missing because its name is misspelt says so."""
+    environ["OPENAI_API_KYE"] = environ.pop("OPENAI_API_KEY")
+    assert refused(environ).problems[1:] == (
+        "OPENAI_API_KYE is no setting; is OPENAI_API_KEY meant?",
+    )
+
+
+def test_swapped_tokens_are_noticed(environ: dict[str, str]) -> None:
+    """The bot's token in the place of the app's, and the other way round, is told as that."""
+    swapped = {"SLACK_BOT_TOKEN": f"xapp-{SECRET}", "SLACK_APP_TOKEN": f"xoxb-{SECRET}"}
+    told = refused(environ | swapped).problems
+    assert ["they are swapped" in each for each in told] == [True, True]
+
+
+def test_why_dotenv_cannot_be_read(environ: dict[str, str], tmp_path: Path) -> None:
+    """A .env file that is no text, and one that cannot be opened, are told apart."""
+    (tmp_path / ".env").write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match="is not UTF-8 text"):
+        Settings.load(environ, tmp_path / ".env")
+    with pytest.raises(SettingsError, match=r"cannot be read \(Input/output error\)"):
+        Settings.load(environ, "/proc/self/mem")  # nobody reads its first byte, not even root
 
 
 def test_oauth_variables_are_removed(environ: dict[str, str]) -> None:

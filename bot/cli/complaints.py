@@ -22,7 +22,7 @@ def complaint(error: Exception) -> str | None:
         case ToolsError():
             return f"Countersign cannot start: {error}"
         case AlreadyRunningError():
-            return f"Countersign is already running: {error}"
+            return f"{error}."
         case DBAPIError() | sqlite3.Error():
             why = error.orig if isinstance(error, DBAPIError) else error
             return f"The database cannot be used: {why}; `countersign doctor` says what to do."
@@ -30,5 +30,6 @@ def complaint(error: Exception) -> str | None:
             code = error.response.get("error")
             return f"Slack answers {code}; `countersign doctor` says what to do about it."
         case OSError():
-            return f"Countersign cannot start: {error}; see `countersign doctor`."
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            return f"Countersign cannot start: {what}; see `countersign doctor`."
     return None

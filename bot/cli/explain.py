@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.approvals.terms.facts import needed
@@ -15,20 +17,28 @@ from bot.clock import SystemClock
 from bot.explain.explain import explain
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.policy.directory import Directory, LookupFailedError
+from bot.tools.slack.lookup import Names
 from storage.models import Run
 
-_PERSON = re.compile(r"[UW][A-Z0-9]{2,30}")
+_PERSON = re.compile(r"[UW][A-Z0-9]{2,30}|@.{1,80}")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,30}|#[^\s#A-Z<>|&,]{1,80}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the call, who asks for it and where, and the policy."""
+    parser.add_argument("tool", help="the tool's name")
+    parser.add_argument("values", nargs="*", metavar="key=value", help="its arguments")
     parser.add_argument(
-        "call", nargs="+", metavar=("tool", "key=value"), help="the tool, and its arguments"
+        "--as", dest="person", default="", metavar="U0123", help="who asks for it: an id, or @name"
     )
-    parser.add_argument("--as", dest="person", default="", metavar="U0123", help="who asks for it")
     parser.add_argument(
         "--in", dest="channel", default="", metavar="C0123", help="where: an id, or #name"
+    )
+    parser.add_argument(
+        "--at",
+        type=_moment,
+        metavar="TIME",
+        help="as if it were then: 2026-11-24T22:00, in UTC unless it says otherwise",
     )
     parser.add_argument(
         "--policy",
@@ -42,8 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain the call that was typed; returns the exit code."""
     try:
         _check(arguments)
-        found = read_only_core(os.environ, DOTENV, arguments.policy, SystemClock())
-        tool, args = typed_call(found.tools, arguments.call, found.directory)
+        clock = _Stopped(arguments.at) if arguments.at else SystemClock()
+        found = read_only_core(os.environ, DOTENV, arguments.policy, clock)
+        words = [arguments.tool, *arguments.values]
+        tool, args = typed_call(found.tools, words, found.directory)
+        arguments.person = _person(found.directory, arguments.person)
         channel = _channel(found.directory, arguments.channel)
     except MistypedError as error:
         complain(error)
@@ -70,11 +83,50 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Raise MistypedError for a person or a channel that can be none."""
     if arguments.person and not _PERSON.fullmatch(arguments.person):
-        raise MistypedError(f"--as takes a user id such as U0123, not {arguments.person!r}.")
+        raise MistypedError(
+            f"--as takes a user id such as U0123 or an @name, not {arguments.person!r}."
+        )
     if arguments.channel and not _CHANNEL.fullmatch(arguments.channel):
         raise MistypedError(
             f"--in takes a channel id such as C0123 or a #name, not {arguments.channel!r}."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    """A clock that always tells the same time."""
+
+    at: datetime
+
+    def now(self) -> datetime:
+        """That time."""
+        return self.at
+
+
+def _moment(text: str) -> datetime:
+    """The time that was typed, in UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; write it as 2026-11-24T22:00"
+        ) from None
+
+
+def _person(directory: Names, person: str) -> str:
+    """Return the id of a person who was named."""
+    if not person.startswith("@"):
+        return person
+    try:
+        found = sorted(directory.named(person[1:]))
+    except LookupFailedError as error:
+        raise MistypedError(f"{person} cannot be looked up ({error}); give an id.") from None
+    if not found:
+        raise MistypedError(f"Nobody goes by {person}.")
+    if len(found) > 1:
+        raise MistypedError(f"{person} may be any of {', '.join(found[:5])}; give an id.")
+    return found[0]
 
 
 def _channel(directory: Directory, channel: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from difflib import get_close_matches
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined] # public, not in the stubs
+
+from dotenv import dotenv_values
 
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 _PREFIX = "COUNTERSIGN_"
@@ -27,6 +30,26 @@ def exempt(url: str, environ: Mapping[str, str]) -> bool:
     return host in _LOOPBACK or bool(proxy_bypass_environment(host, {"no": no_proxy}))
 
 
+class DotenvError(Exception):
+    """The .env file cannot be read; says why."""
+
+
+def variables(environ: Mapping[str, str], dotenv_path: Path | str | None) -> dict[str, str]:
+    """What is set in `environ`, and under it in the .env file; blank means unset.
+
+    Raises DotenvError.
+    """
+    try:
+        from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
+    except UnicodeDecodeError:
+        raise DotenvError(f"{dotenv_path} is not UTF-8 text; correct or remove it") from None
+    except OSError as error:
+        why = f"{dotenv_path} cannot be read ({error.strerror})"
+        raise DotenvError(f"{why}; let Countersign read it, or remove it") from None
+    both = (*from_file.items(), *environ.items())
+    return {name: value.strip() for name, value in both if value and value.strip()}
+
+
 def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
     """What is odd in the variables that were given, but stops nothing.
 
@@ -42,9 +65,15 @@ def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
         parts = split(given.get(name, ""))
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             yield f"{name} is http: tokens and messages travel unencrypted"
-    for name in sorted(given):
-        if name.startswith(_PREFIX) and name not in known:
-            close = get_close_matches(name, known, 1)
+    yield from misspelt(given, known)
+
+
+def misspelt(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
+    """What begins as our own settings do and is none, or is all but the name of one not given."""
+    for name in sorted(given.keys() - set(known)):
+        own = name.startswith(_PREFIX)
+        close = get_close_matches(name, known, 1, 0.6 if own else 0.88)
+        if own or (close and close[0] not in given):
             yield f"{name} is no setting" + (f"; is {close[0]} meant?" if close else "")
 
 

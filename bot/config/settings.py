@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from dotenv import dotenv_values
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from bot.config.environment import oddities, split
+from bot.config.environment import DotenvError, misspelt, oddities, split, variables
 from bot.config.limits import Limits
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
@@ -189,13 +188,9 @@ class Settings(Limits):
         Raises SettingsError with everything that is missing or wrong.
         """
         try:
-            from_file = dotenv_values(dotenv_path, interpolate=False) if dotenv_path else {}
-        except (OSError, UnicodeDecodeError):
-            raise SettingsError(
-                [f"{dotenv_path} cannot be read as UTF-8 text; correct or remove it"]
-            ) from None
-        both = (*from_file.items(), *environ.items())
-        given = {name: value.strip() for name, value in both if value and value.strip()}
+            given = variables(environ, dotenv_path)
+        except DotenvError as error:
+            raise SettingsError([str(error)]) from None
         values: dict[str, Any] = {
             key: given[field.title]
             for key, field in cls.model_fields.items()
@@ -209,13 +204,14 @@ class Settings(Limits):
                 values["databases"] = read_databases(Path(values["databases"]), given)
         except DatabasesError as error:
             problems, values["databases"] = list(error.problems), ()
+        known = [field.title for field in cls.model_fields.values() if field.title]
         try:
-            known = [field.title for field in cls.model_fields.values() if field.title]
             settings = cls(**values, warnings=tuple(oddities(given, known)))
         except ValidationError as error:
             problems += [
                 _sentence(each) for each in error.errors(include_input=False, include_url=False)
             ]
+            problems += misspelt(given, known)
         path = Path(values["policy_path"]) if "policy_path" in values else None
         if path and not path.is_file():
             remedy = cls.model_fields["policy_path"].description
@@ -236,7 +232,9 @@ class Settings(Limits):
     def _token(cls, value: SecretStr, info: Any) -> SecretStr:
         if value is _MISSING:
             return value
-        prefix = "xoxb-" if info.field_name == "slack_bot_token" else "xapp-"
+        prefix, other = ("xoxb-", "xapp-")[:: 1 if info.field_name == "slack_bot_token" else -1]
+        if value.get_secret_value().startswith(other):
+            raise ValueError(f"it begins with {other}, which is the other token: they are swapped")
         if not re.fullmatch(prefix + r"[!-~]+", value.get_secret_value()):
             raise ValueError(
                 f"it does not begin with {prefix}, or holds characters that no token has"

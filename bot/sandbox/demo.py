@@ -21,7 +21,7 @@ from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
 from bot.tools.shop.shop import Shop
-from storage.sqlite import lock
+from storage.sqlite import AlreadyRunningError, lock
 
 if TYPE_CHECKING:  # the bot is built by what is given
     from bot.app import App
@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # the bot is built by what is given
     from bot.policy.evaluate import Policy
 
 POLICY = Path(__file__).with_name("demo_policy.toml")
-STATE = ("countersign.db*", "shop.db*", "demo.log")
+ADDRESS = "demo.url"  # the page of the demo that runs in a folder
+STATE = ("countersign.db*", "shop.db*", "demo.log", ADDRESS)
 
 
 def run(
@@ -61,6 +62,7 @@ def run(
         stack.callback(app.stop)
         app.start()
         mind = "the offline stand-in plans" if planner else f"{settings.openai_model} plans"
+        (folder / ADDRESS).write_text(sandbox.url)
         say(f"Countersign demo: {sandbox.url}")
         say(
             "As Ben, ask in #support: "
@@ -95,9 +97,15 @@ def demo_settings(
 def empty(folder: Path) -> None:
     """Remove what demos leave in `folder`, and nothing else.
 
-    Raises AlreadyRunningError while one runs there.
+    Raises AlreadyRunningError, which says where, while one runs there.
     """
-    with closing(lock(folder / "countersign.db")):
+    try:
+        held = lock(folder / "countersign.db")
+    except AlreadyRunningError as error:
+        page = folder / ADDRESS
+        where = f"; its page is {page.read_text()}" if page.exists() else ""
+        raise AlreadyRunningError(f"{error}{where}") from None
+    with closing(held):
         for path in (path for pattern in STATE for path in folder.glob(pattern)):
             if path.suffix != ".lock":
                 path.unlink()

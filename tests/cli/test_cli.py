@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.commands import COMMANDS
 from bot.cli.main import main
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
 from bot.tools.shop.shop import Shop
-from storage.sqlite import lock
+from storage.sqlite import PRAGMAS, lock
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40  # seconds after which a command that hangs is killed
@@ -44,7 +46,17 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     signal.signal(signal.SIGTERM, handler)
 
 
-@pytest.mark.parametrize("argv", [[], ["walk"], ["demo", "--port", "x"], ["run", "--port", "1"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["walk"],
+        ["explain"],
+        ["explain", "x", "--at", "noon"],
+        ["demo", "--port", "x"],
+        ["run", "--port", "1"],
+    ],
+)
 def test_what_is_no_command_ends_with_the_usage(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +65,15 @@ def test_what_is_no_command_ends_with_the_usage(
         main(argv)
     assert ended.value.code == 2
     assert "usage: countersign" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_tells_its_usage(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """--help of every command says what it takes."""
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: countersign {name}" in capsys.readouterr().out
 
 
 def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,8 +197,11 @@ def test_demo_while_another_runs(capsys: pytest.CaptureFixture[str]) -> None:
     folder.mkdir(parents=True)
     (folder / "shop.db").write_text("precious")
     with closing(lock(folder / "countersign.db")):
+        (folder / "demo.url").write_text("http://127.0.0.1:8765")
         assert main(["demo"]) == 1
-    assert "already running" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"(process {os.getpid()})" in told
+    assert "its page is http://127.0.0.1:8765" in told
     assert (folder / "shop.db").read_text() == "precious"
 
 
@@ -192,6 +216,45 @@ def test_demo_port_taken(capsys: pytest.CaptureFixture[str]) -> None:
             free_port(port)
         assert main(["demo", "--port", str(port)]) == 1
         assert "--port" in capsys.readouterr().err
+    with pytest.raises(PortTakenError, match="80000 is no port"):
+        free_port(80_000)
+
+
+@pytest.mark.parametrize("trouble", ["no module", "damaged", "locked", "full"])
+def test_expected_trouble_is_a_sentence(
+    trouble: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can be expected to keep a start from working is told in one line."""
+    Path("policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
+    path = Path("countersign.db")
+    told, held = "The database cannot be used: ", None
+    match trouble:
+        case "no module":
+            monkeypatch.setenv("COUNTERSIGN_TOOLS", "nonexist")
+            told = "Countersign cannot start: the tools cannot be used: nonexist cannot be imported"
+        case "damaged":
+            path.write_text("this is no database" * 100)
+        case "locked":
+            held = sqlite3.connect(path, isolation_level=None)
+            held.execute("PRAGMA locking_mode=EXCLUSIVE")
+            held.execute("BEGIN EXCLUSIVE")
+            monkeypatch.setattr("storage.sqlite.WAIT", 0.1)
+        case "full":
+            monkeypatch.setattr("storage.sqlite.PRAGMAS", (*PRAGMAS, "PRAGMA max_page_count=2"))
+    with Sandbox() as sandbox:
+        for name, value in {
+            "SLACK_BOT_TOKEN": sandbox.bot_token,
+            "SLACK_APP_TOKEN": sandbox.app_token,
+            "SLACK_API_URL": sandbox.api_url,
+            "OPENAI_API_KEY": "offline",
+            "COUNTERSIGN_POLICY": "policy.toml",
+        }.items():
+            monkeypatch.setenv(name, value)
+        assert main(["run"]) == 1
+    if held is not None:
+        held.close()
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert line.startswith(told)
 
 
 def test_run_connects_and_ends_well() -> None:

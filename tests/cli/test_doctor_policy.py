@@ -154,7 +154,7 @@ def test_tools_that_cannot_be_loaded(settings: Settings) -> None:
 def test_a_quorum_nobody_can_reach(settings: Settings) -> None:
     """A quorum of more people than there are, and steps that need one person twice, fail."""
     found = people(settings, '[defaults]\napprovers = ["@shop-leads"]\nquorum = 3\n')
-    assert "takes 3 to approve in 1 step, and 1 too few can" in found["rule 'default'"][0].text
+    assert "takes 3 to approve in 1 step, and only 2 can" in found["rule 'default'"][0].text
     steps = '[defaults]\nstages = [{approvers = ["UCLEO0001"]}, {approvers = ["@finance"]}]\n'
     [check] = people(settings, steps)["rule 'default'"]
     assert (check.level, "1 too few can" in check.text) == ("fail", True)

@@ -108,6 +108,20 @@ def test_all_of_a_gate(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> No
     assert "Not known" not in text
 
 
+def test_another_time_and_a_name(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy by the hour is tried for any time, and who asks may be named by what they go by."""
+    night = '[[rule]]\nname = "night"\ntool = "refund_order"\nwhen = "now.getHours() >= 22"\n'
+    Path("policy.toml").write_text(f'{POLICY}\n{night}verdict = "deny"\nreason = "Sleep."\n')
+    late = said(capsys, f"{BIG} --as @ben --at 2026-11-24T22:00")
+    assert "asked by Ben" in late
+    assert "It is refused, by the rule night: Sleep." in late
+    early = said(capsys, f"{BIG} --as UBEN00001 --at 2026-11-24T23:59+02:00")
+    assert "It is refused" not in early
+    for nobody in ("@nobody", "@"):
+        assert main(["explain", *BIG.split(), "--as", nobody]) == 2
+    assert "Nobody goes by @nobody." in capsys.readouterr().err
+
+
 def test_it_cannot_be_reached(slack: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     """Where too few people could approve, that is said, as the call would be refused."""
     (Path("policy.toml")).write_text(POLICY.replace("quorum = 2", "quorum = 5"))
@@ -220,7 +234,8 @@ def test_it_explains_by_another_policy(capsys: pytest.CaptureFixture[str]) -> No
             "colour: Extra inputs are not permitted",
         ),
         ("refund_order order_id=1 reason=late", "amount: Field required"),
-        (f"{BIG} --as Ben", "--as takes a user id such as U0123"),
+        (f"{BIG} --as Ben", "--as takes a user id such as U0123 or an @name"),
+        (f"{BIG} --as @ben", "@ben cannot be looked up"),
         (f"{BIG} --in support", "--in takes a channel id such as C0123 or a #name"),
     ],
 )

@@ -190,7 +190,7 @@ def _open(path: str, pipe: Pipe) -> None:
 
 def test_a_second_process_is_refused(store: Store) -> None:
     """A second process is told what is going on, and may come once the first has ended."""
-    for expected in ("another Countersign is running on", "opened"):
+    for expected in ("Countersign is already running on", "opened"):
         ours, theirs = SPAWN.Pipe()
         process = SPAWN.Process(target=_open, args=(str(store.path), theirs))
         process.start()

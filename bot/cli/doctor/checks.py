@@ -67,7 +67,7 @@ def _makeable(path: Path, folder: Path) -> Check:
     except OSError:
         return fail(
             "database",
-            f"{folder} cannot be written to",
+            f"{path} cannot be made, since {folder} cannot be written to",
             "Change its owner, or DATABASE_URL",
         )
     return ok("database", f"{path} will be made at the first start")

@@ -171,9 +171,10 @@ class _People:
             return  # said for whom it concerns
         if missing > 0:
             steps = f"{len(ask.stages)} step{'s' * (len(ask.stages) > 1)}"
-            text = f"takes {ask.people} to approve in {steps}"
+            can = f"only {ask.people - missing}" if missing < ask.people else "nobody"
+            text = f"takes {ask.people} to approve in {steps}, and {can} can"
             remedy = "Nothing under this rule can be approved: name more people, or ask for fewer"
-            yield fail(about, f"{text}, and {missing} too few can", remedy)
+            yield fail(about, text, remedy)
         if stuck:
             yield warn(about, _stuck(stuck, able, asked), "Name another approver")
         if ask.post_to == "approvers" and len(meant) > CROWD:
