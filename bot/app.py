@@ -212,9 +212,10 @@ def _assemble(
     )
     deciding = core.over(directory.within(0))
     loop = deciding.loop(
-        deciding.intake(directory, presence.suggest),
+        deciding.intake(directory, presence.suggest, presence.done),
         worker.advance,
         lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
+        presence.done,
     )
     bolt = make_bolt(me, posting)
     renderer = Renderer(store, clock, core.tools, naming)

@@ -47,6 +47,10 @@ from storage.store import Store
 from storage.transcripts import Transcripts
 
 
+def unseen(_run: Run) -> None:
+    """Show nobody that a run is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """The parts from which the others are made."""
@@ -93,21 +97,28 @@ class Core:
             wake=self.signals.work.give,
         )
 
-    def clicks(self) -> Clicks:
-        """Return what deals with clicks and submitted dialogs."""
+    def clicks(self, ended: Callable[[Run], None] = unseen) -> Clicks:
+        """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
         permissions = self.permissions()
         return Clicks(
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
-            Requests(self.store, permissions, self.tools, self.key),
+            Requests(self.store, permissions, self.tools, self.key, ended),
             Replies(self.store),
         )
 
-    def intake(self, known: Attentive, prompts: Callable[[str], None]) -> Intake:
-        """Return what takes in messages and events."""
+    def intake(
+        self,
+        known: Attentive,
+        prompts: Callable[[str], None],
+        ended: Callable[[Run], None] = unseen,
+    ) -> Intake:
+        """Return what takes in messages and events; `ended` is told of cancelled runs."""
         user = self.identity.user
-        return Intake(self.store, self.clock, self.tools, self.authority, user, known, prompts)
+        return Intake(
+            self.store, self.clock, self.tools, self.authority, user, known, prompts, ended
+        )
 
     def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:
         """Return what runs approved calls: sync tools on `pool`, async ones on `portal`."""
@@ -168,12 +179,16 @@ class Core:
         intake: Intake,
         advance: Callable[[str], None],
         look_ahead: Callable[[list[Delivery]], None],
+        ended: Callable[[Run], None] = unseen,
     ) -> Loop:
-        """Return the loop; `advance(run id)` works, `look_ahead` begins to look people up."""
+        """Return the loop; `advance(run id)` works, `look_ahead` begins to look people up.
+
+        `ended` is told of runs that a click cancelled.
+        """
         path = self.settings.policy_path
         acts = Acts(
             intake=intake,
-            clicks=self.clicks(),
+            clicks=self.clicks(ended),
             expiry=Expiry(self.store, self.clock, self.tools),
             reminders=Reminders(self.store, self.clock, self.tools, self.authority),
             reload=PolicyReload(path, self.policy, self.store, self.clock),

@@ -4,6 +4,8 @@ how it ended.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
@@ -24,11 +26,22 @@ from storage.transaction import Transaction
 class Requests:
     """One per process; called by `bot.approvals.clicks` only."""
 
-    def __init__(self, store: Store, permissions: Permissions, tools: Registry, key: bytes) -> None:
-        """`permissions` says who may; `key` signs what would run again."""
+    def __init__(
+        self,
+        store: Store,
+        permissions: Permissions,
+        tools: Registry,
+        key: bytes,
+        ended: Callable[[Run], None],
+    ) -> None:
+        """`permissions` says who may; `key` signs what would run again.
+
+        `ended` shows that a request is over; it never fails.
+        """
         self._store = store
         self._tools = tools
         self._key = key
+        self._ended = ended
         self._permissions = permissions
         self._replies = Replies(store)
 
@@ -111,6 +124,7 @@ class Requests:
                     f"cancelled:{run.id}",
                     {"text": sentences.cancelled_line(delivery.user)},
                 )
+                self._ended(run)
             else:
                 tell(tx, delivery, sentences.nothing_to_cancel())
             inbox.settle(tx, delivery, "cancel")

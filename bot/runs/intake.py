@@ -48,10 +48,12 @@ class Intake:
         bot_user: str,
         known: Attentive,
         prompts: Callable[[str], None],
+        ended: Callable[[Run], None],
     ) -> None:
         """`known` heeds what an event says has changed.
 
-        `prompts(dm channel)` shows the suggested prompts; it never fails.
+        `prompts(dm channel)` shows the suggested prompts, `ended` that a request is over; neither
+        ever fails.
         """
         self._store = store
         self._clock = clock
@@ -60,6 +62,7 @@ class Intake:
         self._bot_user = bot_user
         self._known = known
         self._prompts = prompts
+        self._ended = ended
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one delivery.
@@ -143,6 +146,7 @@ class Intake:
             outbox.notice(
                 tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
             )
+            self._ended(run)
         inbox.settle(tx, delivery, "cancel")
 
     def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
@@ -193,6 +197,7 @@ class Intake:
             outbox.notice(
                 tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
             )
+        self._ended(run)
         return "stopped"
 
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:

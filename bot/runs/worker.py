@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -79,6 +80,7 @@ class Worker:
                 pass
         except moves.FencedError:
             log.info("run %s: taken away from this worker", run_id)
+            self._look_back(run)
         except PlannerError as error:
             log.warning("run %s: no model turn: %s (%r)", run_id, error, error.__cause__)
             self._fail(run, str(error))
@@ -90,6 +92,15 @@ class Worker:
             self._fail(run, "Something went wrong inside Countersign.")
         finally:
             self._signals.post.give()
+
+    def _look_back(self, run: Run | None) -> None:
+        """Show that a run is over which was cancelled while it was shown to be at work."""
+        if run is None:
+            return
+        with suppress(Exception), self._store.read() as tx:  # a status is a comfort
+            now = runs.get(tx, run.id)
+            if now is not None and now.status is R.CANCELLED:
+                self._presence.done(now)
 
     def _patiently(self, work: Callable[[], T], what: str) -> T:
         """Do what begins anew from the rows, until the database can."""
@@ -119,6 +130,7 @@ class Worker:
     def _step(self, run: Run, plan: Plan | None, found: list[Call]) -> bool:
         """Take one step from the run's open plan and its calls; False when there is no more now."""
         if run.status is not R.RUNNING:  # cancelled meanwhile
+            self._look_back(run)
             return False
         if plan is None:
             return self._turns.take(run)

@@ -13,9 +13,9 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
+from bot.slack.errors import TOO_MANY, seconds_asked
 
 BY_CHANNEL = {"chat.postMessage"}  # Slack counts these for each channel by itself
-TOO_MANY = 429
 
 
 class Pauses:
@@ -54,15 +54,6 @@ class Pauses:
             end = max(end, self._ends.get(scope, end))
             ends = {each: until for each, until in self._ends.items() if until > now}
             self._ends = {**ends, scope: end}
-
-
-def seconds_asked(error: SlackApiError) -> float:
-    """Return for how long Slack asks to wait; 0 where it does not say."""
-    try:
-        seconds = float(error.response.headers.get("Retry-After") or 0)
-    except ValueError:
-        return 0
-    return seconds if math.isfinite(seconds) else 0
 
 
 def _scope(method: str, channel: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """What the bot is doing, shown by Slack: the thread's status, the session's state.
 
 Best effort, not waited for. What a thread shows already is not set again: Slack takes a status away
-by itself when the app posts in the thread, and after two minutes.
+by itself when the app posts in the thread, and after two minutes; a session's state stays. What
+Slack did not take for now is set later, unless the thread is to look otherwise by then.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
 from bot.signals import Signals
 from bot.slack.client import SlackClient
+from bot.slack.errors import is_passing, seconds_asked
 from storage.models import Run
 
 log = logging.getLogger("countersign.presence")
@@ -33,7 +36,10 @@ ABSENT = {
 }
 NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 WORKING = "is working on it…"
-FRESH = 90.0  # seconds for which what was set still counts; Slack drops a status after 120
+FRESH = 90.0  # seconds for which a status still counts; Slack drops it after 120
+LASTING = 1800.0  # the same of a session at work, which does not stay so for ever
+PAUSE = 5.0  # seconds before Slack is tried again, where it does not say
+TRIES = 5  # to show one look
 REMEMBERED = 2_000  # threads
 PROMPTS = [
     {"title": "Refund a broken order", "message": "Refund 40 EUR of order 1042, it arrived broken"},
@@ -57,11 +63,18 @@ class _Thread:
     """What was last set in a thread; None where that is not known."""
 
     wanted: _Look | None = None
+    latest: _Look | None = None
+    tries: int = 0  # to show the latest
     status: str | None = None
     status_at: float = 0.0
     post: int = 0  # the app's last one in the thread before the status was set
     session: str | None = None
     session_at: float = 0.0
+
+    def has_session(self, state: str) -> bool:
+        """Return whether its session is in that state, as far as is known."""
+        lasts = state != "processing" or time.monotonic() - self.session_at < LASTING
+        return self.session == state and lasts
 
     def shown(self, last_post: int) -> str | None:
         """The status that the thread shows now, as far as is known."""
@@ -92,6 +105,9 @@ class SlackPresence:
         self._absent: set[str] = set()
         self._lock = threading.Lock()
         self._threads: OrderedDict[tuple[str, str], _Thread] = OrderedDict()
+        self._late: dict[tuple[str, str], _Thread] = {}  # what Slack did not take for now
+        self._timer: threading.Timer | None = None
+        self._wait = 0.0  # seconds that Slack is to be left alone; the presence thread's own
 
     def working(self, run: Run) -> None:
         """It thinks or acts."""
@@ -114,6 +130,10 @@ class SlackPresence:
 
     def close(self) -> None:
         """Stop sending."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._late.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _want(self, run: Run, look: _Look) -> None:
@@ -122,6 +142,7 @@ class SlackPresence:
             thread = self._threads.setdefault(place, _Thread())
             self._threads.move_to_end(place)
             is_queued, thread.wanted = thread.wanted is not None, look
+            thread.latest, thread.tries = look, 0
             if len(self._threads) > REMEMBERED:
                 self._threads.popitem(last=False)
         if not is_queued:
@@ -134,6 +155,7 @@ class SlackPresence:
             look, thread.wanted = thread.wanted, None
         if look is None:
             return
+        self._wait = 0.0
         at = {"channel_id": place[0], "thread_ts": place[1]}
         post = self._client.last_post(*place)
         shown, now = thread.shown(post), time.monotonic()
@@ -145,12 +167,38 @@ class SlackPresence:
             is_known = done and self._client.last_post(*place) == post
             thread.status, thread.status_at = look.status if is_known else None, now
             thread.post = post
-        if thread.session != look.session or now - thread.session_at >= FRESH:
+        if not thread.has_session(look.session):
             arguments = {**at, "status": look.session, "initiator_user_id": look.initiator}
             done = self._call(
                 "session", self._client.api_call, "agents.sessions.setStatus", json=arguments
             )
             thread.session, thread.session_at = look.session if done else None, now
+        if self._wait:
+            self._put_off(place, thread, look, self._wait)
+
+    def _put_off(
+        self, place: tuple[str, str], thread: _Thread, look: _Look, seconds: float
+    ) -> None:
+        """Show this look later, with all others that Slack did not take by then."""
+        with self._lock:
+            thread.tries += 1
+            if thread.latest is not look or thread.tries >= TRIES:
+                return
+            self._late[place] = thread
+            if self._timer is None:
+                self._timer = threading.Timer(seconds, self._catch_up)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _catch_up(self) -> None:
+        """Show what was put off, where nothing else is to be shown by now."""
+        with self._lock:
+            late, self._late, self._timer = self._late, {}, None
+            late = {place: thread for place, thread in late.items() if thread.wanted is None}
+            for thread in late.values():
+                thread.wanted = thread.latest
+        for place, thread in late.items():
+            self._submit("presence", partial(self._show, place, thread))
 
     def _call(self, feature: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """Call Slack; whether it went well, or was left out because the feature is not there."""
@@ -163,8 +211,11 @@ class SlackPresence:
             status = getattr(error.response, "status_code", 200)
             if error.response.get("error") in ABSENT or status == NOT_FOUND:
                 self._absent.add(feature)
+            elif is_passing(error):
+                self._wait = max(self._wait, seconds_asked(error) or PAUSE)
             log.debug("%s: %s", feature, error.response.get("error"))
         except Exception as error:  # noqa: BLE001 - a status is a comfort
+            self._wait = max(self._wait, PAUSE)
             log.debug("%s: %s", feature, error)
         return False
 

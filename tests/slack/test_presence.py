@@ -158,13 +158,30 @@ def test_after_an_error_it_is_set_again(stage: Stage) -> None:
     assert stage.shown() == [WORKING[1]]
 
 
+@pytest.mark.parametrize("method", [STATUS, SESSION])
+def test_what_slack_did_not_take_is_set_later(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """The last states of a request are lost to a limit, twice: they are set once there is room."""
+    monkeypatch.setattr(module, "PAUSE", 0.02)
+    stage.presence.working(stage.run)
+    stage.sent()
+    stage.slack.faults.rate_limit(method, times=2, retry_after=0)
+    stage.presence.waiting(stage.run)
+    sessions = stage.slack.world.sessions
+    mine = [key for key in sessions if stage.run.thread_ts in key]
+    stage.slack.wait(lambda: sessions[mine[0]]["status"] == "suspended" and not stage.shown())
+    kind = "status" if method == STATUS else "session"
+    assert [each for each, _ in stage.sent()].count(kind) == 3
+
+
 def test_after_a_while_it_is_set_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slack drops a status after two minutes, so one that is older is not relied on."""
+    """Slack drops a status after two minutes, so an older one is set anew; a session's stays."""
     stage.presence.working(stage.run)
     assert stage.sent() == BEGUN
     monkeypatch.setattr(module, "FRESH", 0.0)
     stage.presence.working(stage.run)
-    assert stage.sent() == BEGUN
+    assert stage.sent() == [WORKING]
 
 
 def test_an_absent_feature_is_asked_for_once(stage: Stage) -> None:

@@ -74,10 +74,17 @@ def test_a_message_while_the_run_works_waits_for_the_next_turn(harness: Harness)
     assert harness.run_in(thread).status is RunStatus.COMPLETED
 
 
+def session(harness: Harness, thread: str) -> str:
+    """The state of a thread's session in Slack."""
+    sessions = harness.slack.world.sessions
+    [found] = [each["status"] for key, each in sessions.items() if thread in key]
+    return str(found)
+
+
 def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> None:
     """The requester's word, the card's button and Slack's Stop each end the run.
 
-    The pending card dies.
+    The pending card dies, and Slack's session is no longer at work.
     """
     for how in ("word", "button", "stop"):
         thread, card = ask_for(harness, f"cancel by {how}")
@@ -90,6 +97,7 @@ def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> N
             ben.stop_agent(SUPPORT, thread)
         harness.said(SUPPORT, thread, "cancelled the request")
         harness.settle()
+        harness.slack.wait(lambda ts=thread: session(harness, ts) == "active")
         [call] = harness.calls_in(thread)
         assert (call.status, harness.run_in(thread).status) == (C.CANCELLED, RunStatus.CANCELLED)
         assert '"button"' not in words(

@@ -131,6 +131,9 @@ def test_stop_while_it_streams(harness: Harness, slowly: None) -> None:
     harness.person("ben").stop_agent(SUPPORT, thread)
     harness.said(SUPPORT, thread, "cancelled the request")
     all_sent(harness)
+    sessions = harness.slack.world.sessions
+    [mine] = [key for key in sessions if thread in key]
+    harness.slack.wait(lambda: sessions[mine]["status"] == "active")
     assert harness.run_in(thread).status is RunStatus.CANCELLED
     assert not showing(harness, SUPPORT, thread, "word119")
     assert not showing(harness, SUPPORT, thread, "word1 ")

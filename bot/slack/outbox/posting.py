@@ -1,4 +1,4 @@
-"""All but plain posts: words for one person, files, the link back; and what Slack's errors mean.
+"""All but plain posts: words for one person, files, the link back.
 
 It writes nothing about how far a message has come; the sender does.
 """
@@ -10,40 +10,10 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 
 from bot.slack.client import SlackClient
-from bot.slack.pauses import TOO_MANY
+from bot.slack.errors import is_passing
 from storage import outbox, runs
 from storage.models import Message
 from storage.store import Store
-
-LIMITED = {"ratelimited", "rate_limited"}
-PASSING = LIMITED | {
-    "internal_error",
-    "fatal_error",
-    "service_unavailable",
-    "request_timeout",
-    "team_added_to_org",
-    "org_login_required",
-    "accesslimited",
-    "streaming_state_conflict",
-}
-CERTAIN = 500  # an answer below this status says that nothing was posted
-
-
-def status_of(error: SlackApiError) -> int:
-    """Return the HTTP status that an error came with."""
-    return int(getattr(error.response, "status_code", 200))
-
-
-def is_limited(error: SlackApiError) -> bool:
-    """Return whether Slack took nothing, for there was too much of it."""
-    return status_of(error) == TOO_MANY or error.response.get("error") in LIMITED
-
-
-def is_passing(error: SlackApiError) -> bool:
-    """Return whether the same may go well later."""
-    return (
-        is_limited(error) or status_of(error) >= CERTAIN or error.response.get("error") in PASSING
-    )
 
 
 class Posting:

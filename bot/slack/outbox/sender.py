@@ -20,10 +20,10 @@ from bot.approvals.undeliverable import close_unseen, tell_of_rows
 from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals
+from bot.slack.errors import is_limited, is_passing, seconds_asked
 from bot.slack.outbox.memory import Memory, Posted
-from bot.slack.outbox.posting import Posting, is_limited, is_passing
+from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
-from bot.slack.pauses import seconds_asked
 from bot.slack.render import Renderer, blocks_of
 from storage import moves, outbox
 from storage.models import Message
