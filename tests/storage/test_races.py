@@ -169,9 +169,9 @@ def test_many_writers_keep_one_chain(store: Store) -> None:
 
 
 def test_one_vote_per_person_and_revision(store: Store) -> None:
-    """The database itself refuses a person's second vote on a revision.
+    """The database itself refuses a person's second vote of one kind on a revision.
 
-    On the next one they may vote again.
+    Who approved may still reject; on the next revision they may vote again.
     """
     seeded = seed(store)
 
@@ -188,6 +188,7 @@ def test_one_vote_per_person_and_revision(store: Store) -> None:
             calls.add_vote(tx, row)
 
     add(1, "approve")
+    add(1, "reject")
     for verb in ("approve", "reject"):
         with pytest.raises(IntegrityError):
             add(1, verb)

@@ -28,7 +28,8 @@ def test_what_is_known_to_fail_asks_nobody(harness: Harness, fakes: FakeTools) -
         "FAILED before it was run, and nobody was asked: there is no luck in in vain"
     )
     assert statuses(harness, thread) == [CallStatus.REFUSED]
-    assert showing(harness, SUPPORT, thread, "luck") == []
+    [answer] = showing(harness, SUPPORT, thread, "luck")
+    assert "nobody was asked: Try your luck" in words(answer)
     assert fakes.did("luck", "in vain") == 0
 
 
