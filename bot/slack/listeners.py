@@ -61,7 +61,6 @@ EVENTS: frozenset[str] = frozenset(
         "subteam_created",
         "subteam_members_changed",
         "subteam_updated",
-        "team_join",
         "tokens_revoked",
         "user_change",
     }

@@ -29,7 +29,7 @@ def test_what_is_known_to_fail_asks_nobody(harness: Harness, fakes: FakeTools) -
     )
     assert statuses(harness, thread) == [CallStatus.REFUSED]
     [answer] = showing(harness, SUPPORT, thread, "luck")
-    assert "nobody was asked: Try your luck" in words(answer)
+    assert "nobody was asked: Try one's luck" in words(answer)
     assert fakes.did("luck", "in vain") == 0
 
 

@@ -148,7 +148,7 @@ class SlackDirectory:
                 forget(Topic.PRIVATE, event.get("user", ""))
             case "subteam_created" | "subteam_members_changed" | "subteam_updated":
                 forget(Topic.GROUPS)
-            case "user_change" | "team_join":
+            case "user_change":
                 user = event.get("user") or {}
                 forget(Topic.PERSON, user.get("id", ""))
                 self._answers.change((Topic.PEOPLE, ""), lambda all: {**all, user["id"]: user})
