@@ -125,12 +125,12 @@ class Clicks:
                 self._votes.vote(delivery, [target], Verb.APPROVE)
             case Unchanged():
                 self._replies.settle(delivery, "an edit that changes nothing")
-            case Edit(approve=False) as edit:
-                self._edits.store(delivery, edit)
-            case Edit() as edit:  # saved and approved, or neither
+            case Edit(approve_too=True) as edit:  # saved and approved, or neither
                 found = self._votes.admit_editor(delivery, edit.edited(), edit.run)
                 self._edits.store(
                     delivery,
                     edit,
                     lambda tx, call: self._votes.approve_edited(tx, delivery, call, found),
                 )
+            case Edit() as edit:
+                self._edits.store(delivery, edit)

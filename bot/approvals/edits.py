@@ -53,8 +53,15 @@ class Edit:
     arguments: str  # canonical JSON
     gate: Ask
     preview: Preview
-    approve: bool  # its editor approves it as well
+    approve: bool  # its editor wants to approve it as well
     names: str  # of the ids in it, as JSON
+
+    @property
+    def approve_too(self) -> bool:
+        """Whether its editor wants to approve it, and has seen what the new card will show."""
+        call, new = self.shown.call, self.preview
+        same = (new.text, new.expects) == (call.preview, call.expects)
+        return self.approve and (same or not new.text.strip())
 
     def edited(self) -> Call:
         """Return the call as it will be once this is stored, as far as people's rights go."""
@@ -77,6 +84,7 @@ class Forbidden:
     sentence: str
 
 
+LOOK_FIRST = "It is saved, and not yet approved: look at the new preview on the card before you do."
 Submission = Edit | Unchanged | FieldErrors | Forbidden
 Approve = Callable[[Transaction, Call], None]
 
@@ -246,6 +254,7 @@ class Edits:
             if approve is not None:
                 approve(tx, outcome.call)
             else:
+                tell(tx, delivery, LOOK_FIRST if edit.approve else "")
                 inbox.settle(tx, delivery, "edited")
 
     def _other_place(self, edit: Edit) -> Place | None:

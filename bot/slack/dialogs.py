@@ -12,7 +12,7 @@ from typing import Any
 
 from slack_sdk import WebClient
 
-from bot.approvals.cards.card_view import call_in_full
+from bot.approvals.cards.card_view import approved_on_its_card, call_in_full
 from bot.approvals.dialog_access import Admitted, DialogAccess, TurnedAway
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.permissions import Permissions
@@ -180,7 +180,7 @@ class Dialogs:
                 # it shows the arguments, and neither the preview nor the agent's words
                 found = call_in_full(self._tools, tx, shown).covered
                 covered = [name for name in found if name not in frozenset(PieceKind)]
-                return Opening(self._edit_form(target, shown, covered), call, bool(covered))
+                return Opening(self._edit_form(tx, shown, covered), call, bool(covered))
 
     def _waiting_effects(self, tx: Transaction, call: Call) -> str:
         """What the calls of this call's plan would do that still wait, a line for each."""
@@ -188,13 +188,15 @@ class Dialogs:
         waiting = [each for each in plan if each.status is CallStatus.PENDING]
         return "\n".join(effect_of(self._tools, tx, each) for each in waiting)
 
-    def _edit_form(self, target: CallTarget, shown: Shown, covered: Sequence[str]) -> Json:
-        tool, gate = self._tools.tools[shown.call.tool], load_gate(shown.call.gate)
+    def _edit_form(self, tx: Transaction, shown: Shown, covered: Sequence[str]) -> Json:
+        call, gate = shown.call, load_gate(shown.call.gate)
+        tool, counts = self._tools.tools[call.tool], isinstance(gate, Ask) and gate.editor_counts
+        here = counts and approved_on_its_card(self._tools, tx, call, self._clock.now())
         return edit_modal(
             as_editable(tool, gate),
             readable_arguments(tool, shown.revision.arguments),
-            target=target,
-            save_and_approve=isinstance(gate, Ask) and gate.editor_counts,
+            target=CallTarget(call.id, call.revision),
+            save_and_approve=here,
             covered=covered,
         )
 

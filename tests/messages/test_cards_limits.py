@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bot.messages.cards.card import card
+from bot.messages.cards.card import approved_on, card
 from bot.messages.text import slack_length, visible
 from bot.messages.views import CallView, CardView, Progress, Value
 from storage.states import CallStatus
@@ -135,8 +135,10 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
     """
     blocks = card(shown, NOW).blocks
     text, found = read(blocks), buttons(blocks)
+    approved = approved_on(shown, NOW)
     for call in shown.calls:
         value = f"{call.id}:{call.revision}"
+        assert (("approve", value) in found) == (call.id in approved)
         if ("approve", value) not in found:
             waits = call.status is CallStatus.PENDING and (
                 call.deadline is None or call.deadline > NOW
@@ -144,9 +146,7 @@ def test_nothing_is_approved_unseen(shown: CardView) -> None:
             assert (("review", value) in found) == waits
             assert not waits or "Not in full here: " in text
             continue
-        seen = [
-            part for each in call.values for part in (each.label, each.text, each.before) if part
-        ]
+        seen = [part for v in call.values for part in (v.label, v.text, v.before) if part]
         for part in [*seen, call.preview, call.agent_reason]:
             assert part.isspace() or _squeeze(visible(part)) in _squeeze(text)
     if any(verb == "review" for verb, _ in found):

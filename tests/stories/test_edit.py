@@ -18,6 +18,11 @@ COUNTS = """
 [defaults]
 approvers = ["@shop-leads"]
 editor_counts = true
+
+[[rule]]
+tool = "put"
+verdict = "ask"
+reasons = "approve"
 """
 FINANCE_ONLY = """
 [defaults]
@@ -204,6 +209,44 @@ def test_save_and_approve_where_the_editor_counts(own_harness: Callable[..., Har
     )
     assert "You cannot decide this one" in outcome["errors"]["then"]
     assert len(revisions(harness, thread)) == 1
+
+
+def test_an_editor_approves_only_what_they_have_seen(own_harness: Callable[..., Harness]) -> None:
+    """A new preview has to be looked at; what is approved in Review only is not approved in Edit.
+
+    So it is with what wants words.
+    """
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, COUNTS)
+
+    def edited(tool: str, text: str) -> tuple[str, dict[str, Any]]:
+        thread = ask(harness, (tool, {"text": "history"}))
+        card = harness.card(SUPPORT, thread)
+        view = open_modal(harness, "ana", SUPPORT, card, "edit")
+        [box] = [b["element"] for b in view["blocks"] if b.get("block_id") == "then"]
+        chosen = {"then": {"v": {"selected_options": box["options"]}}}
+        assert harness.person("ana").submit(typed(text=text) | chosen)["outcome"] == "closed"
+        return thread, card
+
+    thread, _ = edited("luck", "poetry")  # its preview says the same as before
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("luck", "poetry") == 1
+
+    thread, card = edited("empty", "poetry")
+    told(harness, "ana", SUPPORT, thread, "not yet approved: look at the new preview on the card")
+    harness.settle()
+    assert [c.status for c in harness.calls_in(thread)] == [CallStatus.PENDING]
+    assert "3 books stand on poetry" in words(now_at(harness, SUPPORT, card["ts"]))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("empty", "poetry") == 1
+
+    for tool in ("look_up", "put"):
+        harness.planner.clear()
+        card = harness.card(SUPPORT, ask(harness, (tool, {"text": "more"})), having="review")
+        view = open_modal(harness, "ana", SUPPORT, card, "edit")
+        assert "then" not in [block.get("block_id") for block in view["blocks"]]
+        harness.person("ana").close_view()
 
 
 def test_an_edit_under_another_rule_needs_both_rules_people(

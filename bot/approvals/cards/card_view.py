@@ -17,6 +17,7 @@ from bot.agent import prompt
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approvals, standing, waited
 from bot.messages import sentences
+from bot.messages.cards.card import approved_on
 from bot.messages.forms.form import values
 from bot.messages.onlookers import covered, for_onlookers
 from bot.messages.views import CallView, CardView, Progress, Value
@@ -38,6 +39,13 @@ DECIDED = (
     CallStatus.FAILED,
     CallStatus.UNKNOWN,
 )
+
+
+def approved_on_its_card(tools: Registry, tx: Transaction, call: Call, now: datetime) -> bool:
+    """Return whether its card shows all of the call, so that Approve stands there, not Review."""
+    rows = [row for row in outbox.cards(tx, call.plan_id) if call.id in outbox.body(row)["calls"]]
+    views = [card_view(tools, tx, row, now) for row in rows]
+    return bool(rows) and all(view and call.id in approved_on(view, now) for view in views)
 
 
 def call_view(tools: Registry, tx: Transaction, call_id: str) -> CallView | None:

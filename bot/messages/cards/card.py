@@ -13,7 +13,7 @@ from datetime import datetime
 
 from bot.messages.actions import Action, Block, CardTarget, RunTarget, block_id
 from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
-from bot.messages.cards.waiting_call import RICH_LIMIT, waiting_blocks
+from bot.messages.cards.waiting_call import RICH_LIMIT, approved_here, waiting_blocks
 from bot.messages.parts import (
     Json,
     actions,
@@ -63,10 +63,22 @@ def card(view: CardView, now: datetime) -> Drawn:
     if not 1 <= len(view.calls) <= 5:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if is_waiting(call, now)]
+    blocks = _blocks(view, now, _fills(view, now, waiting))
+    return Drawn(text=_notification(view, waiting), blocks=blocks)
+
+
+def approved_on(view: CardView, now: datetime) -> frozenset[str]:
+    """Return the ids of the calls that have Approve on this card, and not Review in its place."""
+    waiting = [call for call in view.calls if is_waiting(call, now)]
+    fills = _fills(view, now, waiting)
+    return frozenset(call.id for call in waiting if approved_here(call, fills[call.id]))
+
+
+def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[str, Filled]:
+    """Return what finds room of each call that waits."""
     bare = _blocks(view, now, {call.id: fill([], 0) for call in view.calls})
     fixed = weight(bare) + PER_BLOCK * len(bare)
-    fills = _share({call.id: call for call in waiting}, TOTAL - fixed)
-    return Drawn(text=_notification(view, waiting), blocks=_blocks(view, now, fills))
+    return _share({call.id: call for call in waiting}, TOTAL - fixed)
 
 
 def is_waiting(call: CallView, now: datetime) -> bool:
@@ -163,7 +175,7 @@ def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool
     if len(waiting) > 1:
         # a click counts for the calls of its own message only
         which = "all" if view.parts == 1 else "these"
-        if all(fills[call.id].complete and not call.needs_words for call in waiting):
+        if all(approved_here(call, fills[call.id]) for call in waiting):
             row.append(_approve_all(waiting, about, which))
         row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
     return [*blocks, actions(block_id(Block.FOOT_BUTTONS, about), [*row, _cancel(view)])]

@@ -87,9 +87,14 @@ def _so_far(progress: Progress) -> str:
     return "🗳️ " + "  ·  ".join(parts)
 
 
+def approved_here(call: CallView, filled: Filled) -> bool:
+    """Return whether the card approves the call itself; else Review does, or a note is wanted."""
+    return filled.complete and not call.needs_words
+
+
 def _buttons(call: CallView, filled: Filled) -> list[Json]:
     about = call.target
-    if filled.complete and not call.needs_words:
+    if approved_here(call, filled):
         ask = None
         if call.does == "destructive":
             text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
@@ -105,7 +110,7 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
 def _more(call: CallView, filled: Filled) -> Json:
     """Build the menu of what is needed less often, without Review where that is a button."""
     about, choices = call.target, []
-    if filled.complete and not call.needs_words:
+    if approved_here(call, filled):
         remember = " or remember it" if call.offers else ""
         label = f"Approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
