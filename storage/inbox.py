@@ -81,6 +81,11 @@ def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
     moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note)
 
 
+def forget(tx: Transaction, delivery: Delivery, note: str) -> None:
+    """It was not for us: its words are not kept, only that it came."""
+    moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}")
+
+
 def hold(tx: Transaction, delivery: Delivery, run_id: str) -> None:
     """It waits for the run's next model turn."""
     moves.delivery(tx, delivery, DeliveryStatus.HELD, run_id=run_id)

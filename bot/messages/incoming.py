@@ -6,6 +6,9 @@ import html
 import re
 from typing import Any
 
+# the subtypes of what a person writes; the others say what became of a message, or of a channel
+WRITTEN = (None, "file_share", "thread_broadcast")
+
 
 def message_text(event: dict[str, Any], bot_user: str) -> str:
     """Return a message event's words: without the bot's mention, links as typed, files named."""
@@ -18,6 +21,18 @@ def message_text(event: dict[str, Any], bot_user: str) -> str:
     text = html.unescape(text).encode("utf-8", "replace").decode().strip()
     files = [f"[attached file: {file.get('name', 'unnamed')}]" for file in event.get("files") or []]
     return "\n".join([text, *files]).strip()
+
+
+def may_be_for_us(event: dict[str, Any]) -> bool:
+    """Return whether a message might be for the bot, as far as it alone tells.
+
+    A bot's never is, nor a channel's message that begins a thread and mentions nobody.
+    """
+    if event.get("bot_id") or (event.get("previous_message") or {}).get("bot_id"):
+        return False
+    begins = event.get("subtype") in WRITTEN and event.get("thread_ts") in (None, event.get("ts"))
+    in_channel = event.get("channel_type") in ("channel", "group", "mpim")
+    return not (begins and in_channel and "<@" not in (event.get("text") or ""))
 
 
 def installation_of(body: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from bot.agent import outputs
 from bot.clock import Clock
 from bot.messages import answers, sentences
-from bot.messages.incoming import message_text
+from bot.messages.incoming import WRITTEN, message_text
 from bot.policy.authority import Authority
 from bot.tools import Registry
 from storage import contacts, endings, inbox, moves, outbox, runs
@@ -23,7 +23,6 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
-SUBTYPES = (None, "file_share", "thread_broadcast")
 CANCEL = ("cancel", "stop")
 R = RunStatus
 
@@ -77,13 +76,16 @@ class Intake:
         )
         if note is not None:
             with self._store.write() as tx:
-                inbox.settle(tx, delivery, note)
+                if delivery.kind == DeliveryKind.MESSAGE:
+                    inbox.forget(tx, delivery, note)
+                else:
+                    inbox.settle(tx, delivery, note)
 
     def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
-        """Return what to note about a message, or None when it was settled already."""
+        """Return why a message is not kept, or None when it was settled already."""
         if (
             event.get("bot_id")
-            or event.get("subtype") not in SUBTYPES
+            or event.get("subtype") not in WRITTEN
             or delivery.user in ("", self._bot_user)
         ):
             return "not a person's message"

@@ -32,7 +32,7 @@ from bot.messages.actions import (
     thread_of,
     value_of,
 )
-from bot.messages.incoming import installation_of, team_of
+from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.signals import Signals
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
@@ -120,6 +120,10 @@ class Listeners:
         )
         if team != self._team:
             log.warning("dropped a delivery of another workspace")
+        elif (
+            delivery and delivery.kind is DeliveryKind.MESSAGE and not may_be_for_us(body["event"])
+        ):
+            pass  # acknowledged, and not kept
         elif delivery is None:
             return next()
         else:
@@ -192,7 +196,7 @@ def _event(body: dict[str, Any]) -> Delivery:
     user = event.get("user", "")
     channel, ts = event.get("channel", ""), event.get("ts", "")
     key = f"event:{body['event_id']}"
-    if is_message and event.get("subtype") in (None, "file_share", "thread_broadcast") and ts:
+    if is_message and event.get("subtype") in WRITTEN and ts:
         # a mention comes twice, as app_mention and as message: one request
         key = f"msg:{team}:{channel}:{ts}"
     return Delivery(
