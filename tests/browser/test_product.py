@@ -48,7 +48,7 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     page.open(world.slack.url, "ben", SUPPORT)
     assert len(page.all("[data-testid=example]")) == 3
     page.press("[data-testid=example]:first-child")
-    assert "Only visible to you" in page.message_text("an AI assistant", thread=True)
+    assert "Only visible to you" in page.message_text("an AI assistant")
     page.message("Refund 15.00 EUR of order 1042", thread=True)
     assert page.text(f"{THREAD} {HINT} span") == "Ana Ruiz or Cleo Martin can decide this."
     page.press("[data-testid=next-act]")

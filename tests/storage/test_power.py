@@ -192,9 +192,9 @@ class Slack(WebClient):
         super().__init__("xoxb-1")
         self.log, self.told = log, threading.Event()
 
-    def last_post(self, channel: str, thread_ts: str) -> str:
+    def last_post(self, channel: str, thread_ts: str) -> int:
         """The bot has posted nowhere yet."""
-        return ""
+        return 0
 
     def api_call(self, api_method: str, **_: Any) -> SlackResponse:
         """It worked."""

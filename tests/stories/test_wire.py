@@ -185,6 +185,8 @@ def test_another_workspace_is_not_heard(harness: Harness) -> None:
     rows, asked = len(harness.all(Delivery)), len(harness.planner.requests)
     message = copy.deepcopy(sent_for(harness, thread)[0].payload) | {
         "team_id": "T0OTHERCO",
+        "context_team_id": "T0OTHERCO",
+        "authorizations": [{"team_id": "T0OTHERCO", "user_id": "U0OTHER", "is_bot": True}],
         "event_id": "Ev0OTHER",
     }
     message["event"] |= {"ts": harness.slack.world.next_ts(), "user": "UANA00001"}
