@@ -121,17 +121,7 @@ class Planner:
         instructions: str,
         sink: Sink,
     ) -> _Turn:
-        request: dict[str, Any] = {
-            "model": self._model,
-            "instructions": instructions,
-            "input": list(transcript),
-            "tools": list(tools),
-            "store": False,
-            "include": ["reasoning.encrypted_content"],
-            "truncation": "auto",
-        }
-        if self._effort:
-            request["reasoning"] = {"effort": self._effort}
+        request = request_of(self._model, self._effort, transcript, tools, instructions)
         turn = _Turn()
         with self._post(request) as stream:
             while (event := _next(stream)) is not _END:
@@ -155,6 +145,28 @@ class Planner:
             stream=True,
             stream_cls=openai.Stream[object],
         )
+
+
+def request_of(
+    model: str,
+    effort: str | None,
+    transcript: Sequence[dict[str, Any]],
+    tools: Sequence[dict[str, Any]],
+    instructions: str,
+) -> dict[str, Any]:
+    """The request for one turn."""
+    request: dict[str, Any] = {
+        "model": model,
+        "instructions": instructions,
+        "input": list(transcript),
+        "tools": list(tools),
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "truncation": "auto",
+    }
+    if effort:
+        request["reasoning"] = {"effort": effort}
+    return request
 
 
 _END = object()
@@ -222,7 +234,7 @@ def _may_pass(error: BaseException) -> bool:
     return getattr(error, "code", None) != "insufficient_quota"
 
 
-def _reason(error: openai.APIStatusError) -> str:
+def reason_of(error: openai.APIStatusError) -> str:
     """What the service gave as its reason, on one line; "" where it gave none."""
     body = error.body if isinstance(error.body, dict) else {}
     return " ".join(str(body.get("message") or "").split())[:MOST_REASON].rstrip(".")
@@ -241,7 +253,7 @@ def _sentence(error: Exception) -> str:
         case openai.APIConnectionError() | CutStreamError():
             return "The connection to the model broke."
         case openai.APIStatusError():
-            code, why = error.status_code, _reason(error)
+            code, why = error.status_code, reason_of(error)
             return (
                 f"The model's service answered with an error ({code}){f': {why}' if why else ''}."
             )

@@ -220,7 +220,7 @@ class _Gate:
             return  # said above
         if missing > 0 or not able:
             short = (
-                f"{missing} too few can be reached"
+                f"only {max(gate.people - missing, 0)} can be reached"
                 if able
                 else "nobody can be reached who could begin"
             )

@@ -10,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.prompt import INSTRUCTIONS
 from bot.cli.doctor.check import Check
-from bot.cli.doctor.checks import check_database, check_model, check_tools
+from bot.cli.doctor.checks import check_database, check_tools
+from bot.cli.doctor.model import check_model
+from bot.cli.readonly.directory import NotLookedUp
+from bot.clock import SystemClock
 from bot.config.settings import Settings
 from bot.sandbox.openai.server import Planner
+from bot.toolbox import toolbox
 from storage.digest import key_path
 from storage.store import Store
 
@@ -36,6 +41,12 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
 def database(environ: dict[str, str]) -> Check:
     """The look at the database alone."""
     return next(check_database(Settings.load(environ)))
+
+
+def model(environ: dict[str, str]) -> Check:
+    """The look at the model alone."""
+    (found,) = check_model(Settings.load(environ), SystemClock())
+    return found
 
 
 def test_only_a_sound_database_passes(environ: dict[str, str], tmp_path: Path) -> None:
@@ -89,9 +100,28 @@ def test_a_nearly_full_disk_is_told(
 
 def test_a_missing_model_is_told(environ: dict[str, str]) -> None:
     """A model that the server does not have is told with the settings to look at."""
-    (found,) = check_model(Settings.load(environ | {"OPENAI_MODEL": "no such/model"}))
+    found = model(environ | {"OPENAI_MODEL": "no such/model"})
     assert found.level == "fail"
     assert "OPENAI_MODEL" in found.remedy
+
+
+def test_the_model_is_tried_with_a_whole_request(environ: dict[str, str]) -> None:
+    """Instructions and all tools go along, so that a context that is too small is found.
+
+    What the server says of it is told.
+    """
+    with Planner() as planner:
+        environ["OPENAI_BASE_URL"] = planner.url
+        assert model(environ).level == "ok"
+        (asked,) = planner.requests
+        assert asked["instructions"] == INSTRUCTIONS
+        tools = toolbox(Settings.load(environ), None, NotLookedUp("without Slack"))
+        assert [each["name"] for each in asked["tools"]] == [each.name for each in tools]
+        assert asked["max_output_tokens"] <= 100
+        planner.fail(400)
+        refused = model(environ)
+        assert (refused.level, "refused on demand" in refused.text) == ("fail", True)
+        assert "context" in refused.remedy
 
 
 def test_tools_are_put_together_as_at_a_start(environ: dict[str, str]) -> None:

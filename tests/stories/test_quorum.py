@@ -224,7 +224,7 @@ def test_a_quorum_that_nobody_can_reach(harness: Harness, fakes: FakeTools) -> N
     The thread and the model hear why.
     """
     thread = ask(harness, ("wipe", {"text": "unreachable"}))
-    harness.said(SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached")
+    harness.said(SUPPORT, thread, "it needs 2 people to approve it, and only 1 can be reached")
     harness.said(SUPPORT, thread, "That is all.")
     assert statuses(harness, thread) == [C.REFUSED]
     assert harness.outputs()[0]["output"].startswith(

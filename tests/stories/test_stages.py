@@ -156,7 +156,7 @@ def test_too_few_for_both_steps(harness: Harness, fakes: FakeTools) -> None:
     """One of the group's two people asks, so one is left for two steps: refused, numbers told."""
     thread = ask(harness, ("async_note", {"text": "alone"}), who="ana")
     harness.said(
-        SUPPORT, thread, "it needs 2 people to approve it, and 1 too few can be reached", "ana"
+        SUPPORT, thread, "it needs 2 people to approve it, and only 1 can be reached", "ana"
     )
     harness.said(SUPPORT, thread, "That is all.", "ana")
     assert (statuses(harness, thread), fakes.did("async_note", "alone")) == ([C.REFUSED], 0)

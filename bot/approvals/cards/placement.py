@@ -59,7 +59,8 @@ def find_place(
         if missing > 0:
             note = "none of its approvers can be reached"
             if gate.people > 1:
-                short = f"{missing} too few can be reached"
+                able = gate.people - missing
+                short = f"{f'only {able}' if able > 0 else 'nobody'} can be reached"
                 note = f"it needs {gate.people} people to approve it, and {short}"
             raise RefusedError(outputs.no_approvers(note), note, tell=True)
         return replace(place_for(authority, run, gate, named), groups=group_ids(authority, gate))

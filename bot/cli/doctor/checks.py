@@ -1,4 +1,4 @@
-"""The checks that need no Slack: tools, database, disk, model.
+"""The checks that need no Slack: tools, database, disk.
 
 Each yields lines; none changes anything.
 """
@@ -11,8 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-
-from openai import APIStatusError, AuthenticationError, NotFoundError, OpenAI, OpenAIError
 
 from bot import signing_key
 from bot.cli.doctor.check import PATIENCE, Check, fail, ok, warn
@@ -129,33 +127,3 @@ def _keys(settings: Settings, path: Path) -> Iterator[Check]:
         waiting, key_id(key) if key else "(none)", settings.lost_key, kept
     ):
         yield fail("key", each.removeprefix("COUNTERSIGN_KEY: "))
-
-
-def check_model(settings: Settings) -> Iterator[Check]:
-    """Whether the model's API takes the key and has the model."""
-    key = settings.openai_api_key.get_secret_value()
-    with OpenAI(
-        api_key=key, base_url=settings.openai_base_url, timeout=PATIENCE, max_retries=1
-    ) as client:
-        name = settings.openai_model
-        try:
-            try:
-                client.models.retrieve(name)
-            # some servers list no models: ask for a word, which costs next to nothing
-            except NotFoundError:
-                client.responses.create(
-                    model=name, input="Say yes.", max_output_tokens=16, store=False
-                )
-        except AuthenticationError:
-            yield fail("model", "the API does not take the key", "Correct OPENAI_API_KEY")
-        except APIStatusError as error:
-            remedy = (
-                "Correct OPENAI_MODEL or OPENAI_BASE_URL,"
-                " and see whether the key may use this model"
-            )
-            yield fail("model", f"{name} was answered with HTTP {error.status_code}", remedy)
-        except OpenAIError as error:
-            remedy = "See to the network, a proxy, or OPENAI_BASE_URL"
-            yield fail("model", f"the API cannot be reached ({type(error).__name__})", remedy)
-        else:
-            yield ok("model", f"{name} answers")

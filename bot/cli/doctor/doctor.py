@@ -14,9 +14,10 @@ from pathlib import Path
 
 from bot.cli.console import DOTENV, UsageError, say
 from bot.cli.doctor.check import Check, Level, fail, ok, warn
-from bot.cli.doctor.checks import check_database, check_model, check_tools
+from bot.cli.doctor.checks import check_database, check_tools
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
+from bot.cli.doctor.model import check_model
 from bot.cli.doctor.people import check_people
 from bot.cli.doctor.policy import check_rules
 from bot.cli.doctor.requests import usual_requesters
@@ -92,7 +93,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
     yield from check_rules(settings, policy)
     yield from check_database(settings)
     yield from check_databases(settings)
-    yield from check_model(settings)
+    yield from check_model(settings, clock)
 
 
 def doctor(checks: Iterator[Check], say: Callable[[str], None]) -> int:
