@@ -1,12 +1,13 @@
 # One command each; every one makes the environment first when it is not there.
 # What is compiled is kept: the tests start the bot some sixty times as a process of its own.
 unexport PYTHONDONTWRITEBYTECODE
-PYTHON ?= python3.11
+# the first of these that is 3.11 or newer
+PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
 .PHONY: demo test run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "Countersign needs Python 3.11 ($(PYTHON) was not found; set PYTHON=...)"; exit 1; }
+	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
