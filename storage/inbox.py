@@ -8,7 +8,7 @@ from sqlmodel import col
 from storage import moves
 from storage.models import Delivery
 from storage.states import DeliveryKind, DeliveryStatus
-from storage.transaction import Transaction, readable, rows
+from storage.transaction import Transaction, first, readable, rows
 
 CLICKS = (DeliveryKind.ACTION, DeliveryKind.SUBMISSION)
 _NEW = (
@@ -32,7 +32,7 @@ _FAILED = (
     .where(col(Delivery.seq) == bindparam("seq_"))
     .values(attempts=bindparam("attempts"), note=bindparam("note"))
 )
-_BY_KEY = select(col(Delivery.seq)).where(col(Delivery.key) == bindparam("key_"))
+_BY_KEY = select(Delivery).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
     .where(
@@ -114,4 +114,9 @@ def newest_taken(tx: Transaction, team: str, channel: str, thread_ts: str) -> st
 
 def has(tx: Transaction, key: str) -> bool:
     """Whether a delivery of that key was stored."""
-    return tx.scalar(_BY_KEY, {"key_": key}) is not None
+    return find(tx, key) is not None
+
+
+def find(tx: Transaction, key: str) -> Delivery | None:
+    """The delivery of that key, if it was stored."""
+    return first(tx, Delivery, _BY_KEY, key_=key)

@@ -19,7 +19,16 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.text import escape, neutral_markdown, plain, slack_length, unescape, visible
+from bot.messages.sentences import said
+from bot.messages.text import (
+    escape,
+    mention,
+    neutral_markdown,
+    plain,
+    slack_length,
+    unescape,
+    visible,
+)
 from storage.masking import masked
 from storage.states import CallStatus
 
@@ -233,6 +242,19 @@ def retry_blocks(text: str, run_id: str) -> list[Json]:
     """Build the message that says why a run cannot go on (`text`), with the Retry button."""
     retry = button(Action.RETRY, "Retry", RunTarget(run_id))
     return [*notice_blocks(text), actions(block_id(Block.RETRY, run_id), [retry])]
+
+
+def request_edited(person: str, text: str) -> str:
+    """Tell people in one line, in mrkdwn, that a request no longer reads as it was asked."""
+    return (
+        f"✏️ {mention(person)} edited the request after this was asked, which changes nothing "
+        f"here. It now reads: “{said(text)}”"
+    )
+
+
+def request_deleted() -> str:
+    """Tell the thread that a request is over because its message is gone."""
+    return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
 
 
 def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from bot.agent import outputs
+from bot.approvals.changed_requests import CHANGES, changed
 from bot.clock import Clock
 from bot.messages import answers, sentences
 from bot.messages.incoming import WRITTEN, message_text
@@ -83,6 +84,14 @@ class Intake:
 
     def _message(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         """Return why a message is not kept, or None when it was settled already."""
+        if event.get("subtype") in CHANGES:
+            with self._store.write() as tx:
+                if not inbox.is_new(tx, delivery):
+                    return None
+                now = self._clock.now()
+                note = changed(tx, delivery, event, at=now, bot_user=self._bot_user)
+                inbox.forget(tx, delivery, note)
+            return None
         if (
             event.get("bot_id")
             or event.get("subtype") not in WRITTEN

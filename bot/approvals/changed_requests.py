@@ -1,0 +1,76 @@
+"""What becomes of a request whose message is edited or deleted: it says so, or is withdrawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from bot.agent import outputs
+from bot.messages import answers
+from bot.messages.incoming import message_text
+from storage import audit, calls, endings, inbox, outbox, runs
+from storage.models import Delivery, Message, Run
+from storage.states import DeliveryStatus, MessageKind
+from storage.transaction import Transaction
+
+CHANGES = ("message_changed", "message_deleted")
+
+
+def changed(
+    tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
+) -> str:
+    """Heed what became of a message; return what to note about it.
+
+    Nothing that has ended changes, nor what Slack alone altered, as when it adds a link's preview.
+    """
+    after = event.get("message") or {}
+    before = event.get("previous_message") or {}
+    ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
+    asked = inbox.find(tx, f"msg:{delivery.team}:{delivery.channel}:{ts}")
+    if asked is None:
+        return "no request's message changed"
+    # a deleted message that has replies stays as an empty one
+    gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
+    if gone and asked.status is DeliveryStatus.NEW:
+        inbox.forget(tx, asked, "deleted before it was taken in")
+        return "deleted before it was taken in"
+    run = runs.get(tx, asked.run_id) if asked.run_id else None
+    if run is None or not runs.is_open(run):
+        return "no open request's message changed"
+    if gone:
+        return _withdraw(tx, run, ts, at)
+    old = message_text(before or json.loads(asked.body)["event"], bot_user)
+    text = message_text(after, bot_user)
+    if text == old:
+        return "the words are the same"
+    audit.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
+    _tell(tx, run, delivery, answers.request_edited(asked.user, text))
+    return "request edited"
+
+
+def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> str:
+    data = {"message": ts, "why": "its message was deleted"}
+    audit.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
+    endings.cancel(tx, run, at=at, actor="system", words=outputs)
+    outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
+    return "request withdrawn"
+
+
+def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
+    """Say it in the request's thread, and under each card that stands elsewhere."""
+    plan = calls.open_plan(tx, run.id)
+    cards = outbox.cards(tx, plan.id) if plan else []
+    places = {(card.channel, card.thread_ts or card.ts) for card in cards}
+    for channel, thread in sorted({(run.channel, run.thread_ts), *places}):
+        if thread:
+            line = Message(
+                key=f"reworded:{delivery.seq}:{channel}:{thread}",
+                kind=MessageKind.NOTICE,
+                run_id=run.id,
+                channel=channel,
+                thread_ts=thread,
+                body=outbox.dump({"text": text, "mrkdwn": True}),
+            )
+            outbox.put(tx, line)
