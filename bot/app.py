@@ -44,7 +44,7 @@ from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode, connect_alone
-from bot.slack.stream import SlackAnswer
+from bot.slack.stream import SlackAnswer, Streaming
 from bot.slack.thread import SlackThread
 from bot.toolbox import toolbox
 from bot.tools import Tool
@@ -203,11 +203,12 @@ def _assemble(
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
     planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
+    streaming = Streaming(clock)
     worker = core.worker(
         planner,
         core.executor(tool_pool, portal),
         SlackThread(store, clock, directory, me.user, reading),
-        lambda run: SlackAnswer(store, naming, signals, posting, run),
+        lambda run: SlackAnswer(store, naming, signals, posting, streaming, run),
         presence,
     )
     deciding = core.over(directory.within(0))

@@ -17,6 +17,16 @@ PASSING = LIMITED | {
     "accesslimited",
     "streaming_state_conflict",
 }
+# Answers that say this workspace or app does not have the feature.
+ABSENT = {
+    "unknown_method",
+    "feature_disabled",
+    "not_agent_app",
+    "missing_scope",
+    "not_allowed_token_type",
+    "no_permission",
+}
+NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 TOO_MANY = 429
 CERTAIN = 500  # an answer below this status says that nothing was posted
 
@@ -36,6 +46,11 @@ def is_passing(error: SlackApiError) -> bool:
     return (
         is_limited(error) or status_of(error) >= CERTAIN or error.response.get("error") in PASSING
     )
+
+
+def is_absent(error: SlackApiError) -> bool:
+    """Return whether this workspace or app does not have the feature at all."""
+    return error.response.get("error") in ABSENT or status_of(error) == NOT_FOUND
 
 
 def seconds_asked(error: SlackApiError) -> float:

@@ -21,20 +21,10 @@ from slack_sdk.errors import SlackApiError
 
 from bot.signals import Signals
 from bot.slack.client import SlackClient
-from bot.slack.errors import is_passing, seconds_asked
+from bot.slack.errors import is_absent, is_passing, seconds_asked
 from storage.models import Run
 
 log = logging.getLogger("countersign.presence")
-# Answers that say this workspace or app does not have the feature; it is not asked for again.
-ABSENT = {
-    "unknown_method",
-    "feature_disabled",
-    "not_agent_app",
-    "missing_scope",
-    "not_allowed_token_type",
-    "no_permission",
-}
-NOT_FOUND = 404  # the same, from a server that does not say it in Slack's words
 WORKING = "is working on it…"
 FRESH = 90.0  # seconds for which a status still counts; Slack drops it after 120
 LASTING = 1800.0  # the same of a session at work, which does not stay so for ever
@@ -208,8 +198,7 @@ class SlackPresence:
             method(*args, **kwargs)
             return True
         except SlackApiError as error:
-            status = getattr(error.response, "status_code", 200)
-            if error.response.get("error") in ABSENT or status == NOT_FOUND:
+            if is_absent(error):
                 self._absent.add(feature)
             elif is_passing(error):
                 self._wait = max(self._wait, seconds_asked(error) or PAUSE)

@@ -2,19 +2,24 @@
 
 The row in the outbox is written before the stream begins; `finish` stores the whole text with the
 turn, and the outbox closes the stream. A short answer is never streamed: it is posted at once.
+Where Slack refused a stream, none is begun for an hour.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from datetime import datetime, timedelta
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
+from bot.clock import Clock
 from bot.messages.text import neutral_markdown, split_markdown
 from bot.policy.directory import Directory
 from bot.signals import Signals
+from bot.slack.errors import is_absent, is_limited, is_passing
 from bot.slack.lookups.mentions import with_names
 from storage import moves, outbox, runs
 from storage.models import Message, Run
@@ -25,20 +30,53 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.stream")
 PART = 11_000  # characters; one message holds 12,000 of Markdown
 BEGIN = 120  # characters before a stream is worth its place
+REFUSED = timedelta(hours=1)  # before a stream is tried again where Slack refused one
+EVERYWHERE = ""  # in place of a channel
 PACE = 0.7  # seconds between appends: Slack allows about a hundred a minute
+
+
+class Streaming:
+    """Where Slack has refused to stream lately; any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Nowhere yet."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until: dict[str, datetime] = {}  # by channel
+
+    def works(self, channel: str) -> bool:
+        """Return whether it is worth a try there."""
+        now = self._clock.now()
+        with self._lock:
+            self._until = {each: until for each, until in self._until.items() if until > now}
+            return not self._until.keys() & {channel, EVERYWHERE}
+
+    def refused(self, channel: str, error: SlackApiError) -> None:
+        """Remember that Slack did not begin a stream, unless that passes."""
+        if not is_passing(error):
+            place = EVERYWHERE if is_absent(error) else channel
+            with self._lock:
+                self._until[place] = self._clock.now() + REFUSED
 
 
 class SlackAnswer:
     """One turn's words; used by one worker thread."""
 
     def __init__(
-        self, store: Store, directory: Directory, signals: Signals, client: WebClient, run: Run
+        self,
+        store: Store,
+        directory: Directory,
+        signals: Signals,
+        client: WebClient,
+        streaming: Streaming,
+        run: Run,
     ) -> None:
         """`run` as claimed: its fence is checked while the words come."""
         self._store = store
         self._directory = directory
         self._signals = signals
         self._client = client
+        self._streaming = streaming
         self._run = run
         self._began = 0
         self._reset()
@@ -48,7 +86,8 @@ class SlackAnswer:
         self._text = ""  # all that came
         self._shown = ""  # what the stream holds, neutralised
         self._open = False
-        self._dead = False  # streaming does not work here; the outbox posts
+        # streaming does not work here; the outbox posts
+        self._dead = not self._streaming.works(self._run.channel)
         self._last = time.monotonic()
 
     def write(self, text: str) -> None:
@@ -125,7 +164,9 @@ class SlackAnswer:
                 )
             self._shown += more
         except SlackApiError as error:
-            if error.response.get("error") not in ("ratelimited", "rate_limited"):
+            if not self._open:
+                self._streaming.refused(self._run.channel, error)
+            if not self._open or not is_limited(error):
                 log.info("run %s: no streaming here: %s", self._run.id, error.response.get("error"))
                 self._dead, self._open = True, False
         except Exception as error:  # noqa: BLE001 - the outbox brings the text anyway

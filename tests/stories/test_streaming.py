@@ -14,6 +14,7 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import all_sent, chat, now_at, showing
 
+HOUR = 3601  # after which Slack is asked again where it refused a stream
 LONG = " ".join(f"word{number}" for number in range(120))
 
 
@@ -88,11 +89,16 @@ def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
     "error", ["feature_disabled", "channel_type_not_supported", "unknown_method", "ratelimited"]
 )
 def test_streaming_is_refused(harness: Harness, slowly: None, error: str) -> None:
-    """Where Slack does not stream, the answer is posted whole."""
+    """Where Slack does not stream, the answer is posted whole, and none is begun for an hour."""
+    start = len(harness.slack.requests)
     harness.slack.faults.fail("chat.startStream", error)
-    thread = chat(harness, LONG)
-    harness.said(SUPPORT, thread, "word119")
-    stands_once(harness, thread, LONG)
+    for _ in range(2 if error == "feature_disabled" else 1):
+        thread = chat(harness, LONG)
+        harness.said(SUPPORT, thread, "word119")
+        stands_once(harness, thread, LONG)
+    tried = [each.method for each in harness.slack.requests[start:]]
+    assert tried.count("chat.startStream") == 1
+    harness.clock.advance(HOUR)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +171,7 @@ def test_the_model_notifies_nobody(harness: Harness, slowly: None, streamed: boo
     sent = [json.dumps(r.args) for r in harness.slack.requests[start:]]
     assert [each for each in sent if "Look @channel" in each]
     assert not [each for each in sent if "<!" in each or "<@UANA" in each]
+    harness.clock.advance(HOUR)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.012])
