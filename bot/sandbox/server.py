@@ -22,6 +22,7 @@ from bot.sandbox.http.consent import Consent
 from bot.sandbox.http.control import Control
 from bot.sandbox.http.faults import ControlFaults
 from bot.sandbox.http.files import FilesHttp
+from bot.sandbox.http.origins import own_page_only
 from bot.sandbox.setup.manifests import load_manifest
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.web_api import scheduled
@@ -103,7 +104,7 @@ class Sandbox(Admin):
         self.world.watchers.append(self._changed)
 
     async def _serve(self) -> web.AppRunner:
-        app = web.Application(client_max_size=8 * 1024 * 1024)
+        app = web.Application(middlewares=[own_page_only], client_max_size=8 * 1024 * 1024)
         app.router.add_get("/api/{method}", self._web.handle, allow_head=False)
         app.router.add_post("/api/{method}", self._web.handle)
         app.router.add_get("/link/", self._transports.link)

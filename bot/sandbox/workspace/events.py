@@ -112,6 +112,8 @@ def emit_members(world: World, event: Json, channel: Channel) -> None:
 def _in_channel(world: World, message: Message) -> Json:
     body = copy.deepcopy(message.body) | {"channel": message.channel, "event_ts": message.ts}
     channel = world.channels[message.channel]
+    if message.metadata:
+        body["metadata"] = copy.deepcopy(message.metadata)
     if channel.is_ext_shared and (person := world.by_id.get(str(body.get("user")))):
         body |= {"user_team": person.team_id, "source_team": person.team_id}
     return body

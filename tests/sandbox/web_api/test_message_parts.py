@@ -105,3 +105,11 @@ def test_links_of_others(sandbox: Sandbox, client: WebClient) -> None:
         refused(second, "chat.getPermalink", channel="C0FINANCE", message_ts=secret)
         == "channel_not_found"
     )
+
+
+def test_a_message_event_carries_the_metadata(sandbox: Sandbox, client: WebClient) -> None:
+    """An app hears with a message what its author's app put beside it, as on Slack."""
+    metadata = {"event_type": "form", "event_payload": {"name": "Ana"}}
+    said = client.chat_postMessage(channel="C0SUPPORT", text="sent", metadata=metadata)
+    [event] = [d.event for d in sandbox.deliveries if d.event.get("ts") == said["ts"]]
+    assert event["metadata"] == metadata
