@@ -32,13 +32,9 @@ from bot.tools.registration import (
     check_fields,
     check_preview,
 )
+from bot.tools.schema import written
 
-REASON_SCHEMA = {
-    "type": "string",
-    "maxLength": 500,
-    "description": "One or two sentences for the person who approves: why this call, with these "
-    "values, now.",
-}
+REASON_SCHEMA = {"type": "string", "maxLength": 500, "description": "Why, for the approver."}
 
 
 class Effect(StrEnum):
@@ -116,10 +112,10 @@ PreviewFunction = Callable[[A, ToolContext], Foreseen | Awaitable[Foreseen]]
 
 @cache
 def _schema(model: type[BaseModel]) -> str:
-    """A model's JSON schema, as text; Pydantic makes it anew each time, and every turn of the model
-    needs all.
+    """A model's JSON schema, as text; it is made anew each time, and every turn of the model needs
+    all.
     """
-    return json.dumps(model.model_json_schema())
+    return json.dumps(written(model))
 
 
 @cache
@@ -155,14 +151,13 @@ class Tool(Generic[A]):
         return self.asks or self.does is not Effect.READ
 
     def schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments, as the model is given it (with the approver's reason,
-        if one is due).
+        """The JSON schema of the arguments, as the model is given it, with the approver's reason,
+        if one is due: asked for as required, though a call without it is as good.
         """
         schema: dict[str, Any] = json.loads(_schema(self.arguments))
-        schema["additionalProperties"] = False
-        _drop_marks(schema)
         if self.takes_reason:
             schema.setdefault("properties", {})[REASON_FIELD] = REASON_SCHEMA
+            schema.setdefault("required", []).append(REASON_FIELD)
         return schema
 
     def schema_digest(self) -> str:
@@ -190,15 +185,6 @@ class Tool(Generic[A]):
             return " ".join(self.effect.format(**values).split())
         except (LookupError, ValueError, AttributeError, TypeError):
             return self.title
-
-
-def _drop_marks(schema: Any) -> None:
-    """Leave out what is for us alone."""
-    if isinstance(schema, dict):
-        schema.pop("x-id-of", None)
-    for each in schema.values() if isinstance(schema, dict) else schema:
-        if isinstance(each, dict | list):
-            _drop_marks(each)
 
 
 def _named(value: Any, names: Mapping[str, str]) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from pydantic import BaseModel, Field
 from slack_sdk import WebClient
 
 from bot.clock import SystemClock
 from bot.slack.lookups.directory import SlackDirectory
-from bot.tools import Effect, Registry, Tool
+from bot.tools import Effect, Registry, Tool, ToolContext, tool
 from bot.tools.registration import REASON_FIELD
 from bot.tools.shop.shop import Shop
 from bot.tools.shop.tools import order_tools
@@ -26,7 +28,7 @@ TOOLS: list[Tool[Any]] = [
 SAMPLES: dict[str, dict[str, Any]] = {
     "look_up_order": {"order_id": 1042},
     "search_orders": {"customer": "Mara", "status": "shipped", "limit": 5},
-    "refund_order": {"order_id": 1042, "amount": "40.00", "reason": "damaged", "note": None},
+    "refund_order": {"order_id": 1042, "amount": "40.00", "reason": "damaged"},
     "change_address": {
         "order_id": 1044,
         "address": {
@@ -38,7 +40,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "notify": False,
     },
     "cancel_order": {"order_id": 1043, "reason": "changed her mind", "restock": True},
-    "list_channels": {"query": None},
+    "list_channels": {},
     "list_people": {"query": "dan"},
     "post_message": {"channel": "#general", "text": "Hello", "external_ok": False},
     "schedule_message": {"channel": "#general", "text": "Hello", "at": "2026-12-01T09:00:00Z"},
@@ -107,10 +109,67 @@ def test_schema_and_type_agree(tool: Tool[Any]) -> None:
     Its own dump is taken again unchanged.
     """
     sample = SAMPLES[tool.name]
-    jsonschema.validate(sample, tool.schema())
+    asked = sample | ({REASON_FIELD: "She asked."} if tool.takes_reason else {})
+    jsonschema.validate(asked, tool.schema())
     args = tool.arguments.model_validate(sample)
     again = tool.arguments.model_validate_json(args.model_dump_json())
     assert again == args
     assert tool.effect_sentence(args) != ""
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**sample, "surprise": 1}, tool.schema())
+        jsonschema.validate({**asked, "surprise": 1}, tool.schema())
+
+
+class Line(BaseModel):
+    """One thing that is paid."""
+
+    title: str = Field(title="What it is called")
+
+
+class Payment(BaseModel):
+    """A note of ours that no model needs."""
+
+    amount: Decimal = Field(title="Amount (EUR)", gt=0, max_digits=5, decimal_places=2)
+    text: str = Field("", title="Text", max_length=3000, description="What it is for.")
+    lines: list[Line] | None = Field(None, title="Lines", max_length=5)
+    until: int | None = Field(title="Until")
+
+
+@tool(title="Pay", effect="Pay {amount}", does=Effect.WRITE)
+def pay(_args: Payment, _context: ToolContext) -> None:
+    """Pay somebody."""
+
+
+def test_the_model_reads_only_what_says_something() -> None:
+    """Titles, our docstrings, nulls that may be left out and long bounds are not in it; a field
+    named like a keyword is, and so is a title that says more than the name.
+    """
+    assert pay.schema() == {
+        "type": "object",
+        "additionalProperties": False,
+        "$defs": {
+            "Line": {
+                "type": "object",
+                "description": "One thing that is paid.",
+                "properties": {"title": {"type": "string", "description": "What it is called"}},
+                "required": ["title"],
+            }
+        },
+        "properties": {
+            "amount": {
+                "description": "Amount (EUR)",
+                "anyOf": [
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 999.99},
+                    {"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,2})?$"},
+                ],
+            },
+            "text": {"type": "string", "default": "", "description": "What it is for."},
+            "lines": {"type": "array", "maxItems": 5, "items": {"$ref": "#/$defs/Line"}},
+            "until": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "reason_for_approver": {
+                "type": "string",
+                "maxLength": 500,
+                "description": "Why, for the approver.",
+            },
+        },
+        "required": ["amount", "until", "reason_for_approver"],
+    }

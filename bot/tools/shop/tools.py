@@ -28,13 +28,13 @@ class OrderArguments(BaseModel):
 
 
 class LookUp(OrderArguments):
-    """OrderArguments of look_up_order."""
+    """Arguments of look_up_order."""
 
     order_id: int = OrderId
 
 
 class Search(OrderArguments):
-    """OrderArguments of search_orders."""
+    """Arguments of search_orders."""
 
     customer: str | None = Field(
         None,
@@ -42,12 +42,12 @@ class Search(OrderArguments):
         max_length=100,
         description="Part of the customer's name or e-mail address.",
     )
-    status: OrderStatus | None = Field(None, title="OrderStatus")
+    status: OrderStatus | None = Field(None, title="Status")
     limit: int = Field(10, title="At most", ge=1, le=20)
 
 
 class Refund(OrderArguments):
-    """OrderArguments of refund_order."""
+    """Arguments of refund_order."""
 
     order_id: int = OrderId
     amount: Decimal = Field(
@@ -79,7 +79,7 @@ class Address(OrderArguments):
 
 
 class ChangeAddress(OrderArguments):
-    """OrderArguments of change_address."""
+    """Arguments of change_address."""
 
     order_id: int = OrderId
     address: Address = Field(title="New address")
@@ -87,7 +87,7 @@ class ChangeAddress(OrderArguments):
 
 
 class Cancel(OrderArguments):
-    """OrderArguments of cancel_order."""
+    """Arguments of cancel_order."""
 
     order_id: int = OrderId
     reason: str = Field(title="Reason", min_length=3, max_length=300)
