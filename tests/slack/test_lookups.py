@@ -13,8 +13,9 @@ from bot.sandbox.server import Sandbox
 from bot.sandbox.workspace.people import Channel, Person
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.lookups.directory import FEW, SlackDirectory
-from bot.tools import ToolError
-from bot.tools.slack.lookup import Lookup
+from bot.tools.names import Named, Naming
+
+PERSON = Named.PERSON
 
 
 @pytest.fixture
@@ -173,16 +174,19 @@ def test_a_limited_call_waits_and_stops_waiting(slack: Sandbox, client: SlackCli
 
 
 def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
-    slack: Sandbox, client: SlackClient, directory: SlackDirectory
+    slack: Sandbox, directory: SlackDirectory
 ) -> None:
     """Somebody who came after everybody was listed is found by name; who is nowhere is not."""
-    lookup = Lookup(client, directory)
-    assert [each.id for each in lookup.persons(["@dan", "Ana Ruiz"])] == ["UDAN00001", "UANA00001"]
+    names = Naming(directory)
+    assert [names.id_of(PERSON, each) for each in ("@dan", "Ana Ruiz")] == [
+        "UDAN00001",
+        "UANA00001",
+    ]
     slack.clock.advance(30)
     new = Person("fay", "UFAY00001", "Fay Moss")
     with slack.world.lock:
         slack.world.people["fay"] = slack.world.by_id[new.id] = new
-    assert [each.id for each in lookup.persons(["Fay Moss"])] == ["UFAY00001"]
-    with pytest.raises(ToolError, match="nobody called @zed"):
-        lookup.persons(["@zed"])
+    assert names.id_of(PERSON, "Fay Moss") == "UFAY00001"
+    with pytest.raises(ValueError, match="nobody called @zed"):
+        names.id_of(PERSON, "@zed")
     assert calls(slack, "users.list") == 2

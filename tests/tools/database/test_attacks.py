@@ -50,12 +50,10 @@ def test_queries_change_nothing(world: World) -> None:
         "UPDATE orders SET note = 'x'",
         "INSERT INTO log (text) VALUES ('x')",
     ):
-        with pytest.raises(
-            ValidationError, match="only SELECT is allowed here; use the tool change"
-        ):
+        with pytest.raises(ToolError, match="only SELECT is allowed here; use the tool change"):
             world.query(sql)
     with pytest.raises(
-        ValidationError, match="only INSERT, UPDATE or DELETE is allowed here; use the tool query"
+        ToolError, match="only INSERT, UPDATE or DELETE is allowed here; use the tool query"
     ):
         world.change("SELECT 1")
     assert world.dump() == before

@@ -150,7 +150,7 @@ def test_a_table_of_a_system_name(pg: World) -> None:
     pg.raw("CREATE TABLE public.pg_authid (rolpassword TEXT)")
     pg.raw("GRANT ALL ON public.pg_authid TO agent")
     for sql in ("SELECT rolpassword FROM pg_authid", "SELECT rolpassword FROM public.pg_authid"):
-        with pytest.raises(ValueError, match="is the server's own"):
+        with pytest.raises(ToolError, match="is the server's own"):
             pg.query(sql)
 
 

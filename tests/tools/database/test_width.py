@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from bot.tools import ToolError
 from tests.tools.database.harness import World
@@ -80,7 +79,7 @@ def test_a_change_inside_a_with(pg: World) -> None:
     sql = (
         "WITH gone AS (DELETE FROM line RETURNING sku) INSERT INTO log (text) SELECT sku FROM gone"
     )
-    with pytest.raises(ValidationError, match="use the tool change for it"):
+    with pytest.raises(ToolError, match="use the tool change for it"):
         pg.query(sql)
     with pytest.raises(ToolError, match="it touches 6 rows"):
         pg.with_options(max_changes=5).change(sql)
