@@ -46,12 +46,13 @@ def vote(
     words: Outputs,
     stage: int = 0,
     reason: str = "",
+    counts_as: str = "",
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
     `stage`: the one in which this person may vote; stale where another is open by now. Who has
     approved may still reject. The call moves when `weigh` says that the votes have decided it;
-    `words` tell the model.
+    `words` tell the model. `counts_as`: why this person may, for the audit.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
@@ -76,7 +77,7 @@ def vote(
     )
     calls.add_vote(tx, row)
     standing = weigh([*before, row])
-    _moved_by_votes(tx, call, standing, [*before, row], at, words)
+    _moved_by_votes(tx, call, standing, [*before, row], at, words, counts_as)
     return Applied(calls.get(tx, call_id) or call)
 
 
@@ -87,6 +88,7 @@ def _moved_by_votes(
     votes: list[Vote],
     at: datetime,
     words: Outputs,
+    counts_as: str,
 ) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
@@ -96,6 +98,7 @@ def _moved_by_votes(
         "stage": last.stage,
         "digest": last.digest,
         "reason": last.reason,
+        "counts_as": counts_as,
     }
     if standing.outcome == Balance.OPEN:
         audit.record(

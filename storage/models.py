@@ -223,6 +223,7 @@ class Message(Row, table=True):
     status: MessageStatus = columns.status(MessageStatus, MessageStatus.PENDING)
     wanted: int = 1
     shown: int = 0
+    showing: str = columns.text("")  # JSON: the revision of each call that a card shows, by call id
     ts: str = ""
     attempts: int = 0
     due_at: datetime | None = columns.time(nullable=True)

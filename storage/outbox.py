@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Update, bindparam, func, select, update
 from sqlmodel import col
 
-from storage import moves
+from storage import audit, moves
 from storage.models import Message, Run
 from storage.states import MESSAGE_OPEN, IllegalMoveError, MessageKind, MessageStatus
 from storage.transaction import Transaction, first, readable, rows
@@ -102,6 +102,20 @@ def redraw(tx: Transaction, plan_id: str) -> None:
 def sent(tx: Transaction, row: Message, *, ts: str, shown: int) -> None:
     """It stands in Slack as of version `shown`; stale at once when more was wanted meanwhile."""
     moves.shown(tx, row, ts=ts, version=shown)
+
+
+def showed(
+    tx: Transaction, row: Message, *, ts: str, revisions: Mapping[str, int], at: datetime
+) -> None:
+    """Write down which revision of each call a card shows, unless it showed just these before.
+
+    `revisions`: by call id; none where all it shows is that it no longer holds.
+    """
+    if (showing := dump(revisions)) == row.showing:
+        return
+    change(tx, row, showing=showing)
+    where = {"channel": row.channel, "ts": ts, "calls": revisions}
+    audit.record(tx, "card.shown", at=at, actor="system", run_id=row.run_id, data=where)
 
 
 def channels_due(tx: Transaction, now: datetime) -> set[str]:

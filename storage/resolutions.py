@@ -24,12 +24,13 @@ def resolve(
     at: datetime,
     words: Outputs,
     digest: str = "",
+    counts_as: str = "",
 ) -> Outcome:
     """Write down how an UNKNOWN call ended, as a person says, or have it run again.
 
     What only its requester calls not done, or has run again, counts as an attempt all the same.
     To have it run again is a vote of its own, on a new revision of the same arguments; `digest`
-    is that revision's.
+    is that revision's. `counts_as`: why this person may, for the audit.
     """
     targets = {
         Resolution.DONE: C.SUCCEEDED,
@@ -48,7 +49,7 @@ def resolve(
         return TooLate(call)
     if resolution != Resolution.DONE and runs.is_of(tx, call.run_id, person):
         spending.keep(tx, call, at)
-    data: dict[str, Any] = {"said": resolution}
+    data: dict[str, Any] = {"said": resolution, "counts_as": counts_as}
     if again:
         vote = _vote(call, person, digest, at)
         data |= {"vote": vote.verb, "revision": vote.revision, "stage": 0, "digest": digest}

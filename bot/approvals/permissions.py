@@ -76,7 +76,7 @@ class Permissions:
                 gate, person, requester=run.requester, channel=run.channel, waited=waiting
             )
             asked = verb is Verb.SEND_BACK and person == run.requester
-            return Yes() if asked and found == No("not_approver") else found
+            return Yes(why="requester") if asked and found == No("not_approver") else found
         with self._store.read() as tx:
             editors = calls.editors(tx, call.id) | ({person} if fresh_editor else frozenset())
             votes = [] if fresh_editor else calls.votes(tx, call.id, call.revision)
@@ -90,7 +90,7 @@ class Permissions:
             stage=stage,
             waited=waiting,
         )
-        return Yes(stage) if isinstance(verdict, Yes) else verdict
+        return Yes(stage, verdict.why) if isinstance(verdict, Yes) else verdict
 
     def may_be_remembered(self, gate: Ask, run: Run, person: str) -> bool:
         """Return whether `person`'s approval under this gate may stand for later calls.

@@ -64,7 +64,7 @@ class Requests:
                 Verb.RESOLVE, call, run, delivery.user, at=delivery.received_at
             )
         else:  # policy let it run unasked: who asked for it says what became of it
-            verdict = Yes() if delivery.user == run.requester else No("not_approver")
+            verdict = Yes(why="requester") if delivery.user == run.requester else No("not_approver")
         with self._store.write() as tx:
             if isinstance(verdict, No):
                 record_refusal(tx, delivery, call, resolution, verdict)
@@ -79,6 +79,7 @@ class Requests:
                     at=delivery.received_at,
                     words=outputs,
                     digest=self._digest(tx, run, call),
+                    counts_as=verdict.why,
                 )
                 match outcome:
                     case Applied():

@@ -41,6 +41,7 @@ class Admission:
 
     gate: Ask
     stage: int
+    why: str  # for the record
     offer: Offer | None = None  # what is remembered of it
 
 
@@ -194,7 +195,7 @@ class Votes:
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
             if offer and not self._permissions.may_be_remembered(gate, run, person):
                 offer = None
-            return Admission(gate, verdict.stage, offer)
+            return Admission(gate, verdict.stage, verdict.why, offer)
         assert isinstance(verdict, No)
         return Barred(call, verdict, self._permissions.refusal(verdict, call, verb))
 
@@ -237,6 +238,7 @@ def _cast(
         at=delivery.received_at,
         reason=reason,
         stage=admission.stage,
+        counts_as=admission.why,
         weigh=weigher(admission.gate),
         words=outputs,
     )

@@ -6,7 +6,7 @@ Guests, bots, deactivated people and people of other workspaces never count, wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import combinations
@@ -20,6 +20,7 @@ class Yes:
     """They may; where they approve, in this stage of the gate."""
 
     stage: int = 0
+    why: str = ""  # for the record: named, requester, member of @group or of the channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ def _missing(gate: Ask, able: Sequence[frozenset[str]]) -> int:
     )
 
 
+def _why(named: Mapping[str, frozenset[str]], person: str) -> str:
+    """All that names this person, in words; "" where nothing does."""
+    return ", ".join(why for why, people in named.items() if person in people)
+
+
 class Authority:
     """Answers who may decide a call, from its gate and live look-ups."""
 
@@ -73,15 +79,22 @@ class Authority:
 
     def named(self, approvers: Approvers, *, requester: str, channel: str) -> frozenset[str]:
         """Everybody the approvers' list names now; raises LookupFailedError."""
-        found = set(approvers.users)
+        found = self._named_as(approvers, requester=requester, channel=channel)
+        return frozenset().union(*found.values())
+
+    def _named_as(
+        self, approvers: Approvers, *, requester: str, channel: str
+    ) -> dict[str, frozenset[str]]:
+        """Everybody the approvers' list names now, by why it does."""
+        found = {"named": frozenset(approvers.users)}
         for handle in approvers.groups:
             group = self.directory.group(handle)
-            found |= group.members if group else frozenset()
+            found[f"member of @{handle}"] = group.members if group else frozenset()
         if approvers.channel:
-            found |= self.directory.members(channel)
+            found[f"member of {channel}"] = self.directory.members(channel)
         if approvers.requester:
-            found.add(requester)
-        return frozenset(found)
+            found["requester"] = frozenset({requester})
+        return found
 
     def candidates(
         self, gate: Ask, approvers: Approvers, *, requester: str, channel: str
@@ -192,18 +205,23 @@ class Authority:
             if not self.colleague(person):
                 return No("stranger")
             approvers = gate.approvers_of(stage, waited)
-            if person not in self.named(approvers, requester=requester, channel=channel):
+            found = self._named_as(approvers, requester=requester, channel=channel)
+            if not (why := _why(found, person)):
                 anywhere = self.may_reject(
                     gate, person, requester=requester, channel=channel, waited=waited
                 )
                 return No("not_yet") if isinstance(anywhere, Yes) else anywhere
         except LookupFailedError:
             return No("lookup")
-        if person == requester and not (gate.self_approval or approvers.requester):
-            return No("own_request")
-        if person in editors and not gate.editor_counts:
-            return No("own_edit")
-        return Yes()
+        if person == requester and not approvers.requester:
+            if not gate.self_approval:
+                return No("own_request")
+            why += ", own request allowed"
+        if person in editors:
+            if not gate.editor_counts:
+                return No("own_edit")
+            why += ", own edit allowed"
+        return Yes(why=why)
 
     def may_reject(
         self,
@@ -219,8 +237,8 @@ class Authority:
             if not self.colleague(person):
                 return No("stranger")
             everybody = gate.approvers | gate.approvers_of(0, waited)
-            named = self.named(everybody, requester=requester, channel=channel)
-            return Yes() if person in named else No("not_approver")
+            found = self._named_as(everybody, requester=requester, channel=channel)
+            return Yes(why=why) if (why := _why(found, person)) else No("not_approver")
         except LookupFailedError:
             return No("lookup")
 
@@ -242,5 +260,5 @@ class Authority:
             and gate.editors == "approvers_and_requester"
             and person == requester
         ):
-            return Yes()
+            return Yes(why="requester")
         return verdict

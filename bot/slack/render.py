@@ -31,15 +31,21 @@ class Renderer:
     tools: Registry
     directory: Directory
 
-    def draw(self, row: Message) -> tuple[Drawn, int]:
-        """Draw the message as it should be now; also return the version that shows."""
+    def draw(self, row: Message) -> tuple[Drawn, int, Mapping[str, int] | None]:
+        """Draw the message as it should be now; also return the version that shows.
+
+        Of a card, return the revision of each call on it too, by call id.
+        """
         is_card, now = row.kind is MessageKind.CARD, self.clock.now()
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
             view = card_view(self.tools, tx, current, now) if is_card else None
+        if view:
+            revisions = {call.id: call.revision for call in view.calls}
+            return card(view, now), current.wanted, revisions
         if is_card:
-            return card(view, now) if view else GONE, current.wanted
-        return self._words(row, outbox.body(current)), current.wanted
+            return GONE, current.wanted, {}
+        return self._words(row, outbox.body(current)), current.wanted, None
 
     def _words(self, row: Message, body: Mapping[str, Any]) -> Drawn:
         """Draw what is not a card."""

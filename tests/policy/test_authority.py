@@ -100,7 +100,7 @@ def test_strangers_may_do_nothing(authority: Authority, person: str) -> None:
 
 def test_the_same_id_in_another_workspace(authority: Authority, directory: FakeDirectory) -> None:
     """An approver's id is nobody's here once Slack says that it belongs to another workspace."""
-    assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes()
+    assert authority.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE) == Yes(why="named")
     other = Authority(directory, "T0OTHERCO")
     assert why(other.may_reject(ask(ANA), ANA, requester=BEN, channel=HERE)) == "stranger"
     assert (

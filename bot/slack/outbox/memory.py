@@ -6,6 +6,7 @@ Where the database cannot be written, nothing is posted again for that, and noth
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -19,6 +20,7 @@ class Posted:
 
     ts: str  # "" where Slack does not say
     shown: int  # the version
+    revisions: Mapping[str, int] | None = None  # of the calls on a card; None: not known
 
 
 class Memory:

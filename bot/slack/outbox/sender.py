@@ -94,13 +94,13 @@ class Sender:
 
     def _dispatch(self, row: Message) -> None:
         if stands := self._memory.posted(row.seq):
-            self._sent(row, stands.ts, shown=stands.shown)
+            self._sent(row, stands)
             return
         if row.kind in ONCE or row.status is M.CLOSING:
             self._store.harden()  # what Slack is told of is on the disk
         if row.kind is MessageKind.PRIVATE:
             self._posting.private(row, blocks_of(outbox.body(row)))
-            self._sent(row, "", shown=row.wanted)
+            self._sent(row, Posted("", row.wanted))
         elif row.kind is MessageKind.FILE:
             self._upload(row)
         elif row.status is M.CLOSING:
@@ -116,10 +116,10 @@ class Sender:
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
         if self._may_stand(row) and (found := self._search.posted(row)):
             version = 0 if row.kind is MessageKind.CARD else row.wanted
-            self._sent(row, str(found["ts"]), shown=version)
+            self._sent(row, Posted(str(found["ts"]), version))
             return
         self._posting.link_back(row)
-        drawn, version = self._renderer.draw(row)
+        drawn, version, revisions = self._renderer.draw(row)
         self._store.harden()
         response = self._once(
             row,
@@ -133,15 +133,15 @@ class Sender:
                 unfurl_media=False,
             ),
         )
-        self._sent(row, str(response["ts"]), shown=version)
+        self._sent(row, Posted(str(response["ts"]), version, revisions))
 
     def _upload(self, row: Message) -> None:
         """Put a file into its thread, unless it stands there."""
         if self._may_stand(row) and (found := self._search.uploaded(row)):
-            self._sent(row, str(found["ts"]), shown=row.wanted)
+            self._sent(row, Posted(str(found["ts"]), row.wanted))
             return
         self._once(row, lambda: self._posting.upload(row))
-        self._sent(row, "", shown=row.wanted)
+        self._sent(row, Posted("", row.wanted))
 
     def _once(self, row: Message, post: Callable[[], T]) -> T:
         """Write SENDING, then post.
@@ -178,12 +178,12 @@ class Sender:
             outbox.change(tx, row, channel=str(opened["channel"]["id"]))
 
     def _update(self, row: Message) -> None:
-        drawn, version = self._renderer.draw(row)
+        drawn, version, revisions = self._renderer.draw(row)
         self._store.harden()
         self._client.chat_update(
             channel=row.channel, ts=row.ts, text=drawn.text, blocks=drawn.blocks
         )
-        self._sent(row, row.ts, shown=version)
+        self._sent(row, Posted(row.ts, version, revisions))
 
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks.
@@ -212,18 +212,21 @@ class Sender:
                 target = M.PENDING if body["text"] else M.FAILED
                 moves.message(tx, row, target, error="the stream never began")
         elif body["streamed"]:
-            self._sent(row, row.ts, shown=row.wanted)
+            self._sent(row, Posted(row.ts, row.wanted))
         else:
             self._update(row)
 
-    def _sent(self, row: Message, ts: str, *, shown: int) -> None:
+    def _sent(self, row: Message, stands: Posted) -> None:
         """Store that it stands in Slack; until that is done, it is remembered."""
-        self._memory.keep(row.seq, Posted(ts, shown))
+        self._memory.keep(row.seq, stands)
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
-            outbox.sent(tx, row, ts=ts, shown=shown)
+            outbox.sent(tx, row, ts=stands.ts, shown=stands.shown)
+            if stands.revisions is not None:
+                at = self._clock.now()
+                outbox.showed(tx, row, ts=stands.ts, revisions=stands.revisions, at=at)
         self._memory.forget(row.seq)
-        row.status, row.ts = M.SENT, ts
+        row.status, row.ts = M.SENT, stands.ts
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
         """Deal with an error Slack answered with: wait, draw anew, or give up and tell the request.
@@ -237,7 +240,7 @@ class Sender:
         if row.ts and code in GONE and row.kind is MessageKind.CARD:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
-                moves.message(tx, row, M.PENDING, ts="", shown=0)
+                moves.message(tx, row, M.PENDING, ts="", shown=0, showing="")
             return True
         log.error("run %s: message %s (%s) cannot be sent: %s", row.run_id, row.seq, row.kind, code)
         self._give_up(row, code)

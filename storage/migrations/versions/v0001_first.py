@@ -222,6 +222,7 @@ def _message() -> None:
         sa.Column("status", sa.String(), nullable=False),
         sa.Column("wanted", sa.Integer(), nullable=False),
         sa.Column("shown", sa.Integer(), nullable=False),
+        sa.Column("showing", sa.Text(), nullable=False),
         sa.Column("ts", sa.String(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("due_at", sa.BigInteger(), nullable=True),
