@@ -238,7 +238,8 @@ class Authority:
                 return No("stranger")
             everybody = gate.approvers | gate.approvers_of(0, waited)
             found = self._named_as(everybody, requester=requester, channel=channel)
-            return Yes(why=why) if (why := _why(found, person)) else No("not_approver")
+            why = _why(found, person)
+            return Yes(why=why) if why else No("not_approver")
         except LookupFailedError:
             return No("lookup")
 
