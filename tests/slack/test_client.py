@@ -265,7 +265,14 @@ def test_a_closed_client_keeps_nothing(client: SlackClient, relay: Relay) -> Non
     assert not client._connections._idle
 
 
-def test_a_proxy_is_used(slack: Sandbox, relay: Relay) -> None:
+@pytest.fixture
+def nothing_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address is spared the proxy, whatever was started in this process before."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_proxy_is_used(slack: Sandbox, relay: Relay, nothing_spared: None) -> None:
     """Where slack_sdk would go through a proxy, so does this client."""
     proxy = relay.url.removesuffix("/api/")
     client = SlackClient(slack.bot_token, base_url=slack.api_url, proxy=proxy, retry_handlers=[])
@@ -275,7 +282,7 @@ def test_a_proxy_is_used(slack: Sandbox, relay: Relay) -> None:
 
 
 def test_a_proxy_of_the_environment_is_used(
-    slack: Sandbox, relay: Relay, monkeypatch: pytest.MonkeyPatch
+    slack: Sandbox, relay: Relay, monkeypatch: pytest.MonkeyPatch, nothing_spared: None
 ) -> None:
     """The same for HTTPS_PROXY, which slack_sdk reads for itself."""
     monkeypatch.setenv("HTTPS_PROXY", relay.url.removesuffix("/api/"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from storage.models import Audit, Delivery
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, DeliveryKind, RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids
 from tests.stories.steps import arrived, ask, now_at, statuses
 
 
 def kept(harness: Harness, text: str) -> list[Delivery]:
-    """What the inbox keeps that has this text anywhere."""
-    return [row for row in harness.all(Delivery) if text in row.body]
+    """The messages that the inbox keeps and that have this text anywhere."""
+    found: list[Delivery] = harness.all(Delivery, Delivery.kind == DeliveryKind.MESSAGE)
+    return [row for row in found if text in row.body]
 
 
 def test_what_is_not_for_the_bot_is_not_kept(harness: Harness) -> None:
