@@ -129,15 +129,18 @@ def test_a_read_only_database_at_the_decision(core: Core) -> None:
 def read_only(store: Store, pragma: str = "PRAGMA query_only=ON") -> Iterator[None]:
     """Meanwhile nothing can be written; or what another pragma brings about."""
 
+    meanwhile = [True]
+
     def refuse(connection: Any, _record: object) -> None:
-        connection.execute(pragma)
+        if meanwhile:  # never taken off the engine: another thread may be opening a connection
+            connection.execute(pragma)
 
     event.listen(store.engine, "connect", refuse)
     store.engine.dispose()
     try:
         yield
     finally:
-        event.remove(store.engine, "connect", refuse)
+        meanwhile.clear()
         store.engine.dispose()
 
 
