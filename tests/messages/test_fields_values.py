@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr
 
 from bot.messages.forms.form import diff, values
-from bot.messages.text import is_hidden, visible
+from bot.messages.text import visible
 from bot.messages.views import Value
+from bot.tools.unseen import is_hidden
 from tests.messages.fields_support import Address, Everything, dumped, tool_for
 
 TOOL = tool_for(Everything, secret=frozenset({"token"}))

@@ -22,7 +22,8 @@ from bot.messages.forms.inputs import (
 from bot.messages.forms.slots import Kind, Mark, Slot
 from bot.messages.forms.values import readable
 from bot.messages.pieces import SHOWN_TO_NOBODY
-from bot.messages.text import is_hidden, plain, slack_length, visible
+from bot.messages.text import plain, slack_length, visible
+from bot.tools.unseen import is_hidden
 from storage.masking import MASK
 
 LONG_LINE = 80  # characters from which a text gets an input of several lines

@@ -1,5 +1,5 @@
-"""The functions that a database would run though they act beyond the statement, and those that give
-another value each time. Constants, and a question about a name.
+"""The functions that a database would run though they act beyond the statement. Constants, and a
+question about a name.
 """
 
 from __future__ import annotations
@@ -10,16 +10,6 @@ from sqlglot import exp
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
-
-# called without parentheses
-BARE = _words("current_date current_time current_timestamp localtime localtimestamp")
-# These give another value each time, or with time: what a preview shows is not what a later run
-# does.
-VOLATILE = BARE | _words(
-    "random gen_random_uuid now clock_timestamp statement_timestamp transaction_timestamp age "
-    "date datetime julianday strftime time unixepoch"
-)
-VOLATILE_TEXTS = _words("now today tomorrow yesterday")  # PostgreSQL reads these strings as times
 
 # PostgreSQL: what a READ ONLY transaction or a ROLLBACK does not hold. The server's administration
 # (other sessions, locks that outlive a statement, large objects, other servers), settings of the

@@ -16,13 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from bot.tools.database.sql import Dialect
-from bot.tools.database.sql.functions import (
-    BARE,
-    VOLATILE,
-    VOLATILE_TEXTS,
-    WRITES,
-    acts_beyond,
-)
+from bot.tools.database.sql.functions import WRITES, acts_beyond
 from bot.tools.database.sql.reasons import not_run
 from bot.tools.database.sql.tokens import StatementError, Token, lex
 
@@ -70,17 +64,6 @@ class Statement:
         return self.text if self.explains is None else self.text[_explained(self.tokens).start :]
 
     @cached_property
-    def volatile(self) -> tuple[str, ...]:
-        """The functions in it that give another value each time."""
-        called = {each.word for each in self.tokens} & VOLATILE & (self.names | BARE)
-        texts = {
-            each.text
-            for each in self.tokens
-            if each.kind == "string" and _names_now(each.text[1:-1].lower())
-        }
-        return tuple(sorted(called | (texts if self.dialect == "postgres" else set())))
-
-    @cached_property
     def names(self) -> frozenset[str]:
         """What is written before a parenthesis, in lower case: the functions it calls among it."""
         return frozenset(
@@ -88,48 +71,6 @@ class Statement:
             for here, after in pairwise(self.tokens)
             if after.text == "(" and here.kind in ("word", "quoted")
         )
-
-    def _outer(self, *words: str, after: int = -1) -> Token | None:
-        """The first of these words outside all parentheses."""
-        return next(
-            (t for t in self.tokens if t.word in words and t.depth == 0 and t.start > after), None
-        )
-
-    @cached_property
-    def pieces(self) -> tuple[str, str, str]:
-        """A change as written, taken apart: its WITH, its table with alias, its WHERE (INSERT: what
-        it inserts).
-        """
-        verb = self._outer(self.verb)
-        if verb is None:
-            raise StatementError("its parts cannot be told apart")
-        ahead = self.text[: verb.start]
-        if self.verb == "insert":
-            source = self._outer("select", "values", "with", after=verb.start)
-            return ahead, "", self.text[source.start :] if source else ""
-        first = self._outer("set" if self.verb == "update" else "from", after=verb.start)
-        where = self._outer("where", after=verb.start)
-        tail = self.text[where.start :] if where else ""
-        if first is None:
-            raise StatementError("it is not complete")
-        if self.verb == "update":
-            return ahead, self.text[verb.start + len("update") : first.start], tail
-        return (
-            ahead,
-            self.text[first.start + len("from") : where.start if where else len(self.text)],
-            tail,
-        )
-
-
-def _names_now(text: str) -> bool:
-    """Whether PostgreSQL could read the text as a time that depends on today: 'now', 'tomorrow
-    08:00'.
-    """
-    words = text.split()
-    rest = " ".join(each for each in words if each not in VOLATILE_TEXTS)
-    return rest != " ".join(words) and (
-        not re.search("[a-z]", rest) or bool(re.search("[0-9]", rest)) or rest == "utc"
-    )
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bot.tools import ToolError
 from bot.tools.database.sql.reasons import why_not
+from bot.tools.unseen import is_hidden
 
 MAX_LENGTH = 3_000  # characters, what an input in Slack takes
 MAX_TOKENS, MAX_DEPTH = 1_200, 60  # a parser recurses: far below what would exhaust the stack
@@ -19,10 +20,6 @@ _TOKEN = re.compile(
     | (?P<mark>[(),.;]|::?|[\[\]])
     | (?P<operator>[-+*/<>=~!@\#%^&|?]+)""",
     re.VERBOSE,
-)
-# Controls, line separators, and marks that reverse or hide what a person reads.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
 )
 
 
@@ -55,8 +52,9 @@ def lex(text: str) -> tuple[Token, ...]:
     """
     if len(text) > MAX_LENGTH:
         raise StatementError(f"the statement has {len(text)} characters, more than {MAX_LENGTH}")
-    if found := _HIDDEN.search(text):
-        raise StatementError(f"it holds the invisible character U+{ord(found[0]):04X}; remove it")
+    hidden = next((each for each in text if each != "\r" and is_hidden(each)), "")
+    if hidden:
+        raise StatementError(f"it holds the invisible character U+{ord(hidden):04X}; remove it")
     tokens: list[Token] = []
     position = depth = 0
     while position < len(text):
