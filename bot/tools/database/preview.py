@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bot.tools import Preview
+from bot.tools import Preview, ToolError
 from bot.tools.database.rows.change import Change
-from bot.tools.database.rows.drawing import counts, drawn
+from bot.tools.database.rows.drawing import counts, drawn, nothing
 from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import Session
 from bot.tools.database.sql.statement import Statement
@@ -27,8 +27,13 @@ def observed(session: Session, statement: Statement) -> Change:
 
 
 def preview_change(session: Session, statement: Statement) -> Preview:
-    """Try the change out. Raises as `observed` does; the session is left to be rolled back."""
+    """Try the change out; the session is left to be rolled back.
+
+    Raises as `observed` does, and ToolError where nothing would change: nobody is asked for that.
+    """
     change = observed(session, statement)
+    if not change.total:
+        raise ToolError(nothing(change, statement.verb))
     set_here = frozenset(each.name.lower() for each in set_columns(statement))
     text = drawn(change, statement.verb, set_here)
     return Preview(text, promised(change), in_thread=counts(change, statement.verb))

@@ -16,7 +16,7 @@ from bot.tools.registration import REASON_FIELD
 from storage.states import CallStatus
 from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import all_sent, ask, now_at, open_modal
+from tests.stories.steps import all_sent, ask, now_at, open_modal, typed
 from tests.tools.database import harness as databases
 from tests.tools.database.harness import SECRET, VALUES
 from tests.tools.database.postgres_server import binaries
@@ -142,6 +142,22 @@ def test_rows_in_the_thread(story: Story) -> None:
     card = story.world.card(SUPPORT, thread)
     assert "Jonas → Jon" in words(card)
     assert "approve" in action_ids(card)
+
+
+def test_a_change_of_nothing_asks_nobody(story: Story) -> None:
+    """It goes back to the model as failed; in Edit it is an error at the field."""
+    world = story.world
+    sql = "UPDATE heap SET number = 7 WHERE word = 'nowhere'"
+    thread = story.asked("change", sql, "Nothing is called so.")
+    world.said(SUPPORT, thread, "Nothing is called so.")
+    assert world.outputs()[0]["output"] == (
+        "FAILED before it was run, and nobody was asked: it would change nothing: no row of heap "
+        "matches"
+    )
+    thread = story.asked("change", "DELETE FROM heap WHERE word = 'a'", "Gone.")
+    open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread, having="review"), "edit")
+    outcome = world.person("ana").submit(typed(sql=sql))
+    assert outcome["errors"] == {"f:sql": "it would change nothing: no row of heap matches"}
 
 
 def test_a_query_asks(story: Story) -> None:

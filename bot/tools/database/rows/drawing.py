@@ -57,6 +57,13 @@ def heading(table: TableRows, verb: str) -> str:
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
+def nothing(change: Change, verb: str) -> str:
+    """Say of a change that touches no row why it is none: "it would change nothing: …"."""
+    table = change.target.table
+    why = f"no row of {table} matches" if verb != "insert" else f"no row would be added to {table}"
+    return f"it would change nothing: {why}"
+
+
 def _also(sentence: str) -> str:
     return f"Also {sentence[0].lower()}{sentence[1:]}"
 
