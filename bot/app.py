@@ -79,7 +79,7 @@ class App:
         # a clock that can be moved says so
         on_shift = getattr(self.core.clock, "on_shift", [])
         on_shift += [self.core.signals.work.give, self.core.signals.post.give]
-        self.core.restored().take_up()
+        self.core.restored(self.presence.done).take_up()
         if connect:
             settings, arrivals = self.core.settings, self.core.signals.arrivals
             self.handler = connect_alone(self.bolt, settings, arrivals, self._ended)

@@ -170,9 +170,12 @@ class Core:
             presence=presence,
         )
 
-    def restored(self) -> Restored:
-        """Return what takes up a record that is older than its last life."""
-        return Restored(self.store, self.clock, self.tools, self.key)
+    def restored(self, ended: Callable[[Run], None] = unseen) -> Restored:
+        """Return what takes up a record that is older than its last life.
+
+        `ended` is told of cancelled runs.
+        """
+        return Restored(self.store, self.clock, self.tools, self.key, ended)
 
     def loop(
         self,

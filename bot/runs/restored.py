@@ -8,6 +8,7 @@ about is cancelled, and what was remembered or had just arrived no longer counts
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -39,6 +40,7 @@ class Restored:
     clock: Clock
     tools: Registry
     key: bytes
+    ended: Callable[[Run], None]  # shows that a request is over; it never fails
 
     def take_up(self) -> None:
         """Settle what was open, in one transaction, where the record is an older one."""
@@ -60,17 +62,19 @@ class Restored:
                         text=record.not_taken_up(),
                     )
             grants.revoke_all(tx, now)
-            for run in runs.unfinished(tx):
-                self._settle(tx, run, now)
+            over = [run for run in runs.unfinished(tx) if not self._goes_on(tx, run, now)]
         self.store.accept()
+        for run in over:
+            self.ended(run)
 
-    def _settle(self, tx: Transaction, run: Run, now: datetime) -> None:
+    def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
+        """Settle what was under way in a run; False where it is over by that."""
         plan = calls.open_plan(tx, run.id)
         for call in calls.of_plan(tx, plan.id) if plan else ():
             self._ask(tx, run, call, now)
         waits = plan is not None and any(calls.waits(each) for each in calls.of_plan(tx, plan.id))
         if run.status is R.FAILED:  # only a person takes it up again
-            return
+            return True
         outbox.close_streams(tx, run.id)
         if run.status is not R.READY:  # a worker shows what is asked again
             moves.run(tx, run, R.READY, at=now, actor="system", data={"why": WHY})
@@ -80,6 +84,7 @@ class Restored:
             endings.cancel(tx, ready, at=now, actor="system", words=outputs)
         text = record.put_back(waits)
         outbox.notice(tx, run, f"restored:{run.id}:{audit.head(tx).seq}", {"text": text})
+        return waits
 
     def _ask(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
         """Have people asked about a call that is open; without a gate they cannot be."""

@@ -146,6 +146,7 @@ class LoopHarness:
         self.meanwhile: Callable[[], object] = lambda: None  # happens with each effect
         self.returned = ""  # by each effect; "": what it was given
         self.number = 0
+        self.over: list[str] = []  # runs that a start has shown to be over
         self.store = Store(f"sqlite:///{path}")
         self.start()
 
@@ -161,7 +162,7 @@ class LoopHarness:
         directory: Any = self.directory
         intake = self.core.intake(directory, lambda _: None)
         self.loop = self.core.loop(intake, lambda _: None, lambda _: None)
-        self.core.restored().take_up()
+        self.core.restored(lambda run: self.over.append(run.id)).take_up()
         self.loop.adopt()
 
     def stop(self) -> None:

@@ -144,6 +144,7 @@ def test_what_asks_nobody_is_not_begun_again(harness: LoopHarness) -> None:
         1,
         [RunStatus.CANCELLED],
     )
+    assert harness.over == [runs[0].id]
     assert any("ask again for what is still wanted" in message.body for message in messages)
 
 
