@@ -32,6 +32,11 @@ _FAILED = (
     .where(col(Delivery.seq) == bindparam("seq_"))
     .values(attempts=bindparam("attempts"), note=bindparam("note"))
 )
+_REWORDED = (
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status) == DeliveryStatus.NEW)
+    .values(body=bindparam("body_"))
+)
 _BY_KEY = select(Delivery).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
@@ -84,6 +89,11 @@ def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
 def forget(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It was not for us: its words are not kept, only that it came."""
     moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note, body="{}")
+
+
+def reword(tx: Transaction, delivery: Delivery, body: str) -> None:
+    """It reads otherwise by now, and nobody has taken it in yet."""
+    tx.execute(_REWORDED, {"seq_": delivery.seq, "body_": body})
 
 
 def hold(tx: Transaction, delivery: Delivery, run_id: str) -> None:

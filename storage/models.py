@@ -74,6 +74,8 @@ class Run(Row, table=True):
     tokens: int = 0
     rounds: int = 0  # how often its plan was sent back
     error: str = ""
+    # JSON: what its messages were edited to after they were taken in, by Slack ts
+    reworded: str = columns.text("{}")
 
 
 class Item(Row, table=True):

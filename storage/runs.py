@@ -150,6 +150,13 @@ def count(tx: Transaction, run: Run, **columns: int) -> None:
     tx.execute(_columns(tuple(columns)), {"id_": run.id, **columns})
 
 
+def reword(tx: Transaction, run: Run, ts: str, text: str | None) -> None:
+    """Remember that a message of the run now reads so; None: as when it was taken in."""
+    now = {key: words for key, words in json.loads(run.reworded).items() if key != ts}
+    now |= {} if text is None else {ts: text}
+    tx.execute(_columns(("reworded",)), {"id_": run.id, "reworded": json.dumps(now)})
+
+
 def count_turn(tx: Transaction, run: Run, *, tokens: int, calls: int, cards: int) -> Run | None:
     """Count one more turn of a run that is RUNNING under its fence; the row, None otherwise."""
     given = {"id_": run.id, "fence_": run.fence, "tokens_": tokens, "calls_": calls}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +19,18 @@ from storage.transaction import Transaction
 CHANGES = ("message_changed", "message_deleted")
 
 
+@dataclass(frozen=True, slots=True)
+class Heeded:
+    """What came of a change to a message."""
+
+    note: str  # for the operator
+    ended: Run | None = None  # the run that is over by it
+
+
 def changed(
     tx: Transaction, delivery: Delivery, event: Mapping[str, Any], *, at: datetime, bot_user: str
-) -> str:
-    """Heed what became of a message; return what to note about it.
+) -> Heeded:
+    """Heed what became of a message.
 
     Nothing that has ended changes, nor what Slack alone altered, as when it adds a link's preview.
     """
@@ -30,38 +39,52 @@ def changed(
     ts = event.get("deleted_ts") or after.get("ts") or before.get("ts") or ""
     asked = inbox.find(tx, f"msg:{delivery.team}:{delivery.channel}:{ts}")
     if asked is None:
-        return "no request's message changed"
+        return Heeded("no request's message changed")
     # a deleted message that has replies stays as an empty one
     gone = event["subtype"] == "message_deleted" or after.get("subtype") == "tombstone"
-    if gone and asked.status is DeliveryStatus.NEW:
-        inbox.forget(tx, asked, "deleted before it was taken in")
-        return "deleted before it was taken in"
+    if asked.status is DeliveryStatus.NEW:
+        return Heeded(_before_it_was_read(tx, asked, None if gone else after))
     run = runs.get(tx, asked.run_id) if asked.run_id else None
     if run is None or not runs.is_open(run):
-        return "no open request's message changed"
+        return Heeded("no open request's message changed")
     if gone:
         return _withdraw(tx, run, ts, at)
-    old = message_text(before or json.loads(asked.body)["event"], bot_user)
+    read = message_text(json.loads(asked.body)["event"], bot_user)
+    old = message_text(before, bot_user) if before else read
     text = message_text(after, bot_user)
     if text == old:
-        return "the words are the same"
+        return Heeded("the words are the same")
     audit.record(tx, "request.edited", at=at, actor=asked.user, run_id=run.id, data={"message": ts})
+    runs.reword(tx, run, ts, None if text == read else text)
     _tell(tx, run, delivery, answers.request_edited(asked.user, text))
-    return "request edited"
+    return Heeded("request edited")
 
 
-def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> str:
+def _before_it_was_read(tx: Transaction, asked: Delivery, after: Mapping[str, Any] | None) -> str:
+    """Take a message that was not taken in yet as it reads now, or not at all."""
+    if after is None:
+        inbox.forget(tx, asked, "deleted before it was taken in")
+        return "deleted before it was taken in"
+    body = json.loads(asked.body)
+    body["event"]["text"] = after.get("text") or ""
+    inbox.reword(tx, asked, json.dumps(body))
+    return "edited before it was taken in"
+
+
+def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
     data = {"message": ts, "why": "its message was deleted"}
     audit.record(tx, "request.withdrawn", at=at, actor="system", run_id=run.id, data=data)
     endings.cancel(tx, run, at=at, actor="system", words=outputs)
     outbox.notice(tx, run, f"cancelled:{run.id}", {"text": answers.request_deleted()})
-    return "request withdrawn"
+    return Heeded("request withdrawn", run)
 
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
-    """Say it in the request's thread, and under each card that stands elsewhere."""
+    """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
     plan = calls.open_plan(tx, run.id)
     cards = outbox.cards(tx, plan.id) if plan else []
+    if plan:
+        outbox.redraw(tx, plan.id)
     places = {(card.channel, card.thread_ts or card.ts) for card in cards}
     for channel, thread in sorted({(run.channel, run.thread_ts), *places}):
         if thread:

@@ -1,8 +1,7 @@
 """The ids and values of buttons, menus and dialogs: what Slack is given, and gives back on a click.
 
-Pure, and the only file that spells these ids or takes such a value apart. What is on the wire stays
-as it is, since cards that were posted long ago are still clicked. A value is a claim, not a right:
-what it names is looked up, and who clicked is checked elsewhere.
+Pure, and the only file that spells these ids or takes values apart. They stay as they are: old cards
+are still clicked. A value is a claim, not a right: what it names is looked up, and who may elsewhere.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ class Block(StrEnum):
 
     PART = "part"  # "Part 1 of 2"
     REQUEST = "x"
+    REWORDED = "y"
     DIVIDER = "d"
     HEADLINE = "h"
     WARNING = "w"

@@ -84,6 +84,8 @@ class CardView:
     self_approval: bool = False
     # the requester's words: what began the request, and what they wrote last
     asked: tuple[str, ...] = ()
+    # what messages of the request read now that were edited after the agent had read them
+    reworded: tuple[str, ...] = ()
     origin: str = ""  # permalink of the request when the card is shown elsewhere
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1

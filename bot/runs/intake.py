@@ -89,8 +89,10 @@ class Intake:
                 if not inbox.is_new(tx, delivery):
                     return None
                 now = self._clock.now()
-                note = changed(tx, delivery, event, at=now, bot_user=self._bot_user)
-                inbox.forget(tx, delivery, note)
+                heeded = changed(tx, delivery, event, at=now, bot_user=self._bot_user)
+                inbox.forget(tx, delivery, heeded.note)
+            if heeded.ended is not None:
+                self._ended(heeded.ended)
             return None
         if (
             event.get("bot_id")

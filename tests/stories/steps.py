@@ -176,3 +176,10 @@ def vote(
     """Approve, until that has been dealt with."""
     harness.person(who).click(channel, card["ts"], "approve", **how)
     arrived(harness)
+
+
+def session(harness: Harness, thread: str) -> str:
+    """The state of a thread's session in Slack."""
+    sessions = harness.slack.world.sessions
+    [found] = [each["status"] for key, each in sessions.items() if thread in key]
+    return str(found)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from storage.models import Audit, Delivery
+from typing import Any
+
+from bot.sandbox.openai.server import Turn
+from storage.models import Audit, Delivery, Run
 from storage.states import CallStatus, DeliveryKind, RunStatus
-from tests.stories.harness import SUPPORT, Harness
+from tests.stories.harness import FINANCE, SUPPORT, Harness
 from tests.stories.messages import action_ids
-from tests.stories.steps import arrived, ask, now_at, statuses
+from tests.stories.steps import all_sent, arrived, ask, forget_people, now_at, session, statuses
+from tests.stories.test_quoted import quoted
+
+
+def reworded(card: dict[str, Any]) -> list[str]:
+    """What the card says that the request reads now; each text is a quotation of its own."""
+    blocks = [b for b in card["blocks"] if b["block_id"].startswith("y:")]
+    return [
+        part["elements"][0]["text"]
+        for block in blocks
+        for part in block["elements"]
+        if part["type"] == "rich_text_quote"
+    ]
 
 
 def kept(harness: Harness, text: str) -> list[Delivery]:
@@ -37,9 +52,10 @@ def test_what_is_not_for_the_bot_is_not_kept(harness: Harness) -> None:
 
 
 def test_an_edited_request_says_so(harness: Harness) -> None:
-    """The thread reads the new words, as plain text; what is asked stays as it was.
+    """Card and thread read the new words, as plain text; what is asked and quoted stays as it was.
 
-    Other changes to the message, and to other messages, say nothing.
+    Other changes to the message, and to other messages, say nothing; nor does the card once the
+    words are again what they were.
     """
     thread = ask(harness, ("note", {"text": "first"}))
     card = harness.card(SUPPORT, thread)
@@ -47,14 +63,51 @@ def test_an_edited_request_says_so(harness: Harness) -> None:
     ben.edit(SUPPORT, thread, "@bot please")
     arrived(harness)
     assert "edited the request" not in str(harness.thread(SUPPORT, thread))
-    ben.edit(SUPPORT, thread, "@bot write <b> instead")
+    ben.edit(SUPPORT, thread, "@bot write <b> *instead*")
     line = harness.said(SUPPORT, thread, "edited the request after this was asked")
-    assert "“write &lt;b&gt; instead”" in str(line)
-    assert "approve" in action_ids(now_at(harness, SUPPORT, card["ts"]))
+    assert "“write &lt;b&gt; *instead*”" in str(line)
+    all_sent(harness)
+    told = now_at(harness, SUPPORT, card["ts"])
+    assert reworded(told) == ["write <b> *instead*"]
+    assert quoted(told) == ["“please”"]
+    assert "approve" in action_ids(told)
     run = harness.run_in(thread)
     [row] = harness.all(Audit, Audit.run_id == run.id, Audit.event == "request.edited")
     assert row.actor == "UBEN00001"
-    assert not kept(harness, "instead")
+    ben.edit(SUPPORT, thread, "@bot please")
+    arrived(harness)
+    all_sent(harness)
+    assert reworded(now_at(harness, SUPPORT, card["ts"])) == []
+
+
+def test_an_edited_request_says_so_where_people_vote(harness: Harness) -> None:
+    """Cards in another channel say it, and a line under each of them, so that it is noticed."""
+    thread = ask(harness, ("cancel_order", {"order_id": 1043, "reason": "edited later"}))
+    card = harness.card(FINANCE, None)
+    harness.person("ben").edit(SUPPORT, thread, "@bot cancel 1044")
+    harness.said(FINANCE, card["ts"], "It now reads: “cancel 1044”", who="ana")
+    all_sent(harness)
+    assert reworded(now_at(harness, FINANCE, card["ts"])) == ["cancel 1044"]
+
+
+def test_a_message_that_changes_before_it_is_read(harness: Harness) -> None:
+    """It is taken as it reads then; deleted, it is no request at all."""
+    harness.settle()
+    forget_people(harness)
+    hold = harness.slack.faults.hold("users.info", person="ben")
+    harness.planner.script(Turn(text="Read."))
+    ben = harness.person("ben")
+    gone = ben.say(SUPPORT, "@bot never mind")
+    assert hold.arrived.wait(10)
+    kept_one = ben.say(SUPPORT, "@bot first words")
+    ben.delete(SUPPORT, gone)
+    ben.edit(SUPPORT, kept_one, "@bot second words")
+    harness.slack.wait(lambda: kept(harness, "second words") and not kept(harness, "never mind"))
+    hold.release()
+    harness.said(SUPPORT, kept_one, "Read.")
+    arrived(harness)
+    assert "second words" in str(harness.planner.requests[-1]["input"][-1])
+    assert not harness.all(Run, Run.thread_ts == gone)
 
 
 def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
@@ -68,6 +121,7 @@ def test_a_deleted_request_is_withdrawn(harness: Harness) -> None:
     assert statuses(harness, thread) == [CallStatus.CANCELLED]
     run = harness.run_in(thread)
     assert run.status is RunStatus.CANCELLED
+    harness.slack.wait(lambda: session(harness, thread) == "active")
     [row] = harness.all(Audit, Audit.run_id == run.id, Audit.event == "request.withdrawn")
     assert "deleted" in row.data
 

@@ -8,7 +8,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask_for
+from tests.stories.steps import ask_for, session
 
 C = CallStatus
 
@@ -72,13 +72,6 @@ def test_a_message_while_the_run_works_waits_for_the_next_turn(harness: Harness)
     harness.settle()
     assert "and a second thing" in str(harness.planner.requests[-1]["input"][-1])
     assert harness.run_in(thread).status is RunStatus.COMPLETED
-
-
-def session(harness: Harness, thread: str) -> str:
-    """The state of a thread's session in Slack."""
-    sessions = harness.slack.world.sessions
-    [found] = [each["status"] for key, each in sessions.items() if thread in key]
-    return str(found)
 
 
 def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> None:

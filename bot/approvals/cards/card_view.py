@@ -201,6 +201,12 @@ def _asked(tx: Transaction, run: Run, plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*written[:1], *written[-1:])))
 
 
+def _reworded(run: Run) -> tuple[str, ...]:
+    """Return what messages of the request were edited to after they were read, the latest last."""
+    texts: list[str] = list(json.loads(run.reworded).values())
+    return tuple(" ".join(masked(text).split()) for text in texts[-2:])
+
+
 def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
@@ -216,6 +222,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
         requester=run.requester,
         calls=tuple(views),
         asked=_asked(tx, run, plan),
+        reworded=_reworded(run),
         origin=body.get("origin", ""),
         card=row.seq or 0,
         part=body["part"],

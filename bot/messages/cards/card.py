@@ -21,9 +21,14 @@ from bot.messages.parts import (
     confirm,
     context,
     divider,
+    line,
     mrkdwn,
+    person,
     plain_text,
+    quote,
+    rich,
     weight,
+    words,
 )
 from bot.messages.pieces import Filled, effect_of, fill, pieces_of, wanted
 from bot.messages.text import (
@@ -44,6 +49,7 @@ MISSING = 400  # characters of what is said where not all is shown
 PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two together
 NOTIFICATION = 300  # characters of the notification sentence
 QUOTED = 200  # characters of each message quoted
+EDITED_SINCE = " edited the request after the agent had read it. It says now:"
 MENTIONS = 80  # people and groups named as approvers
 
 
@@ -112,10 +118,8 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
                 [plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
-    if view.asked and any(is_waiting(call, now) for call in view.calls):
-        words = [plain_text(f"“{plain(visible(text), QUOTED)}”") for text in view.asked]
-        by = mrkdwn(f"💬 {mention(view.requester)} wrote")
-        blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *words]))
+    if any(is_waiting(call, now) for call in view.calls):
+        blocks += _request(view)
     for index, call in enumerate(view.calls):
         if index:
             blocks.append(divider(block_id(Block.DIVIDER, call.target)))
@@ -127,6 +131,20 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
                 call, others_wait=any(is_waiting(each, now) for each in view.calls)
             )
     return blocks + _footer(view, now, fills, alone)
+
+
+def _request(view: CardView) -> list[Json]:
+    """Quote what was asked, and say in normal size where it reads otherwise by now."""
+    blocks: list[Json] = []
+    if view.asked:
+        quoted = [plain_text(f"“{plain(visible(text), QUOTED)}”") for text in view.asked]
+        by = mrkdwn(f"💬 {mention(view.requester)} wrote")
+        blocks.append(context(block_id(Block.REQUEST, view.plan_id), [by, *quoted]))
+    if view.reworded:
+        says = line(words("✏️ "), person(view.requester), words(EDITED_SINCE, bold=True))
+        now = [quote(plain(visible(text), QUOTED) or "(nothing)") for text in view.reworded]
+        blocks.append(rich(block_id(Block.REWORDED, view.plan_id), [says, *now]))
+    return blocks
 
 
 def _cancel(view: CardView) -> Json:

@@ -52,6 +52,7 @@ def _run() -> None:
         sa.Column("tokens", sa.Integer(), nullable=False),
         sa.Column("rounds", sa.Integer(), nullable=False),
         sa.Column("error", sa.String(), nullable=False),
+        sa.Column("reworded", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_run_requester", "run", ["team", "requester", "status"], unique=False)
