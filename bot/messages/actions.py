@@ -1,7 +1,7 @@
 """The ids and values of buttons, menus and dialogs: what Slack is given, and gives back on a click.
 
-Pure, and the only file that spells these ids or takes values apart. They stay as they are: old cards
-are still clicked. A value is a claim, not a right: what it names is looked up, and who may elsewhere.
+Pure, and the only file that spells these ids or takes values apart. They stay as they are, since
+old cards are clicked. A value is a claim, not a right: it is looked up, and so is who clicked.
 """
 
 from __future__ import annotations
