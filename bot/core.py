@@ -101,6 +101,7 @@ class Core:
         """Return what deals with clicks and dialogs; `ended` is told of cancelled runs."""
         permissions = self.permissions()
         return Clicks(
+            self.identity.team,
             Votes(self.store, self.clock, self.tools, permissions, self.policy),
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),

@@ -43,9 +43,16 @@ class Clicks:
     """One per process; `take` is called by the loop only."""
 
     def __init__(
-        self, votes: Votes, edits: Edits, plans: PlanChanges, requests: Requests, replies: Replies
+        self,
+        team: str,
+        votes: Votes,
+        edits: Edits,
+        plans: PlanChanges,
+        requests: Requests,
+        replies: Replies,
     ) -> None:
-        """Each act knows who may do it."""
+        """`team`: the workspace whose people are heard; each act knows who of them may do it."""
+        self._team = team
         self._votes = votes
         self._edits = edits
         self._plans = plans
@@ -58,12 +65,22 @@ class Clicks:
         Raises NotYetKnownError where it has to be taken again in a moment.
         """
         payload = json.loads(delivery.body)
-        if delivery.kind == DeliveryKind.ACTION:
-            self._click(delivery, decode_action(payload["actions"][0]))
-        else:
-            self._submitted(delivery, payload["view"])
+        wanted = (
+            decode_action(payload["actions"][0])
+            if delivery.kind == DeliveryKind.ACTION
+            else decode_dialog(payload["view"])
+        )
+        match wanted:
+            case Malformed():
+                self._odd(delivery, wanted)
+            case Click(name, target) | Subject(name, target) if delivery.team != self._team:
+                self._replies.turn_away(delivery, name, target)
+            case Click():
+                self._click(delivery, wanted)
+            case Subject():
+                self._submitted(delivery, wanted, payload["view"]["state"]["values"])
 
-    def _click(self, delivery: Delivery, click: Click | Malformed) -> None:
+    def _click(self, delivery: Delivery, click: Click) -> None:
         match click:
             case Click(Action.APPROVE, CallTarget() as target):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
@@ -79,14 +96,11 @@ class Clicks:
                 self._requests.feedback(delivery, rating)
             case Click(action, CallTarget() as target) if action in RESOLVE:
                 self._requests.resolve(delivery, target, RESOLVE[action])
-            case Malformed():
-                self._odd(delivery, click)
             case Click(action):
                 self._odd(delivery, Malformed(f"{action} is not for the loop"))
 
-    def _submitted(self, delivery: Delivery, view: dict[str, Any]) -> None:
-        state = view["state"]["values"]
-        match decode_dialog(view):
+    def _submitted(self, delivery: Delivery, dialog: Subject, state: dict[str, Any]) -> None:
+        match dialog:
             case Subject(Dialog.REVIEW, CallTarget() as target):
                 note, chosen = read_approval(state)
                 self._votes.vote(delivery, [target], Verb.APPROVE, note, remember=chosen)
@@ -102,8 +116,6 @@ class Clicks:
                     self._votes.vote(delivery, [target], Verb.REJECT, reason)
             case Subject(Dialog.EDIT, CallTarget() as target):
                 self._edited(delivery, target, state)
-            case Malformed() as malformed:
-                self._odd(delivery, malformed)
 
     def _odd(self, delivery: Delivery, malformed: Malformed) -> None:
         """Refuse what the bot never gave out; who used an odd button of ours is told so."""

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bot.messages.actions import (
+    Action,
+    CallTarget,
+    CardTarget,
+    Dialog,
+    Rating,
+    RunTarget,
+    Target,
+)
 from bot.policy.authority import No
-from storage import audit, inbox, outbox
-from storage.models import Call, Delivery
+from storage import audit, calls, inbox, outbox, runs
+from storage.models import Call, Delivery, Run
 from storage.states import Resolution, Verb
 from storage.store import Store
 from storage.transaction import Transaction
+
+OUTSIDER = "Only full members of this workspace can use these buttons."
+Wanted = Verb | Resolution | Action | Dialog
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +41,40 @@ class Replies:
         with self.store.write() as tx:
             inbox.settle(tx, delivery, note)
 
+    def turn_away(self, delivery: Delivery, wanted: Wanted, target: Target) -> None:
+        """Tell somebody of another company, whom nobody looks up, that they may not do that."""
+        with self.store.write() as tx:
+            if about := _found(tx, target):
+                record_refusal(tx, delivery, about, wanted, No("stranger"))
+            tell(tx, delivery, OUTSIDER)
+            inbox.settle(tx, delivery, "of another workspace")
+
+
+def _found(tx: Transaction, target: Target) -> Call | Run | None:
+    """Return what a click is about, where that is there."""
+    match target:
+        case CallTarget(call=call):
+            return calls.get(tx, call)
+        case CardTarget(plan=plan_id):
+            plan = calls.plan(tx, plan_id)
+            return runs.get(tx, plan.run_id) if plan else None
+        case RunTarget(run=run) | Rating(run=run):
+            return runs.get(tx, run)
+
 
 def record_refusal(
-    tx: Transaction, delivery: Delivery, call: Call, verb: Verb | Resolution, verdict: No
+    tx: Transaction, delivery: Delivery, about: Call | Run, verb: Wanted, verdict: No
 ) -> None:
-    """Write down that somebody tried who may not."""
+    """Write down that somebody tried who may not, and from which workspace."""
+    run_id, call_id = (about.run_id, about.id) if isinstance(about, Call) else (about.id, "")
     audit.record(
         tx,
         "decision.refused",
         at=delivery.received_at,
         actor=delivery.user,
-        run_id=call.run_id,
-        call_id=call.id,
-        data={"verb": verb, "why": verdict.why},
+        run_id=run_id,
+        call_id=call_id,
+        data={"verb": verb, "why": verdict.why, "team": delivery.team},
     )
 
 

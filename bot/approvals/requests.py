@@ -11,7 +11,7 @@ from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.messages import sentences
-from bot.messages.actions import CallTarget, Rating
+from bot.messages.actions import Action, CallTarget, Rating
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -110,12 +110,11 @@ class Requests:
         """Cancel a request, for its requester."""
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
-            if run is None or run.requester != delivery.user:
-                tell(
-                    tx,
-                    delivery,
-                    sentences.not_your_run(run.requester) if run else sentences.stale_card(),
-                )
+            if run is None:
+                tell(tx, delivery, sentences.stale_card())
+            elif run.requester != delivery.user:
+                record_refusal(tx, delivery, run, Action.CANCEL_RUN, No("not_requester"))
+                tell(tx, delivery, sentences.not_your_run(run.requester))
             elif endings.cancel(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
@@ -135,12 +134,11 @@ class Requests:
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
-            if run is None or run.requester != delivery.user:
-                tell(
-                    tx,
-                    delivery,
-                    sentences.not_your_run(run.requester) if run else sentences.stale_card(),
-                )
+            if run is None:
+                tell(tx, delivery, sentences.stale_card())
+            elif run.requester != delivery.user:
+                record_refusal(tx, delivery, run, Action.RETRY, No("not_requester"))
+                tell(tx, delivery, sentences.not_your_run(run.requester))
             elif run.status is not RunStatus.FAILED or newest is None or newest.id != run.id:
                 tell(tx, delivery, sentences.nothing_to_retry())
             else:

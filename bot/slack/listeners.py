@@ -112,20 +112,20 @@ class Listeners:
     def _store(self, body: dict[str, Any], next: Callable[[], BoltResponse]) -> BoltResponse | None:
         """Store what is ours before it is acknowledged, and drop what another workspace sends.
 
+        All but clicks on our cards, which outsiders in a shared channel see: they are told why not.
         It ends here: Bolt looks for a listener's acknowledgement only every ten milliseconds.
         """
         delivery = read(body, self._team)
         team = (
             delivery.team if delivery else body.get("team_id") if "command" in body else self._team
         )
-        if team != self._team:
+        clicked = delivery is not None and delivery.kind is DeliveryKind.ACTION
+        if team != self._team and not clicked:
             log.warning("dropped a delivery of another workspace")
-        elif (
-            delivery and delivery.kind is DeliveryKind.MESSAGE and not may_be_for_us(body["event"])
-        ):
-            pass  # acknowledged, and not kept
         elif delivery is None:
             return next()
+        elif delivery.kind is DeliveryKind.MESSAGE and not may_be_for_us(body["event"]):
+            pass  # acknowledged, and not kept
         else:
             self._keep(delivery)
         return BoltResponse(status=200)

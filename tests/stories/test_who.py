@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from storage.models import Audit, Delivery
-from storage.states import CallStatus
+from bot.sandbox.workspace.records import Delivery as Sent
+from storage.models import Audit
+from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids, value_of, words
 from tests.stories.steps import arrived, ask, now_at, open_modal, reject, told
 
+REFUSED = "decision.refused"
 POLICY = """
 [defaults]
 approvers = ["@shop-leads"]
@@ -74,14 +76,16 @@ def pending(harness: Harness, thread: str) -> bool:
     return [c.status for c in harness.calls_in(thread)] == [CallStatus.PENDING]
 
 
-def refusals(harness: Harness, thread: str) -> list[tuple[str, str]]:
-    """(who, why) of every refused decision, from the audit."""
-    [call] = harness.calls_in(thread)
-    rows = harness.all(Audit, Audit.call_id == call.id, Audit.event == "decision.refused")
-    return [(row.actor, json.loads(row.data)["why"]) for row in rows]
+def refusals(harness: Harness, thread: str, *, of_calls: bool = True) -> list[tuple[str, str]]:
+    """(who, why) of everything refused about the calls, or the whole request, from the audit."""
+    run = harness.run_in(thread)
+    rows = harness.all(Audit, Audit.run_id == run.id, Audit.event == REFUSED)
+    return [
+        (row.actor, json.loads(row.data)["why"]) for row in rows if bool(row.call_id) is of_calls
+    ]
 
 
-def forged(harness: Harness, click: Delivery, user: str, team: str = "T0SANDBOX") -> Any:
+def forged(harness: Harness, click: Sent, user: str, team: str = "T0SANDBOX") -> Any:
     """The payload of a click as if somebody else had made it."""
     payload = copy.deepcopy(click.payload)
     payload["user"] |= {"id": user, "team_id": team}
@@ -103,6 +107,9 @@ def test_the_wrong_person_is_told_privately_who_may(harness: Harness, fakes: Fak
     assert refusals(harness, thread) == [("UDAN00001", "not_approver")]
     assert not [m for m in harness.thread(SUPPORT, thread, "ana") if "cannot decide" in words(m)]
     assert fakes.did("note", "not dan") == 0
+    harness.person("dan").click(SUPPORT, card["ts"], "cancel_run", seen=card)
+    told(harness, "dan", SUPPORT, thread, "can cancel it")
+    assert refusals(harness, thread, of_calls=False) == [("UDAN00001", "not_requester")]
 
 
 def test_nobody_approves_their_own_request(harness: Harness, fakes: FakeTools) -> None:
@@ -169,15 +176,23 @@ def test_guests_strangers_bots_and_the_deactivated_never_count(
 
 
 def test_the_same_id_in_another_workspace_is_nobody(harness: Harness, fakes: FakeTools) -> None:
-    """A click that comes from another workspace is dropped unread, whatever user id it carries."""
+    """A click from another workspace decides nothing, whatever user id it carries.
+
+    Who clicked is told so where they see it, on any of the buttons, and it is written down.
+    """
     thread = ask(harness, ("note", {"text": "elsewhere"}), channel=PARTNERS)
     card = harness.card(PARTNERS, thread)
     eve = harness.person("eve").click(PARTNERS, card["ts"], "approve")
     assert eve.wait() == "acked"
+    told(harness, "eve", PARTNERS, thread, "Only full members of this workspace can use these")
     assert forged(harness, eve, "UANA00001", "T0OTHERCO").wait() == "acked"
+    arrived(harness)
     assert pending(harness, thread)
-    assert {row.kind for row in harness.all(Delivery, Delivery.thread_ts == thread)} == {"message"}
-    assert refusals(harness, thread) == []
+    assert refusals(harness, thread) == [("UEVE00001", "stranger"), ("UANA00001", "stranger")]
+    harness.person("eve").click(PARTNERS, card["ts"], "cancel_run", seen=card)
+    arrived(harness)
+    assert refusals(harness, thread, of_calls=False) == [("UEVE00001", "stranger")]
+    assert harness.run_in(thread).status is RunStatus.WAITING
 
 
 def test_somebody_deactivated_meanwhile_is_refused_at_once(
