@@ -25,7 +25,7 @@ from bot.sandbox.spec.facts import SCOPES
 from bot.sandbox.spec.slack_error import Json
 from bot.sandbox.workspace import events
 
-FILE = Path(__file__).parents[3] / "manifest.yml"
+FILE = Path(__file__).parents[2] / "manifest.yml"
 # Scopes that no method and no event needs: they let through commands, addresses, posts elsewhere or
 # by another name.
 _MORE = {
