@@ -1,6 +1,6 @@
 """The audit: what happened, appended in the same transaction as the fact, and sealed in a chain.
 
-`record` is the only door to it.
+`record` is the only door to it. Once committed, each row is a line of the log as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, or_, select
 from sqlmodel import col
 
+from storage import audit_log
+from storage.audit_log import Appended
 from storage.chain import FIRST, Chain, Head
 from storage.masking import masked_data
 from storage.models import Audit
@@ -68,6 +70,8 @@ def record(
         "hash": tx.head.hash,
     }
     tx.execute(insert_into(Audit), row)
+    if audit_log.is_wanted():
+        tx.appended.append(Appended(tx.head.seq, event, actor, run_id, call_id, told))
 
 
 def head(tx: Transaction) -> Head:

@@ -93,6 +93,7 @@ def _moved_by_votes(
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
     details = {
+        "tool": call.tool,
         "vote": last.verb,
         "revision": last.revision,
         "stage": last.stage,
@@ -101,15 +102,8 @@ def _moved_by_votes(
         "counts_as": counts_as,
     }
     if standing.outcome == Balance.OPEN:
-        audit.record(
-            tx,
-            f"call.vote.{last.verb}",
-            at=at,
-            actor=last.person,
-            run_id=call.run_id,
-            call_id=call.id,
-            data=details,
-        )
+        event, about = f"call.vote.{last.verb}", {"run_id": call.run_id, "call_id": call.id}
+        audit.record(tx, event, at=at, actor=last.person, data=details, **about)
         if standing.stage > call.told_stage:  # the people of the next stage have to be told
             tx.execute(update(Call).where(col(Call.id) == call.id).values(next_at=at))
         moves.touch(tx, call.plan_id)
@@ -210,7 +204,7 @@ def ask_again(
         call_id=call.id, number=number, arguments=current.arguments, digest=digest, author="agent"
     )
     row.created_at = at
-    said = {"why": why, "revision": number, "digest": digest}
+    said = {"why": why, "tool": call.tool, "revision": number, "digest": digest}
     columns: dict[str, Any] = {"deadline": deadline, "note": why}
     if calls.waits(call):
         about = {"run_id": call.run_id, "call_id": call.id}

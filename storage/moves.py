@@ -142,7 +142,7 @@ def call(
 
 def restarted(tx: Transaction, row: Call, *, at: datetime) -> None:
     """Write down that a call which is RUNNING is started once more, as its tool allows."""
-    data = {"again": True, "revision": row.revision, "digest": row.digest}
+    data = {"again": True, "tool": row.tool, "revision": row.revision, "digest": row.digest}
     about = {"run_id": row.run_id, "call_id": row.id}
     audit.record(tx, "call.running", at=at, actor="worker", data=data, **about)
 

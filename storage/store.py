@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from sqlmodel import create_engine
 
-from storage import sqlite
+from storage import audit_log, sqlite
 from storage.chain import Chain, Head, Under
 from storage.digest import key_path, load_key
 from storage.head_file import HeadFile, head_path
@@ -140,6 +140,7 @@ class Store:
                 self._soft = self._soft or told
             elif tx.changed:  # one that changed nothing waited for nothing
                 self._on_disk()
+        audit_log.tell(tx.appended)  # only now: nobody waits for the log with the lock
 
     def _keep_connections(self) -> None:
         """Keep connections open between transactions, until the engine is disposed of.

@@ -20,6 +20,7 @@ from sqlmodel import SQLModel
 from storage.statement import Row, compiled, driver_error
 
 if TYPE_CHECKING:
+    from storage.audit_log import Appended
     from storage.chain import Chain, Head
 
 log = logging.getLogger("countersign.store")
@@ -74,6 +75,7 @@ class Transaction:
         "_give_back",
         "_raw",
         "_trace",
+        "appended",
         "chain",
         "dialect",
         "durable",
@@ -102,6 +104,7 @@ class Transaction:
         self._trace = trace
         self.chain = chain
         self.head: Head | None = None  # how far the audit has come, once that was asked
+        self.appended: list[Appended] = []  # what of the audit the log is to tell
         self._before = raw.total_changes
         self.dialect = dialect
         self.writes = writes

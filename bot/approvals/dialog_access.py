@@ -85,7 +85,7 @@ class DialogAccess:
     def record(self, tx: Transaction, turned: TurnedAway, person: str, dialog: str) -> None:
         """Write down that somebody tried to use a dialog who may not."""
         if call := turned.call:
-            details = {"dialog": dialog, "why": turned.why, "revision": call.revision}
+            details = {"dialog": dialog, "why": turned.why}
             self._write(tx, "dialog.refused", call, person, details)
 
     def record_shown(
@@ -93,11 +93,12 @@ class DialogAccess:
     ) -> None:
         """Write down that somebody was shown all of a call; `more`: than everybody is."""
         event = "call.revealed" if more else "call.shown"
-        details = {"dialog": dialog, "revision": call.revision, "digest": call.digest}
+        details = {"dialog": dialog, "digest": call.digest}
         self._write(tx, event, call, person, details)
 
     def _write(
-        self, tx: Transaction, event: str, call: Call, person: str, details: dict[str, object]
+        self, tx: Transaction, event: str, call: Call, person: str, details: dict[str, str]
     ) -> None:
         at, run = self._clock.now(), call.run_id
-        audit.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=details)
+        data = {**details, "tool": call.tool, "revision": call.revision}
+        audit.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=data)

@@ -66,7 +66,10 @@ def record_refusal(
     tx: Transaction, delivery: Delivery, about: Call | Run, verb: Wanted, verdict: No
 ) -> None:
     """Write down that somebody tried who may not, and from which workspace."""
-    run_id, call_id = (about.run_id, about.id) if isinstance(about, Call) else (about.id, "")
+    run_id, call_id, what = about.id, "", {}
+    if isinstance(about, Call):
+        run_id, call_id = about.run_id, about.id
+        what = {"tool": about.tool, "revision": about.revision}
     audit.record(
         tx,
         "decision.refused",
@@ -74,7 +77,7 @@ def record_refusal(
         actor=delivery.user,
         run_id=run_id,
         call_id=call_id,
-        data={"verb": verb, "why": verdict.why, "team": delivery.team},
+        data={"verb": verb, "why": verdict.why, "team": delivery.team, **what},
     )
 
 

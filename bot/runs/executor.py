@@ -98,7 +98,6 @@ class CallExecutor:
         ):
             return
         context = context_of(run, shown.call, self._clock.now(), expects=shown.call.expects)
-        log.info("run %s call %s: %s starts", run.id, call_id, tool.name)
         outcome = run_tool(
             tool,
             args,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 
 import pytest
@@ -137,3 +138,24 @@ def test_what_looks_like_a_secret_is_masked(store: Store) -> None:
     [*_, row] = seeded.audit()
     assert row.data == '{"of": ["password=••••••••"], "why": "the model said xoxb-••••••••"}'
     assert broken_at(store) is None
+
+
+def test_only_what_is_committed_is_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """A row is a line of the log once it is committed; one that is rolled back is none.
+
+    Words about a call are left out, and nobody's value begins a line of its own.
+    """
+    caplog.set_level(logging.INFO, "countersign.audit")
+    with store.write() as tx:
+        audit.record(tx, "run.failed", at=AT, actor="worker\nx", run_id="R1", data={"why": "a\nb"})
+        assert caplog.messages == []
+    with suppress(RuntimeError), store.write() as tx:
+        audit.record(tx, "run.born", at=AT, actor="UBEN00001", run_id="R2")
+        raise RuntimeError("rolled back")
+    data = {"tool": "note", "why": "of Rose Street", "arguments": {"text": "hello"}}
+    with store.write() as tx:
+        audit.record(tx, "call.unknown", at=AT, actor="worker", call_id="C1", data=data)
+    assert caplog.messages == [
+        '#1 run R1: run.failed by "worker\\nx" (why="a\\nb")',
+        "#2 call C1: call.unknown by worker (tool=note)",
+    ]

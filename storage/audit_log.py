@@ -1,0 +1,68 @@
+"""The audit's rows as lines of the log, for the operator; written once they are committed.
+
+A line says whose, what and by whom. It holds no arguments and no words of a tool.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+log = logging.getLogger("countersign.audit")
+_TOLD = (  # what of a row's data is told
+    *("tool", "revision", "verb", "said", "dialog", "what", "outcome", "why", "refused"),
+    *("approved_by", "counts_as", "same_as", "grant", "channel", "thread_ts", "calls"),
+)
+_WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes
+
+
+class Appended(NamedTuple):
+    """A row that was appended to the audit, as far as the log may need it."""
+
+    seq: int
+    event: str
+    actor: str
+    run_id: str
+    call_id: str
+    data: Mapping[str, Any]
+
+
+def is_wanted() -> bool:
+    """Whether such lines are written at all."""
+    return log.isEnabledFor(logging.INFO)
+
+
+def tell(appended: Iterable[Appended]) -> None:
+    """Write a line for each row."""
+    for row in appended:
+        log.info("%s", _line(row))
+
+
+def _line(row: Appended) -> str:
+    about = "".join(
+        f" {kind} {_quoted(value)}"
+        for kind, value in (("run", row.run_id), ("call", row.call_id))
+        if value
+    )
+    told = [
+        f"{name}={_quoted(row.data[name])}"
+        for name in _TOLD
+        if name in row.data and not (row.call_id and _is_told_in_words(name, row.data[name]))
+    ]
+    details = f" ({', '.join(told)})" if told else ""
+    return f"#{row.seq}{about}: {row.event} by {_quoted(row.actor)}{details}"
+
+
+def _quoted(value: Any) -> str:
+    """A value as it may stand in a line: as it is, or as JSON where it is more than a word."""
+    if isinstance(value, str) and _WORD.fullmatch(value):
+        return str(value)
+    return json.dumps(value)
+
+
+def _is_told_in_words(name: str, value: Any) -> bool:
+    """Whether this is a reason in words, which may be a tool's and hold what it was given."""
+    return name in ("why", "refused") and not _WORD.fullmatch(str(value))

@@ -1,0 +1,82 @@
+"""The log of the operator: who asked, who decided what, what came of it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from storage.models import Audit
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import ask, reject
+
+SECRETIVE = "for the customer only"
+
+
+def lines(caplog: pytest.LogCaptureFixture, run_id: str) -> list[str]:
+    """What the log says of a run, without the numbers and ids that each line begins with."""
+    told = [each.getMessage() for each in caplog.records if each.name == "countersign.audit"]
+    return [line.split(": ", 1)[1] for line in told if f" run {run_id}" in line]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The log at the level that holds where nobody sets another."""
+    caplog.set_level(logging.INFO)
+    return caplog
+
+
+def test_the_operator_follows_what_was_approved(
+    harness: Harness, log: pytest.LogCaptureFixture
+) -> None:
+    """Who asked and where, who approved what and as whom, and what came of it; no arguments.
+
+    Each row of the audit is one line, with its number.
+    """
+    thread = ask(harness, ("note", {"text": SECRETIVE}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("cleo").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    [call] = harness.calls_in(thread)
+    assert lines(log, call.run_id) == [
+        f"run.born by UBEN00001 (channel={SUPPORT}, thread_ts={thread})",
+        "run.running by worker",
+        "call.born.pending by agent (tool=note, revision=1)",
+        "run.waiting by worker",
+        f'card.shown by system (channel={SUPPORT}, calls={{"{call.id}": 1}})',
+        'call.approved by UCLEO0001 (tool=note, revision=1, counts_as="member of @shop-leads")',
+        "run.ready by UCLEO0001",
+        "run.running by worker",
+        "call.running by worker (tool=note, revision=1)",
+        "call.succeeded by worker (tool=note, revision=1)",
+        "run.completed by worker",
+    ]
+    rows = {
+        f"#{row.seq} run {row.run_id}" for row in harness.all(Audit) if row.run_id == call.run_id
+    }
+    assert {" ".join(each.split()[:3]).rstrip(":") for each in log.messages} >= rows
+    assert f"call {call.id}: call.approved by UCLEO0001" in log.text
+    assert SECRETIVE not in log.text
+
+
+def test_the_operator_follows_what_was_rejected(
+    harness: Harness, log: pytest.LogCaptureFixture
+) -> None:
+    """Who tried and may not, who rejected, and that the request ended; not in whose words."""
+    thread = ask(harness, ("note", {"text": SECRETIVE}))
+    card = harness.card(SUPPORT, thread)
+    harness.person("ben").click(SUPPORT, card["ts"], "approve")
+    reject(harness, "cleo", SUPPORT, card, "it is Ana's, of Rose Street")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    [call] = harness.calls_in(thread)
+    assert lines(log, call.run_id)[5:] == [
+        "decision.refused by UBEN00001 (tool=note, revision=1, verb=approve, why=not_approver)",
+        'call.rejected by UCLEO0001 (tool=note, revision=1, counts_as="member of @shop-leads")',
+        "run.ready by UCLEO0001",
+        "run.running by worker",
+        "run.completed by worker",
+    ]
+    assert "Rose Street" not in log.text
+    assert SECRETIVE not in log.text
