@@ -19,6 +19,7 @@ from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.postgres_session import PostgresSession
 from bot.tools.database.rights import refuse_rights
+from bot.tools.database.rows.place import place_of
 from bot.tools.database.session import CONNECT_TIMEOUT, Session, close, hide
 from bot.tools.database.sql.catalog import quoted
 
@@ -124,11 +125,11 @@ def _reason(error: BaseException | None, seconds: float) -> str:
     if state and diag is not None and diag.message_primary:
         if diag.context and state[:2] not in ("25", "42"):  # those are the server's own words
             return (
-                "a function of the database refused it; its words could tell a secret "
-                f"(SQLSTATE {state})"
+                f"{place_of(error)}a function of the database refused it; its words could tell a "
+                f"secret (SQLSTATE {state})"
             )
         words = hide(diag.message_primary) if state.startswith("22") else diag.message_primary
-        return f"the database says: {words[:300]}"
+        return f"{place_of(error)}the database says: {words[:300]}"
     why = next(
         (words for found, words in _UNREACHED if re.search(found, str(error), re.IGNORECASE)), ""
     )

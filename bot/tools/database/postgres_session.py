@@ -6,7 +6,7 @@ rights and to READ ONLY.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,8 @@ from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.rows.change import Change
 from bot.tools.database.rows.lasting import refuse_lasting
-from bot.tools.database.rows.postgres_watch import Watch
+from bot.tools.database.rows.place import placed
+from bot.tools.database.rows.postgres_watch import observe
 from bot.tools.database.secrets import target
 from bot.tools.database.session import Rows, Session, bounded, reflect
 from bot.tools.database.sql.catalog import OWN_TABLES, Catalog, Relation
@@ -89,11 +90,13 @@ class PostgresSession(Session):
         with self._prepared(statement):
             self._raw.execute(b"EXPLAIN EXECUTE countersign")
 
-    def observe(self, statement: Statement) -> Change:
+    def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """See Session."""
-        refuse_lasting(self._raw, statement)
-        watch = Watch(self._raw, self.catalog, statement, target(statement, self.catalog))
-        return watch.observe(self._run, self.database.max_changes)
+        named = [(each, target(each, self.catalog)) for each in statements]
+        for number, each in enumerate(statements, 1):
+            with placed(number, statements):
+                refuse_lasting(self._raw, each)
+        return observe(self._raw, self.catalog, named, self._run, self.database.max_changes)
 
     def _run(self, statement: Statement, shown: str = "") -> list[tuple[Any, ...]]:
         """Run a change; what it returns of its rows, with `shown` (a list of columns in SQL)."""

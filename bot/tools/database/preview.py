@@ -7,56 +7,83 @@ rolled back, a run before it commits.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from bot.tools import Preview, ToolError
 from bot.tools.database.rows.change import Change
-from bot.tools.database.rows.drawing import counts, drawn, nothing
+from bot.tools.database.rows.drawing import Step, counts, drawn, nothing
+from bot.tools.database.rows.place import placed
 from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import Session
 from bot.tools.database.sql.statement import Statement
 
 
-def observed(session: Session, statement: Statement) -> Change:
-    """Run a change in the session's transaction; the rows it has touched.
+def observed(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
+    """Run the changes of one call in the session's transaction; the rows that each has touched.
 
-    Raises ToolError where it is refused or fails, or where the rows cannot be told.
+    Raises ToolError where one is refused or fails, or where the rows cannot be told.
     """
-    target(statement, session.catalog)
-    return session.observe(statement)
+    for number, each in enumerate(statements, 1):
+        with placed(number, statements):
+            target(each, session.catalog)
+    return session.observe(statements)
 
 
-def preview_change(session: Session, statement: Statement) -> Preview:
-    """Try the change out; the session is left to be rolled back.
+def preview_change(session: Session, statements: Sequence[Statement]) -> Preview:
+    """Try a change out; the session is left to be rolled back.
 
     Raises as `observed` does, and ToolError where nothing would change: nobody is asked for that.
     """
-    change = observed(session, statement)
-    if not change.total:
-        raise ToolError(nothing(change, statement.verb))
-    set_here = frozenset(each.name.lower() for each in set_columns(statement))
-    text = drawn(change, statement.verb, set_here)
-    return Preview(text, promised(change), in_thread=counts(change, statement.verb))
+    changes = observed(session, statements)
+    steps = [
+        Step(each.text, each.verb, _set_by(each), change)
+        for each, change in zip(statements, changes, strict=True)
+    ]
+    if not _total(changes):
+        raise ToolError(nothing(steps))
+    return Preview(drawn(steps), promised(changes), in_thread=counts(steps))
 
 
-def promised(change: Change) -> str:
+def _set_by(statement: Statement) -> frozenset[str]:
+    return frozenset(each.name.lower() for each in set_columns(statement))
+
+
+def _total(changes: Sequence[Change]) -> int:
+    return sum(each.total for each in changes)
+
+
+def promised(changes: Sequence[Change]) -> str:
     """What a preview promises, for the run to keep: how many rows, and a digest of all of them."""
-    return f"rows={change.total};{change.digest()}"
+    digests = [each.digest() for each in changes]
+    whole = digests[0] if len(digests) == 1 else sha256("".join(digests).encode()).hexdigest()
+    return f"rows={_total(changes)};{whole}"
 
 
-def difference(expects: str, change: Change) -> str:
+def difference(expects: str, changes: Sequence[Change]) -> str:
     """What a person is told of a run that would not keep the promise."""
-    shown = re.match(r"rows=(\d+);", expects)
-    if shown and int(shown[1]) != change.total:
-        now = f"{change.total:,} row{'s' * (change.total != 1)}"
-        names = " and ".join(each.table for each in change.tables)
-        return f"It would touch {now} of {names} now, and {int(shown[1]):,} were shown."
+    shown, total = re.match(r"rows=(\d+);", expects), _total(changes)
+    if shown and int(shown[1]) != total:
+        now = f"{total:,} row{'s' * (total != 1)}"
+        names = dict.fromkeys(each.table for change in changes for each in change.tables)
+        return (
+            f"It would touch {now} of {' and '.join(names)} now, and {int(shown[1]):,} were shown."
+        )
     return "It would now touch other rows, or write other values, than were shown."
 
 
-def told(change: Change) -> dict[str, Any]:
+def told(changes: Sequence[Change]) -> dict[str, Any]:
     """The result of a change that was made, for the model and for people."""
-    result: dict[str, Any] = {"rows": change.target.total, "table": change.target.table}
-    if others := {each.table: each.total for each in change.tables[1:]}:
-        result["also"] = others
-    return result
+    targets = [each.target for each in changes]
+    result: dict[str, Any] = {"rows": sum(each.total for each in targets)}
+    if len(targets) == 1:
+        result["table"] = targets[0].table
+    else:
+        named = enumerate(targets, 1)
+        result["statements"] = {f"{number}. {each.table}": each.total for number, each in named}
+    others: Counter[str] = Counter()
+    for each in changes:
+        others.update({table.table: table.total for table in each.tables[1:]})
+    return result | ({"also": dict(others)} if others else {})

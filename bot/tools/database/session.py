@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,8 +91,9 @@ class Session(ABC):
         """Have the database say whether it would run; nothing runs."""
 
     @abstractmethod
-    def observe(self, statement: Statement) -> Change:
-        """Run a change twice, the first time rolled back; the rows it has touched.
+    def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
+        """Run changes one after the other, all of it twice, the first time rolled back; the rows
+        that each has touched.
 
         Raises ToolError where they are too many, or cannot be told.
         """

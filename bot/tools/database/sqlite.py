@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.guard import Guard, refuse_joins
 from bot.tools.database.rows.change import Change
+from bot.tools.database.rows.place import place_of
 from bot.tools.database.rows.sqlite_watch import observe
 from bot.tools.database.secrets import mark
 from bot.tools.database.session import (
@@ -166,10 +166,10 @@ class SqliteSession(Session):
         with self._guarded(statement):
             self._raw.execute(f"EXPLAIN {statement.body}").close()
 
-    def observe(self, statement: Statement) -> Change:
+    def observe(self, statements: Sequence[Statement]) -> tuple[Change, ...]:
         """See Session."""
-        guarded = partial(self._guarded, statement)
-        return observe(self._raw, self.catalog, guarded, statement, self.database.max_changes)
+        most = self.database.max_changes
+        return observe(self._raw, self.catalog, self._guarded, statements, most)
 
     def version(self) -> str:
         """See Session."""
@@ -245,4 +245,4 @@ def _reason(error: Any, seconds: float) -> str:
         return (
             "another program holds the database; nothing was changed. Trying again later may work"
         )
-    return f"the database says: {text[:300]}"
+    return f"{place_of(error)}the database says: {text[:300]}"

@@ -7,7 +7,7 @@ how it is kept and runs in `sqlite` and `postgres`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Protocol
 
@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
 from bot.tools.database.preview import difference, observed, preview_change, promised, told
 from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Rows, Session, Source
-from bot.tools.database.sql.statement import Statement, parse
+from bot.tools.database.sql.statement import Statement, parse, parse_changes
 from bot.tools.database.sql.text import Sql
 from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError
 
@@ -55,8 +55,8 @@ class StatementArguments(BaseModel):
     sql: Annotated[str, AfterValidator(Sql)] = Field(
         title="SQL",
         max_length=MAX_LENGTH,
-        description="One statement in the database's own SQL, with its values written out. No "
-        "comments, no parameters.",
+        description="In the database's own SQL, with its values written out. No comments, no "
+        "parameters.",
     )
 
     @field_validator("sql", mode="before")
@@ -120,7 +120,8 @@ def _query(sources: Sources, check: Checking) -> Tool[Any]:
 
         def statement(self) -> Statement:
             """What is to run; raises StatementError where it is refused."""
-            return parsed(sources, self.database, str(self.sql), changes=False)
+            [statement] = parsed(sources, self.database, str(self.sql), changes=False)
+            return statement
 
     def preview(args: Query, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
@@ -160,17 +161,17 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
             check(self.database, str(self.sql), changes=True)
             return self
 
-        def statement(self) -> Statement:
+        def statements(self) -> tuple[Statement, ...]:
             """What is to run; raises StatementError where it is refused."""
             return parsed(sources, self.database, str(self.sql), changes=True)
 
     def preview(args: Change, _context: ToolContext) -> Preview:
         source = _source(sources, args.database)
-        statement = Change.statement(args)
+        statements = Change.statements(args)
         with source.open(
             writes=True, timeout=PREVIEW_TIMEOUT, lock_timeout=PREVIEW_TIMEOUT
         ) as session:
-            return preview_change(session, statement)
+            return preview_change(session, statements)
 
     @tool(
         title="Change a database",
@@ -180,27 +181,28 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
         timeout=_patience(sources),
     )
     def change(args: Change, context: ToolContext) -> dict[str, Any]:
-        """Run one INSERT, UPDATE or DELETE in a database.
+        """Run one INSERT, UPDATE or DELETE in a database, or up to 10 that belong together: in one
+        transaction, with ; between them.
 
         People see beforehand which rows it would touch.
         """
         source = _source(sources, args.database)
-        statement = Change.statement(args)
+        statements = Change.statements(args)
         with source.open(writes=True) as session:
-            return _run(session, statement, context.expects)
+            return _run(session, statements, context.expects)
 
     return change
 
 
-def _run(session: Session, statement: Statement, expects: str) -> dict[str, Any]:
+def _run(session: Session, statements: Sequence[Statement], expects: str) -> dict[str, Any]:
     """Run a change and commit it, or raise: ToolError when nothing changed, ConnectionError when
     that is unknown.
     """
-    change = observed(session, statement)
-    if expects and expects != promised(change):
-        raise ChangedError(difference(expects, change))
+    changes = observed(session, statements)
+    if expects and expects != promised(changes):
+        raise ChangedError(difference(expects, changes))
     session.commit()
-    return told(change)
+    return told(changes)
 
 
 def _source(sources: Sources, name: str) -> Source:
@@ -210,12 +212,16 @@ def _source(sources: Sources, name: str) -> Source:
     return found
 
 
-def parsed(sources: Sources, name: str, sql: str, *, changes: bool) -> Statement:
-    """The statement for the database of that name; raises StatementError where it is refused."""
+def parsed(sources: Sources, name: str, sql: str, *, changes: bool) -> tuple[Statement, ...]:
+    """The one query or the changes for the database of that name; raises StatementError where it is
+    refused.
+    """
     database = _source(sources, name).database
     if changes and database.read_only:
         raise StatementError(f"the database {database.name} is read-only")
-    return parse(sql, database.dialect, changes=changes)
+    if changes:
+        return parse_changes(sql, database.dialect)
+    return (parse(sql, database.dialect, changes=False),)
 
 
 def _table(name: str, rows: Rows) -> Table:

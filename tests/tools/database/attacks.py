@@ -8,7 +8,10 @@ from __future__ import annotations
 BOTH = """
 SELECT 1; SELECT 2
 SELECT 1; DROP TABLE orders
-UPDATE orders SET note = 'x'; DELETE FROM orders
+UPDATE orders SET note = 'x'; DROP TABLE orders
+DELETE FROM heap; COMMIT; DELETE FROM orders
+DELETE FROM heap; SELECT note FROM orders
+DELETE FROM heap; UPDATE orders SET note = card_number
 SELECT 1;; DELETE FROM orders
 SELECT 1 -- DELETE FROM orders
 SELECT 1 /* x */

@@ -121,7 +121,7 @@ def test_the_database_refuses_too_in_a_change(world: World) -> None:
             continue
         try:
             with world.session(writes=True) as session:
-                passed.append((text, session.observe(statement)))
+                passed.append((text, session.observe((statement,))))
                 session.commit()
         except ToolError:
             continue

@@ -100,6 +100,14 @@ def test_a_refused_change_says_why(text: str, words: str) -> None:
         ("WITH x AS (SELECT 1) INSERT INTO log (text) SELECT 'a'", "Insert into log"),
         ('WITH "insert" AS (SELECT 1) DELETE FROM orders', "Delete rows of orders"),
         ("WITH insert AS (SELECT 1) DELETE FROM sales.orders", "Delete rows of sales.orders"),
+        (
+            "UPDATE orders SET note = ';'; DELETE FROM heap",
+            "Update orders, then delete rows of heap",
+        ),
+        (
+            "DELETE FROM a; DELETE FROM b; DELETE FROM c; DELETE FROM d",
+            "Delete rows of a, then delete rows of b, then 2 more changes",
+        ),
         ("anything else", "Change rows"),
         ("; --", "Change rows"),
     ],

@@ -132,6 +132,26 @@ def test_other_rows_than_shown(story: Story) -> None:
     )
 
 
+def test_several_statements_are_one_call(story: Story) -> None:
+    """One card shows what each of them does; approved, all of them run."""
+    world = story.world
+    sql = (
+        "INSERT INTO customer (id, name) VALUES (70, 'Ada; Lovelace'); "
+        "UPDATE customer SET email = 'ada@example.com' WHERE id = 70;"
+    )
+    thread = story.asked("change", sql, "Ada is there.")
+    card = world.card(SUPPORT, thread, having="review")
+    assert "Insert into customer, then update customer in the database" in words(card)
+    assert "Adds 1 row of customer." in words(card)
+    shown = words(open_modal(world, "ana", SUPPORT, card, "review"))
+    assert "Statement 2: UPDATE customer SET email" in shown
+    assert "NULL → ada@example.com" in shown
+    assert world.person("ana").submit()["outcome"] == "closed"
+    world.said(SUPPORT, thread, "Ada is there.")
+    assert '"statements":{"1. customer":1,"2. customer":1}' in world.outputs()[0]["output"]
+    assert story.data.raw("SELECT email FROM customer WHERE id = 70") == [("ada@example.com",)]
+
+
 def test_rows_in_the_thread(story: Story) -> None:
     """Where who asks may read the database unasked, the card in the thread shows the rows."""
     if story.name != "lite":

@@ -6,6 +6,7 @@ Of each table the first rows are drawn, before and after; how many there are is 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bot.tools.database.rows.change import AtRun, Change, Row, RowChange, TableRows
@@ -16,27 +17,47 @@ MASK = "••••••••"
 _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
-def drawn(change: Change, verb: str, set_here: frozenset[str]) -> str:
-    """Draw all tables, the one that the statement names first.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement and what it does."""
 
-    `set_here`: the folded names of the columns that the statement sets.
-    """
-    lines = [heading(change.target, verb), *_table(change.target, set_here)]
-    for each in change.tables[1:]:
-        lines += [_also(heading(each, verb)), *_table(each, frozenset())]
-    if any(_at_run(row) for each in change.tables for row in each.rows):
+    text: str  # in SQL
+    verb: str
+    set_here: frozenset[str]  # the folded names of the columns that it sets
+    change: Change
+
+
+def drawn(steps: Sequence[Step]) -> str:
+    """Draw all tables of each statement, the one that the statement names first."""
+    lines = []
+    for number, step in enumerate(steps, 1):
+        target, *others = step.change.tables
+        lines += _title(number, steps)
+        lines += [heading(target, step.verb), *_table(target, step.set_here)]
+        for each in others:
+            lines += [_also(heading(each, step.verb)), *_table(each, frozenset())]
+    rows = (row for step in steps for each in step.change.tables for row in each.rows)
+    if any(map(_at_run, rows)):
         lines.append("What is set at run time will be another value then.")
     return "\n".join(lines)
 
 
-def counts(change: Change, verb: str) -> str:
+def counts(steps: Sequence[Step]) -> str:
     """Tell how many rows of which tables, and which columns, and nothing that they hold."""
     lines = []
-    for number, each in enumerate(change.tables):
-        lines.append(_also(heading(each, verb)) if number else heading(each, verb))
-        if names := _changed_columns(each):
-            lines.append(clip(f"   columns: {', '.join(names)}", 4 * WIDTH))
+    for number, step in enumerate(steps, 1):
+        lines += _title(number, steps)
+        for at, each in enumerate(step.change.tables):
+            lines.append(_also(heading(each, step.verb)) if at else heading(each, step.verb))
+            if names := _changed_columns(each):
+                lines.append(clip(f"   columns: {', '.join(names)}", 4 * WIDTH))
     return "\n".join(lines)
+
+
+def _title(number: int, steps: Sequence[Step]) -> list[str]:
+    """The beginning of a statement, where there are several; the whole is among the arguments."""
+    text = " ".join(steps[number - 1].text.split())
+    return [clip(f"Statement {number}: {text}", WIDTH)] if len(steps) > 1 else []
 
 
 def heading(table: TableRows, verb: str) -> str:
@@ -57,11 +78,13 @@ def heading(table: TableRows, verb: str) -> str:
     return f"{sentence} of {table.table}{table.why and f' ({table.why})'}."
 
 
-def nothing(change: Change, verb: str) -> str:
-    """Say of a change that touches no row why it is none: "it would change nothing: …"."""
-    table = change.target.table
-    why = f"no row of {table} matches" if verb != "insert" else f"no row would be added to {table}"
-    return f"it would change nothing: {why}"
+def nothing(steps: Sequence[Step]) -> str:
+    """Say of statements that touch no row why they do not."""
+    found = []
+    for each in steps:
+        ahead = "no row would be added to {}" if each.verb == "insert" else "no row of {} matches"
+        found.append(ahead.format(each.change.target.table))
+    return f"it would change nothing: {', '.join(dict.fromkeys(found))}"
 
 
 def _also(sentence: str) -> str:

@@ -8,7 +8,7 @@ RETURNING tells, others by who has written them (xmin) and who has made an end o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -16,13 +16,14 @@ from sqlglot import exp
 
 from bot.tools.database.rows.change import Change, Row, RowChange, TableRows
 from bot.tools.database.rows.moment import Moment
+from bot.tools.database.rows.place import placed
 from bot.tools.database.rows.postgres_tables import NONE, Found, Raw, Touched, Written
+from bot.tools.database.rows.sequence import settle
 from bot.tools.database.rows.trials import (
     TooManyError,
     UnforeseenError,
-    made_by,
     most_events,
-    settled,
+    refuse_chance,
     too_many,
 )
 from bot.tools.database.sql.catalog import Catalog, Relation, quoted
@@ -35,7 +36,13 @@ _NOW = """
         ARRAY[pg_catalog.now()::text, LOCALTIMESTAMP::text, pg_catalog.now()::timestamp::text,
             pg_catalog.to_json(pg_catalog.now()) #>> '{}',
             pg_catalog.to_json(LOCALTIMESTAMP) #>> '{}']"""
+_OURS = "pg_catalog.age(xmin) <= 0"  # written in this transaction
 _PLACE = "tableoid::text || ' ' || ctid::text"
+# What was ended or locked in this transaction. Two statements of one transaction that do so to the
+# same row leave a number of another kind; that of a row which is as it was does no harm.
+_ENDED = (
+    "xmax <> 0 AND (pg_catalog.age(xmax) <= 0 OR pg_catalog.mxid_age(xmax) BETWEEN 1 AND 10000)"
+)
 
 Runner = Callable[[Statement, str], list[Row]]
 
@@ -47,25 +54,63 @@ class Trial:
     keys: list[Row] = field(default_factory=list)
     returned: int = 0
     counts: dict[int, Written] = field(default_factory=dict)
-    after: dict[int, list[Row]] = field(default_factory=dict)
+    after: dict[int, list[tuple[str, Row]]] = field(default_factory=dict)  # with their places
     left: dict[int, set[str]] = field(default_factory=dict)  # old rows that are still there
+
+
+def observe(
+    raw: Raw,
+    catalog: Catalog,
+    named: Sequence[tuple[Statement, Relation]],
+    run: Runner,
+    most: int,
+) -> tuple[Change, ...]:
+    """Run statements, each with the table that it is about, one after the other; see
+    Session.observe.
+
+    `run` runs a statement that returns these columns, a list in SQL.
+    """
+    statements = [statement for statement, _ in named]
+
+    def trial() -> list[tuple[Change, Change]]:
+        made: list[tuple[Change, Change]] = []
+        for number, (statement, table) in enumerate(named, 1):
+            with placed(number, statements):
+                watch = Watch(raw, catalog, statement, table, later=number > 1)
+                made.append(watch.tried(run, most))
+            too_many(_lasts(made), most)
+        return made
+
+    if len(named) == 1:
+        [(first, last)] = trial()
+        return settle([first], [last], _moment(raw), statements)
+    raw.execute("SAVEPOINT countersign_call")
+    once = trial()
+    raw.execute("ROLLBACK TO SAVEPOINT countersign_call")
+    again = trial()
+    return settle(_lasts(once), _lasts(again), _moment(raw), statements)
+
+
+def _lasts(tried: list[tuple[Change, Change]]) -> list[Change]:
+    """What was left standing of each statement."""
+    return [last for _, last in tried]
 
 
 class Watch:
     """Watches one change in one transaction."""
 
-    def __init__(self, raw: Raw, catalog: Catalog, statement: Statement, table: Relation) -> None:
-        """`table`: the one that the statement is about."""
-        self._raw, self._statement = raw, statement
+    def __init__(
+        self, raw: Raw, catalog: Catalog, statement: Statement, table: Relation, *, later: bool
+    ) -> None:
+        """`table`: the one that the statement is about. `later`: others ran before it."""
+        self._raw, self._statement, self._later = raw, statement, later
         self._tables = Touched(raw, catalog, table)
         self._target = self._tables.target
         self._before: dict[int, list[tuple[str, Row]]] = {}
+        self._earlier: dict[int, set[str]] = {}  # rows that earlier statements have written
 
-    def observe(self, run: Runner, most: int) -> Change:
-        """Run the change twice, the first time rolled back; see Session.observe.
-
-        `run` runs a statement that returns these columns, a list in SQL.
-        """
+    def tried(self, run: Runner, most: int) -> tuple[Change, Change]:
+        """Run the change twice, the first time rolled back; the rows of both times."""
         self._raw.execute("SAVEPOINT countersign_trial")
         once = self._trial(run, most)
         self._raw.execute("ROLLBACK TO SAVEPOINT countersign_trial")
@@ -74,8 +119,8 @@ class Watch:
         if once.counts != again.counts:
             raise UnforeseenError
         first, last = (self._change(each, again) for each in (once, again))
-        too_many(last, most)
-        return settled(first, last, self._moment(), made_by(self._statement))
+        refuse_chance(first, last)
+        return first, last
 
     def _trial(self, run: Runner, most: int) -> Trial:
         earlier = self._tables.counts()
@@ -117,16 +162,16 @@ class Watch:
             return True
         return found.all_readable and found.pages <= MAX_PAGES
 
-    def _written(self, found: Found, trial: Trial, most: int) -> list[Row]:
+    def _written(self, found: Found, trial: Trial, most: int) -> list[tuple[str, Row]]:
         """The rows of a table as the change has left them, those that it has written."""
         if found is self._target and self._by_key(trial):
-            return self._with_keys(found, trial.keys)
+            return [("", row) for row in self._with_keys(found, trial.keys)]
         # our snapshot is older than our number: what bears it or a later one is our own
-        text = f"SELECT {found.listed} FROM {found.source} WHERE pg_catalog.age(xmin) <= 0 "
+        text = f"SELECT {_PLACE}, {found.listed} FROM {found.source} WHERE {_OURS} "
         rows = self._tables.ask(f"{text} ORDER BY ctid LIMIT {most_events(most) + 1}")
         if len(rows) > most_events(most):
             raise TooManyError(most)
-        return rows
+        return [(place, tuple(row)) for place, *row in rows]
 
     def _with_keys(self, found: Found, keys: list[Row]) -> list[Row]:
         """The rows of the statement's table, or of the part of it, that have these keys."""
@@ -156,12 +201,15 @@ class Watch:
                     continue  # else keys were changed, and what was before has others
             if found.all_readable:
                 self._before[oid] = self._ended(found, most)
+                if self._later:
+                    ours = f"SELECT {_PLACE} FROM {found.source} WHERE {_OURS}"
+                    self._earlier[oid] = {place for (place,) in self._tables.ask(ours)}
 
     def _ended(self, found: Found, most: int) -> list[tuple[str, Row]]:
         """The rows that the first trial has made an end of, or locked, and where they are."""
         rows = self._tables.ask(
             f"SELECT {_PLACE}, {found.listed} FROM {found.source} "
-            "WHERE xmax <> 0 AND pg_catalog.age(xmax) <= 0 ORDER BY tableoid, ctid"
+            f"WHERE {_ENDED} ORDER BY tableoid, ctid"
         )
         if len(rows) > most_events(most):
             raise TooManyError(most)
@@ -192,15 +240,18 @@ class Watch:
             else:
                 left = last.left.get(oid, set())
                 before = [row for place, row in self._before.get(oid, []) if place not in left]
-                tables.append(_paired(found, before, trial.after[oid], count))
+                known = self._earlier.get(oid, set())
+                after = [row for place, row in trial.after[oid] if place not in known]
+                tables.append(_paired(found, before, after, count))
         own = [each for each in tables if each.table == self._target.label]
         others = sorted((each for each in tables if each not in own), key=lambda one: one.table)
         return Change((*(own or [self._target.shaped(())]), *others))
 
-    def _moment(self) -> Moment:
-        ((start, end, texts),) = self._tables.ask(_NOW)
-        at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
-        return Moment(at, until, tuple(dict.fromkeys(texts)), at)
+
+def _moment(raw: Raw) -> Moment:
+    ((start, end, texts),) = raw.execute(_NOW.encode()).fetchall()
+    at, until = (datetime.fromisoformat(each).replace(tzinfo=UTC) for each in (start, end))
+    return Moment(at, until, tuple(dict.fromkeys(texts)), at)
 
 
 def _name_of(statement: Statement) -> str:

@@ -8,23 +8,19 @@ they wrote down has to account for every row that SQLite counted, or the change 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.tools import ToolError
-from bot.tools.database.rows.change import AtRun, Change, Row, RowChange, TableRows
+from bot.tools.database.rows.change import Change, Row, RowChange, TableRows
 from bot.tools.database.rows.moment import Moment, between
-from bot.tools.database.rows.trials import (
-    TooManyError,
-    filled,
-    made_by,
-    most_events,
-    settled,
-    too_many,
-)
+from bot.tools.database.rows.place import placed
+from bot.tools.database.rows.sequence import settle
+from bot.tools.database.rows.sqlite_numbers import highest_numbers, numbered
+from bot.tools.database.rows.trials import TooManyError, filled, most_events, too_many
 from bot.tools.database.sql.catalog import Catalog, Relation, quoted
 from bot.tools.database.sql.statement import Statement
 
@@ -33,6 +29,7 @@ _CHANGES = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 _EVENTS = (("INSERT", False, True), ("UPDATE", True, True), ("DELETE", True, False))
 _FULL = "countersign: too many rows"
 Authorizer = Callable[[int, Any, Any, Any, Any], int]
+Guarded = Callable[[Statement], AbstractContextManager[Authorizer]]
 
 
 class Reach:
@@ -72,28 +69,32 @@ class Watched:
 def observe(
     raw: sqlite3.Connection,
     catalog: Catalog,
-    guarded: Callable[[], AbstractContextManager[Authorizer]],
-    statement: Statement,
+    guarded: Guarded,
+    statements: Sequence[Statement],
     most: int,
-) -> Change:
-    """Run a checked change twice, the first time rolled back; which rows it has touched.
+) -> tuple[Change, ...]:
+    """Run checked changes one after the other, all of it twice, the first time rolled back; which
+    rows each has touched.
 
-    `guarded`: in it only this statement may run. Raises ToolError where more than `most` rows would
+    `guarded`: in it only that statement may run. Raises ToolError where more than `most` rows would
     be touched, and where they cannot be told.
     """
-    assert statement.target is not None
-    start, target = datetime.now(UTC), statement.target.name.lower()
-    watched = _watch(raw, catalog, _run(raw, guarded, f"EXPLAIN {statement.body}"), most)
-    highest = _numbers(raw, watched)
-    names = {each.table.name for each in watched}
+    start = datetime.now(UTC)
+    reached: set[str] = set()
+    for number, each in enumerate(statements, 1):
+        with placed(number, statements):
+            reached |= _run(raw, guarded, each, f"EXPLAIN {each.body}")
+    watched = _watch(raw, catalog, reached, most)
+    highest = highest_numbers(raw, [(each.table, each.identity[0]) for each in watched])
 
-    def trial() -> Change:
-        before = raw.total_changes
-        if not _run(raw, guarded, statement.text) <= names:
-            raise ToolError("it changes tables that cannot be watched")
-        change = _read(raw, watched, target, raw.total_changes - before)
-        too_many(change, most)
-        return _numbered(change, highest, filled(statement))
+    def trial() -> list[Change]:
+        made: list[Change] = []
+        read = {each.number: 0 for each in watched}
+        for number, each in enumerate(statements, 1):
+            with placed(number, statements):
+                made.append(_tried(raw, guarded, each, watched, read))
+            too_many(made, most)
+        return made
 
     try:
         raw.execute("SAVEPOINT countersign_trial")
@@ -104,14 +105,34 @@ def observe(
         if str(error) != _FULL:
             raise
         raise TooManyError(most) from None
-    return settled(once, again, _moment(start), made_by(statement))
+    return settle(
+        once,
+        again,
+        _moment(start),
+        statements,
+        lambda change, statement: numbered(change, highest, filled(statement)),
+    )
 
 
-def _run(
-    raw: sqlite3.Connection, guarded: Callable[[], AbstractContextManager[Authorizer]], text: str
-) -> set[str]:
-    """Run the text; the tables that it may change."""
-    with guarded() as guard:
+def _tried(
+    raw: sqlite3.Connection,
+    guarded: Guarded,
+    statement: Statement,
+    watched: list[Watched],
+    read: dict[int, int],
+) -> Change:
+    """Run one statement; the rows that it has touched. `read`: see `_read`."""
+    assert statement.target is not None
+    before = raw.total_changes
+    if not _run(raw, guarded, statement, statement.text) <= {each.table.name for each in watched}:
+        raise ToolError("it changes tables that cannot be watched")
+    target = statement.target.name.lower()
+    return _read(raw, watched, target, raw.total_changes - before, read)
+
+
+def _run(raw: sqlite3.Connection, guarded: Guarded, statement: Statement, text: str) -> set[str]:
+    """Run the text as this statement may; the tables that it may change."""
+    with guarded(statement) as guard:
         reach = Reach(guard)
         raw.set_authorizer(reach)
         raw.execute(text).fetchall()
@@ -178,16 +199,24 @@ class _Traced:
     after: Row | None
 
 
-def _read(raw: sqlite3.Connection, watched: list[Watched], target: str, counted: int) -> Change:
-    """What the triggers have seen, the table `target` first.
+def _read(
+    raw: sqlite3.Connection,
+    watched: list[Watched],
+    target: str,
+    counted: int,
+    read: dict[int, int],
+) -> Change:
+    """What the triggers have seen since it was last `read`, the table `target` first.
 
-    `counted`: rows that SQLite says were changed since `watch`, our own notes included. Raises
-    ToolError where that is more than was seen, or where what was seen is no sequence of changes.
+    `counted`: rows that SQLite says were changed since, our own notes included. Raises ToolError
+    where that is more than was seen, or where what was seen is no sequence of changes.
     """
     seen, tables = 0, []
     for each in watched:
-        events = raw.execute(f"SELECT * FROM temp.{each.log} ORDER BY seq").fetchall()
+        text = f"SELECT * FROM temp.{each.log} WHERE seq > ? ORDER BY seq"
+        events = raw.execute(text, (read[each.number],)).fetchall()
         seen += len(events)
+        read[each.number] += len(events)
         rows = _followed(events, len(each.identity), len(each.columns), each.table.name)
         key = each.table.key if set(each.table.key) <= set(each.columns) else ()
         tables.append(TableRows(each.table.name, each.columns, key, each.hidden, rows))
@@ -225,51 +254,6 @@ def _followed(events: list[Row], ids: int, columns: int, table: str) -> tuple[Ro
             gone.pop(old[:ids], None)
     kept = [RowChange(row.before, row.after) for row in all_rows]
     return tuple(row for row in kept if row.before is not None or row.after is not None)
-
-
-def _numbers(raw: sqlite3.Connection, watched: list[Watched]) -> Mapping[str, int]:
-    """The highest number that each table has given to a row, where SQLite gives the numbers."""
-    counters: dict[str, int] = {}
-    if raw.execute("SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
-        counters = dict(raw.execute("SELECT lower(name), seq FROM main.sqlite_sequence").fetchall())
-    found = {}
-    for each in watched:
-        types = {column.name: column.type.upper() for column in each.table.columns}
-        if [types[name] for name in each.table.key] == ["INTEGER"] and "id" in each.identity[0]:
-            name, key = quoted(each.table.name), quoted(each.identity[0])
-            ((highest,),) = raw.execute(f"SELECT max({key}) FROM main.{name}").fetchall()
-            found[each.table.name] = max(highest or 0, counters.get(each.table.name.lower()) or 0)
-    return found
-
-
-def _numbered(change: Change, highest: Mapping[str, int], given: frozenset[str]) -> Change:
-    """Return the change with an AtRun for the numbers that SQLite gives to added rows.
-
-    They go on from the highest one, which may be another by then. `given`: the columns that the
-    statement fills itself.
-    """
-    tables = []
-    for table in change.tables:
-        start = highest.get(table.table)
-        said = table is change.target and {each.lower() for each in table.key} <= given
-        if start is not None and table.key and not said:
-            at = table.columns.index(table.key[0])
-            rows = tuple(_with_number(row, at, start) for row in table.rows)
-            table = replace(table, rows=rows)
-        tables.append(table)
-    return Change(tuple(tables))
-
-
-def _with_number(row: RowChange, at: int, start: int) -> RowChange:
-    if row.before is not None or row.after is None:
-        return row
-    number = row.after[at]
-    if not isinstance(number, int) or number <= start:
-        return row
-    further = number - start - 1
-    told = AtRun(f"the next number{f' + {further}' * bool(further)}")
-    after = (*row.after[:at], told, *row.after[at + 1 :])
-    return RowChange(None, after)
 
 
 def _moment(start: datetime) -> Moment:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,10 +46,11 @@ class TooManyError(ToolError):
         super().__init__(f"it touches {touched} rows, and at most {most:,} may change at once")
 
 
-def too_many(change: Change, most: int) -> None:
-    """Raise TooManyError when a change touches more rows than the settings allow."""
-    if change.total > most:
-        raise TooManyError(most, change.total)
+def too_many(changes: Sequence[Change], most: int) -> None:
+    """Raise TooManyError when the changes together touch more rows than the settings allow."""
+    total = sum(each.total for each in changes)
+    if total > most:
+        raise TooManyError(most, total)
 
 
 def filled(statement: Statement) -> frozenset[str]:
@@ -93,8 +95,7 @@ def settled(once: Change, again: Change, moment: Moment, made: frozenset[str]) -
     `made`: names of columns of the statement's table whose values it makes anew by each run. Raises
     UnforeseenError where the two have not touched the same rows.
     """
-    if [_touched(each) for each in once.tables] != [_touched(each) for each in again.tables]:
-        raise UnforeseenError
+    refuse_chance(once, again)
     known = {each.table: each for each in once.tables}
     tables = []
     for each in again.tables:
@@ -109,20 +110,24 @@ def settled(once: Change, again: Change, moment: Moment, made: frozenset[str]) -
     return Change(tuple(tables))
 
 
+def refuse_chance(once: Change, again: Change) -> None:
+    """Raise UnforeseenError where two trials have not touched the same rows."""
+    if [_touched(each) for each in once.tables] != [_touched(each) for each in again.tables]:
+        raise UnforeseenError
+
+
 def _touched(table: TableRows) -> tuple[str, int, list[str]]:
     """Which rows of a table were there before, and how many in all."""
     return table.table, table.total, sorted(repr(row.before) for row in table.rows)
 
 
 def _keys(table: TableRows) -> Iterable[Any]:
-    """What tells the rows of two trials apart: the key before, for an added row its number."""
-    added = 0
+    """What tells the rows of two trials apart: the key before, and the number among its equals."""
+    seen: Counter[str] = Counter()
     for row in table.rows:
-        if row.before is None:
-            added += 1
-            yield added
-        else:
-            yield table.key_of(row.before)
+        key = "" if row.before is None else repr(table.key_of(row.before))
+        seen[key] += 1
+        yield key, seen[key]
 
 
 def _by_key(table: TableRows) -> dict[Any, RowChange]:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from bot.tools.database.sql import Dialect
 from bot.tools.database.sql.functions import WRITES, acts_beyond
 from bot.tools.database.sql.reasons import not_run
-from bot.tools.database.sql.tokens import StatementError, Token, lex
+from bot.tools.database.sql.tokens import StatementError, Token, apart, lex
 
 # it would log the text of what it cannot parse
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -27,6 +27,7 @@ _CHANGES = {"insert": exp.Insert, "update": exp.Update, "delete": exp.Delete}
 _READS = ("select", "values", "with", "explain")
 _FOR_CHANGE = "INSERT, UPDATE or DELETE"
 _FOR_QUERY = "SELECT"
+MAX_STATEMENTS = 10  # of one call
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     if first.word not in (*_CHANGES, *_READS):
         raise StatementError(not_run(first.word or first.text, wanted))
     if any(each.text == ";" for each in tokens):
-        raise StatementError("it is more than one statement; a call takes one, without ;")
+        raise StatementError("it is more than one statement; here one is taken, without ;")
     if dialect == "sqlite" and any(each.text == "[" for each in tokens):
         raise StatementError("quote names with double quotes, not [ ]")
     start = _explained(tokens).start if first.word == "explain" else 0
@@ -98,6 +99,26 @@ def parse(text: str, dialect: Dialect, *, changes: bool) -> Statement:
     _kind(statement, changes)
     _beyond(statement)
     return statement
+
+
+def parse_changes(text: str, dialect: Dialect) -> tuple[Statement, ...]:
+    """The changes in `text`, one or several with semicolons between them.
+
+    Raises StatementError with the reason, which says of several at which one it is.
+    """
+    parts = list(apart(lex(text)))
+    if len(parts) == 1:
+        return (parse(text, dialect, changes=True),)
+    if len(parts) > MAX_STATEMENTS:
+        raise StatementError(f"it has {len(parts)} statements, more than {MAX_STATEMENTS}")
+    found = []
+    for number, each in enumerate(parts, 1):
+        piece = text[each[0].start : each[-1].start + len(each[-1].text)] if each else ""
+        try:
+            found.append(parse(piece, dialect, changes=True))
+        except StatementError as error:
+            raise StatementError(f"statement {number}: {error}") from None
+    return tuple(found)
 
 
 def _explained(tokens: tuple[Token, ...]) -> Token:

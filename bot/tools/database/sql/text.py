@@ -1,32 +1,39 @@
-"""A statement as the text that its arguments hold. PURE."""
+"""One statement or several, as the text that the arguments of a call hold. PURE."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from bot.tools.database.sql.tokens import StatementError, Token, lex
+from bot.tools.database.sql.tokens import StatementError, Token, apart, lex
 
 _DEEDS = {"insert": "Insert into", "update": "Update", "delete": "Delete rows of"}
 
 
 class Sql(str):
-    """A statement as text, which can say in a word or two what it does."""
+    """Statements as text, which can say in a few words what they do."""
 
     __slots__ = ()
 
     @property
     def deed(self) -> str:
-        """For people: "Update orders"."""
+        """For people: "Update orders", "Update orders, then delete rows of heap"."""
         try:
-            words = [each for each in lex(self) if each.depth == 0]
+            first, *others = map(_deed, apart(lex(self)))
         except StatementError:
             return "Change rows"
-        for at, (each, after) in enumerate(pairwise(words)):
-            if (
-                each.word in _DEEDS and after.word != "as" and after.text != "("
-            ):  # no name in a WITH
-                return _named(_DEEDS[each.word], words[at + 1 :])
-        return "Change rows"
+        if len(others) > 2:
+            others = [others[0], f"{len(others) - 1} more changes"]
+        return ", then ".join([first, *(each[0].lower() + each[1:] for each in others)])
+
+
+def _deed(tokens: tuple[Token, ...]) -> str:
+    """What one statement does."""
+    words = [each for each in tokens if each.depth == 0]
+    for at, (each, after) in enumerate(pairwise(words)):
+        # what is not the name of a WITH
+        if each.word in _DEEDS and after.word != "as" and after.text != "(":
+            return _named(_DEEDS[each.word], words[at + 1 :])
+    return "Change rows"
 
 
 def _named(deed: str, rest: list[Token]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.tools import ToolError
@@ -74,6 +75,16 @@ def lex(text: str) -> tuple[Token, ...]:
                 "its parentheses do not match, or it is too deeply nested or too long"
             )
     return tuple(tokens)
+
+
+def apart(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
+    """The tokens between the semicolons that stand outside all parentheses."""
+    begin = 0
+    for at, each in enumerate(tokens):
+        if each.text == ";" and each.depth == 0:
+            yield tokens[begin:at]
+            begin = at + 1
+    yield tokens[begin:]
 
 
 def _at(piece: str, part: str) -> int:
