@@ -86,6 +86,10 @@ class People:
         """Every channel is there."""
         return name
 
+    def sees(self, user: str, channel: str) -> bool:
+        """None is private."""
+        return True
+
     def heard(self, event: Mapping[str, Any]) -> bool:
         """There is nothing to heed."""
         return False

@@ -143,7 +143,7 @@ class Edits:
             return Forbidden(self._permissions.refusal(verdict, shown.call, Verb.EDIT))
         editable = as_editable(tool, load_gate(shown.call.gate))
         before = readable_arguments(tool, shown.revision.arguments)
-        names = Naming(self._sources.directory)
+        names = Naming(self._sources.directory, run.requester)
         try:
             parsed = read_submission(editable, before, state, names)
         except LookupFailedError:

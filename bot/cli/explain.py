@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         clock = _Stopped(arguments.at) if arguments.at else SystemClock()
         found = read_only_core(os.environ, DOTENV, arguments.policy, clock)
         words = [arguments.tool, *arguments.values]
-        tool, args = typed_call(found.tools, words, found.directory)
+        tool, args = typed_call(found.tools, words, found.directory, None)
         arguments.person = _person(found.directory, arguments.person)
         channel = _channel(found.directory, arguments.channel)
     except MistypedError as error:

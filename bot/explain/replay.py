@@ -147,7 +147,7 @@ class Replay:
             if words is None:
                 raise NotToldError("its arguments are not on record")
             return Deny(rule="", reason=call.note.removeprefix(_POLICY)), parse(
-                tool, words, Naming(self._sources.directory)
+                tool, words, Naming(self._sources.directory, None)
             )[0]
         except (ValidationError, RefusedError):
             raise NotToldError(f"{call.tool} does not take its arguments any more") from None

@@ -25,9 +25,11 @@ class MistypedError(ValueError):
 
 
 def typed_call(
-    tools: Registry, words: Sequence[str], directory: Directory
+    tools: Registry, words: Sequence[str], directory: Directory, asker: str | None
 ) -> tuple[Tool[Any], BaseModel]:
     """The tool and its validated arguments; names stay names where Slack cannot be asked for ids.
+
+    `asker` is told of no private channel but their own; None: the operator, who may know of all.
 
     Raises MistypedError.
     """
@@ -42,7 +44,7 @@ def typed_call(
     try:
         values = _values(words[1:])
         try:
-            args = _validated(tool, values, Naming(directory))
+            args = _validated(tool, values, Naming(directory, asker))
         except LookupFailedError:
             args = _validated(tool, values, None)
         dump_arguments(args)

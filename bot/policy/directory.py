@@ -79,3 +79,7 @@ class Directory(Protocol):
     def channel(self, name: str) -> str | None:
         """Return the id of a channel given as #name or id; None when the bot sees none."""
         ...
+
+    def sees(self, user: str, channel: str) -> bool:
+        """Return whether a channel, given as #name or id, is public or the person is in it."""
+        ...

@@ -116,7 +116,7 @@ class Proposals:
         if tool is None:
             known = (each.name for each in self._tools)
             raise RefusedError(outputs.no_such_tool(proposed.name, known))
-        names = Naming(self._sources.directory)
+        names = Naming(self._sources.directory, run.requester)
         args, call.reason = parse(tool, proposed.arguments, names)
         call.names = json.dumps(names.found)
         call.does, call.schema_digest = tool.does, tool.schema_digest()

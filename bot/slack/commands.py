@@ -96,7 +96,7 @@ class SlackWords:
 
 
 def _explain(can: Answerer, asked: SlashCommand) -> str:
-    tool, args = typed_call(can.tools, asked.words, can.grounds.sources.directory)
+    tool, args = typed_call(can.tools, asked.words, can.grounds.sources.directory, asked.person)
     now = can.grounds.sources.clock.now()
     run = Run(
         team=can.grants.team,

@@ -31,6 +31,11 @@ _DIRECT = re.compile(r"@.*|[DUW](?=[A-Z0-9]*\d)[A-Z0-9]{5,}")
 _MENTION = re.compile(r"<(?:[#@]|!subteam\^)([A-Z0-9]+)(?:\|[^>]*)?>")
 
 
+def no_channel(name: str) -> str:
+    """Say that there is no such channel: the same of a private one that whoever asked is not in."""
+    return f"There is no channel {name} that the bot and the person who asked can both see."
+
+
 class Named(StrEnum):
     """What an argument can name."""
 
@@ -48,6 +53,7 @@ class Naming:
     """
 
     directory: Directory
+    asker: str | None  # who asked: sees no private channel but their own; None: the operator
     found: dict[str, str] = field(default_factory=dict)  # by id, as people read them
 
     def id_of(self, kind: Named, wanted: str) -> str:
@@ -69,8 +75,8 @@ class Naming:
             raise ValueError(f"{wanted} is not a channel; direct messages are not possible here.")
         name = text if known else "#" + text.removeprefix("#").lower()
         found = self.directory.channel(name)
-        if found is None:
-            raise ValueError(f"There is no channel {name} that the bot can see.")
+        if found is None or not (self.asker is None or self.directory.sees(self.asker, name)):
+            raise ValueError(no_channel(name))
         if not known:  # an id is shown as it is: its name may be known to its members only
             self.found[found] = name
         return found

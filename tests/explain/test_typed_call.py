@@ -55,7 +55,7 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
     JSON is only read where words do not do.
     """
     _, args = typed_call(
-        _tools(), ["take", *([] if field == "amount" else ["amount=1"]), word], OFF
+        _tools(), ["take", *([] if field == "amount" else ["amount=1"]), word], OFF, None
     )
     assert getattr(args, field) == value
     assert str(getattr(args, field)) == str(value)
@@ -67,7 +67,7 @@ def test_typed_values_stay_exact(word: str, field: str, value: object) -> None:
 def test_values_that_are_none(word: str) -> None:
     """What is neither words for the field nor one JSON value is refused, and adds nothing."""
     with pytest.raises(MistypedError):
-        typed_call(_tools(), ["take", "amount=1", word], OFF)
+        typed_call(_tools(), ["take", "amount=1", word], OFF, None)
 
 
 def _tools() -> Registry:

@@ -98,6 +98,10 @@ class FakeDirectory:
         self._up(name)
         return name if name in self.channels else None
 
+    def sees(self, user: str, channel: str) -> bool:
+        """None is private."""
+        return channel in self.channels
+
 
 class Note(BaseModel):
     text: str = Field(title="Text", max_length=500)

@@ -177,7 +177,7 @@ def test_a_name_that_is_missing_is_looked_for_in_a_new_list(
     slack: Sandbox, directory: SlackDirectory
 ) -> None:
     """Somebody who came after everybody was listed is found by name; who is nowhere is not."""
-    names = Naming(directory)
+    names = Naming(directory, None)
     assert [names.id_of(PERSON, each) for each in ("@dan", "Ana Ruiz")] == [
         "UDAN00001",
         "UANA00001",

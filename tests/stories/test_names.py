@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from json import loads
 
+import pytest
+
 from storage.states import CallStatus
-from tests.stories.harness import GENERAL, SUPPORT, Harness
+from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask, open_modal, statuses, typed
+from tests.stories.steps import arrived, ask, open_modal, statuses, typed
 
 POLICY = """
 [defaults]
@@ -58,7 +60,9 @@ def test_an_unknown_name_asks_nobody(harness: Harness) -> None:
     thread = ask(harness, ("post_message", {"channel": "#nowhere", "text": "x"}))
     harness.said(SUPPORT, thread, "That is all.")
     [output] = [each["output"] for each in harness.outputs()]
-    assert "There is no channel #nowhere that the bot can see." in output
+    assert (
+        "There is no channel #nowhere that the bot and the person who asked can both see." in output
+    )
     assert statuses(harness, thread) == [CallStatus.REFUSED]
 
     thread = ask(harness, ("post_message", {"channel": "#general", "text": "x"}))
@@ -66,6 +70,27 @@ def test_an_unknown_name_asks_nobody(harness: Harness) -> None:
     outcome = harness.person("ana").submit(typed(channel="#nowhere"))
     assert outcome["errors"]["f:channel"].startswith("There is no channel #nowhere")
     harness.person("ana").close_view()
+
+
+@pytest.mark.parametrize(
+    ("private", "nowhere"), [("#finance-approvals", "#nowhere"), (FINANCE, "C0NOWHERE1")]
+)
+def test_a_private_channel_is_as_good_as_none(harness: Harness, private: str, nowhere: str) -> None:
+    """Whether a channel is not there, or private without who asked, cannot be told apart.
+
+    Not by what the model hears, nor by what the thread shows.
+    """
+    heard: list[str] = []
+    for name in (private, nowhere):
+        thread = ask(harness, ("post_message", {"channel": name, "text": "x"}))
+        harness.said(SUPPORT, thread, "That is all.")
+        arrived(harness)
+        [call] = harness.calls_in(thread)
+        said = [m["text"] for m in harness.thread(SUPPORT, thread) if m.get("bot_id")]
+        record = [call.status, call.output, call.note, call.names, *said]
+        heard.append(str(record).replace(name, "#x").replace(call.run_id, "run"))
+    assert heard[0] == heard[1]
+    assert FINANCE not in heard[0]
 
 
 def test_policy_knows_ids_whatever_was_written(own_harness: Callable[..., Harness]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,17 +33,19 @@ def context(call_id: str = "call-1", **changes: Any) -> ToolContext:
 NAMING: ContextVar[Naming | None] = ContextVar("NAMING", default=None)
 
 
-def validated(tool: Tool[Any], values: dict[str, Any]) -> Any:
+def validated(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
     """Arguments as they are proposed: names become ids. ToolError in words for the model."""
+    naming = NAMING.get()
+    names = naming and replace(naming, asker=(where or context()).requester)
     try:
-        return tool.arguments.model_validate(values, context=NAMING.get())
+        return tool.arguments.model_validate(values, context=names)
     except ValidationError as error:
         raise ToolError("; ".join(each["msg"] for each in error.errors())) from error
 
 
 def use(tool: Tool[Any], values: dict[str, Any], where: ToolContext | None = None) -> Any:
     """Validate the values as the model's JSON would be and call the tool's function."""
-    return tool.function(validated(tool, values), where or context())
+    return tool.function(validated(tool, values, where), where or context())
 
 
 def preview(tool: Tool[Any], **values: Any) -> str:

@@ -40,7 +40,7 @@ def slack() -> Iterator[Sandbox]:
 def chat(slack: Sandbox) -> Tools:
     client = WebClient(slack.bot_token, base_url=slack.api_url, timeout=10, retry_handlers=[])
     directory = SlackDirectory(client, slack.clock)
-    NAMING.set(Naming(directory))
+    NAMING.set(Naming(directory, "UBEN00001"))
     return {tool.name: tool for tool in slack_tools(client, directory)}
 
 

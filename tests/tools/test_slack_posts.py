@@ -95,23 +95,15 @@ class TestPost:
     def test_private_channels_only_for_who_is_in_them(self, slack: Sandbox, chat: Tools) -> None:
         """The bot is no way into a private channel for somebody who is not in it."""
         values = {"channel": "#finance-approvals", "text": "x"}
-        with pytest.raises(
-            ToolError, match="no channel C0FINANCE that the person who asked can see"
-        ):
+        with pytest.raises(ToolError, match="no channel #finance-approvals that the bot and the"):
             use(chat["post_message"], values)
         use(chat["post_message"], values, context(requester="UCLEO0001"))
         assert len(posted(slack, "#finance-approvals")) == 1
 
-    @pytest.mark.parametrize(
-        ("channel", "words"),
-        [
-            ("#nowhere", "There is no channel #nowhere that the bot can see"),
-            ("C0NOWHERE1", "There is no channel C0NOWHERE1 that the bot can see"),
-        ],
-    )
-    def test_unknown_channels_are_named(self, chat: Tools, channel: str, words: str) -> None:
+    @pytest.mark.parametrize("channel", ["#nowhere", "C0NOWHERE1"])
+    def test_unknown_channels_are_named(self, chat: Tools, channel: str) -> None:
         """The model hears what was not found."""
-        with pytest.raises(ToolError, match=words):
+        with pytest.raises(ToolError, match=f"There is no channel {channel} that the bot and"):
             use(chat["post_message"], {"channel": channel, "text": "x"})
 
     def test_an_archived_channel_is_named(self, slack: Sandbox, chat: Tools) -> None:

@@ -39,6 +39,10 @@ class NotLookedUp:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)
 
+    def sees(self, user: str, channel: str) -> bool:
+        """Raises LookupFailedError."""
+        raise LookupFailedError(self.why)
+
     def channels(self) -> Mapping[str, dict[str, Any]]:
         """Raises LookupFailedError."""
         raise LookupFailedError(self.why)

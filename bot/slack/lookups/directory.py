@@ -110,8 +110,13 @@ class SlackDirectory:
 
     def channel(self, name: str) -> str | None:
         """A channel's id by #name or id."""
-        found: str | None = self._get(Topic.CHANNEL, name)
-        return found
+        found: Json | None = self._get(Topic.CHANNEL, name)
+        return str(found["id"]) if found else None
+
+    def sees(self, user: str, channel: str) -> bool:
+        """Whether the channel is public, or the person is in it."""
+        found: Json = self._get(Topic.CHANNEL, channel) or {}
+        return bool(found) and (not found.get("is_private") or user in self.members(found["id"]))
 
     def channels(self) -> Mapping[str, Json]:
         """All channels that are not archived and that the bot can see, by id, as Slack has them."""
@@ -177,22 +182,22 @@ class SlackDirectory:
             raise NotYetKnownError(*awaited)
         return found
 
-    def _ask_for_channel(self, name: str) -> str | None:
-        """Return the id; on a thread of the look-ups, which may wait for the list of channels.
+    def _ask_for_channel(self, name: str) -> Json | None:
+        """Return it as Slack has it; on a thread of the look-ups, which may wait for the list.
 
         The list may be old, so the channel that it says is asked for its name.
         """
         if not name.startswith("#"):
-            asked = self._reader.channel(name)
-            return str(asked["id"]) if asked else None
+            given: Json | None = self._reader.channel(name)
+            return given
         for age in (LONG, NEW):
             if self._answers.known((Topic.CHANNELS, ""), age) is None:
                 self._answers.forget(Topic.CHANNELS)
             listed = self.within(PATIENCE).channels()
             found = next((i for i, channel in listed.items() if channel["name"] == name[1:]), None)
-            asked = self._reader.channel(found) if found else None
+            asked: Json | None = self._reader.channel(found) if found else None
             if asked and asked.get("name") == name[1:] and not asked.get("is_archived"):
-                return found
+                return asked
         return None
 
 

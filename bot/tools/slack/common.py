@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from bot.tools import ToolContext, ToolError
+from bot.tools.names import no_channel
 from bot.tools.slack.lookup import Channel, Lookup
 from bot.tools.slack.refusals import SENTENCES
 
@@ -31,7 +32,7 @@ def target(
     channel = lookup.channel(channel_id)
     if channel.private and context.requester not in lookup.members(channel):
         # Else the bot would be a way into private channels.
-        raise ToolError(f"There is no channel {channel_id} that the person who asked can see.")
+        raise ToolError(no_channel(channel_id))
     if channel.external and not external_ok:
         raise ToolError(
             f"#{channel.name} is shared with another company; say external_ok if they may read it."

@@ -14,6 +14,7 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import ToolError
+from bot.tools.names import no_channel
 
 if TYPE_CHECKING:  # the client is given, never made here
     from slack_sdk import WebClient
@@ -96,11 +97,7 @@ class Lookup:
                 "channel"
             ]
 
-        info = _asked(
-            f"the channel {channel_id}",
-            read,
-            f"There is no channel {channel_id} that the bot can see.",
-        )
+        info = _asked(f"the channel {channel_id}", read, no_channel(channel_id))
         if info.get("is_im") or info.get("is_mpim"):
             raise ToolError(f"{channel_id} is a direct conversation, not a channel.")
         return _channel(info)
