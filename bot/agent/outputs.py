@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 MOST_QUOTED = 500  # characters of a person's words
+INVALID = "INVALID ARGUMENTS"
 UNKNOWN = (
     "UNKNOWN: it was started, and it is not known whether it happened. Nobody has said so either. "
     "Do not assume that it did or did not, and do not run it again by yourself."
@@ -91,13 +92,13 @@ def too_many_calls(most: int) -> str:
 
 def not_arguments(error: object) -> str:
     """Return the output of a call whose arguments are no JSON object of values."""
-    return f"INVALID ARGUMENTS: {error}."
+    return f"{INVALID}: {error}."
 
 
 def invalid_arguments(problems: Sequence[str]) -> str:
     """Return the output of a call whose arguments the tool does not take."""
     lines = (f"- {each}" for each in problems)
-    return "\n".join(["INVALID ARGUMENTS, nobody was asked:", *lines])
+    return "\n".join([f"{INVALID}, nobody was asked:", *lines])
 
 
 def would_fail(why: str, *, earlier: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+from bot.agent import outputs
 from bot.approvals.terms.effect import effect_of
 from bot.messages.answers import fits_cell, record_line, table_room
 from bot.policy.gates import Ask, load_gate
@@ -58,11 +59,12 @@ def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
 
 
 def _counts(call: Call, later: list[Call]) -> bool:
-    """Whether the call is told of: not one that only read, nor one the model mended at once."""
+    """Whether the call is told of: not one that only read, nor a slip the model mended."""
     if call.status is CallStatus.SUPERSEDED:
         return False
     if call.status is CallStatus.REFUSED:
-        return all(each.tool != call.tool for each in later)
+        slip = call.output.startswith(outputs.INVALID)
+        return not (slip and any(each.tool == call.tool for each in later))
     return call.does != Effect.READ or isinstance(load_gate(call.gate), Ask)
 
 

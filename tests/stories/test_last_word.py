@@ -7,7 +7,7 @@ import pytest
 from bot.sandbox.openai.server import Turn
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask, chat, reject
+from tests.stories.steps import ask, chat, reject, vote
 
 
 def ending(harness: Harness, thread: str) -> str:
@@ -37,6 +37,32 @@ def test_what_was_done_and_what_failed_is_on_record(harness: Harness) -> None:
     assert (
         "On record: done: Write “first”; failed: Refuse “second”; not run: Write “third”." in said
     )
+
+
+def test_a_limits_refusal_stays_on_record(harness: Harness) -> None:
+    """A call that a person rejected before is told as not asked, though another one was done."""
+    note = ("note", {"text": "same"})
+    harness.planner.script(
+        Turn(calls=[note]), Turn(calls=[note, ("note", {"text": "other"})]), Turn(text="Done.")
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
+    vote(harness, "ana", harness.said(SUPPORT, thread, "asks to write “other”"))
+    said = ending(harness, thread)
+    assert "nobody was asked: Write" in said
+    assert "done: Write “other”" in said
+
+
+def test_a_slip_that_was_mended_is_not_told(harness: Harness) -> None:
+    """Arguments the tool does not take, proposed anew and done, are not on record."""
+    harness.planner.script(
+        Turn(calls=[("note", {"text": 5})]),
+        Turn(calls=[("note", {"text": "five"})]),
+        Turn(text="Done."),
+    )
+    thread = harness.person("ben").say(SUPPORT, "@bot please")
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    assert "On record: done: Write “five”." in ending(harness, thread)
 
 
 def test_an_answer_without_any_call_changed_nothing(harness: Harness) -> None:
