@@ -9,18 +9,17 @@ from collections.abc import Callable
 from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
-from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.fingerprint import as_asked_again
 from bot.messages import sentences
 from bot.messages.actions import Action, CallTarget, Rating
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
 from storage import audit, calls, endings, inbox, moves, outbox, resolutions, runs
-from storage.models import Call, Delivery, Run
+from storage.models import Delivery, Run
 from storage.outcomes import Applied, Decided
 from storage.states import CallStatus, Resolution, RunStatus, Verb
 from storage.store import Store
-from storage.transaction import Transaction
 
 
 class Requests:
@@ -78,7 +77,7 @@ class Requests:
                     resolution,
                     at=delivery.received_at,
                     words=outputs,
-                    digest=self._digest(tx, run, call),
+                    digest=as_asked_again(tx, self._key, run, call, self._tools),
                     counts_as=verdict.why,
                 )
                 match outcome:
@@ -89,22 +88,6 @@ class Requests:
                     case _:
                         tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {resolution}")
-
-    def _digest(self, tx: Transaction, run: Run, call: Call) -> str:
-        """Return the digest of the call's next revision, of the same arguments; "" for no tool."""
-        tool, current = self._tools.get(call.tool), calls.revision(tx, call.id, call.revision)
-        if tool is None or current is None:
-            return ""
-        number, expects = call.revision + 1, call.expects
-        return fingerprint(
-            self._key,
-            run,
-            tool,
-            current.arguments,
-            gate=call.gate,
-            revision=number,
-            expects=expects,
-        )
 
     def cancel(self, delivery: Delivery, run_id: str) -> None:
         """Cancel a request, for its requester."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bot.agent import outputs
-from bot.approvals.terms.fingerprint import fingerprint
+from bot.approvals.terms.fingerprint import as_asked_again
 from bot.approvals.terms.renewal import as_it_was
 from bot.clock import Clock
 from bot.messages import record
@@ -101,7 +101,7 @@ class Restored:
 
     def _doubt(self, tx: Transaction, run: Run, call: Call, now: datetime) -> None:
         """Nobody knows what became of it: ask, with buttons that no older card has."""
-        gate, tool = load_gate(call.gate), self.tools.get(call.tool)
+        gate = load_gate(call.gate)
         wait = timedelta(seconds=gate.deadline) if isinstance(gate, Ask) else UNKNOWN_WAIT
         if call.status is C.RUNNING:
             moves.call(
@@ -114,19 +114,10 @@ class Restored:
                 note=WHY,
                 deadline=now + wait,
             )
-        current, unknown = calls.revision(tx, call.id, call.revision), calls.get(tx, call.id)
-        if tool is None or current is None or unknown is None or unknown.deadline is None:
+        unknown = calls.get(tx, call.id)
+        digest = as_asked_again(tx, self.key, run, call, self.tools)
+        if not digest or unknown is None or unknown.deadline is None:
             return
-        number, expects = call.revision + 1, call.expects
-        digest = fingerprint(
-            self.key,
-            run,
-            tool,
-            current.arguments,
-            gate=call.gate,
-            revision=number,
-            expects=expects,
-        )
         decisions.ask_again(
             tx, unknown, at=now, actor="system", why=WHY, deadline=now + wait, digest=digest
         )

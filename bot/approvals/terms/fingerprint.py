@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.tools import Tool
+from bot.tools import Registry, Tool
+from storage import calls
 from storage.digest import digest
-from storage.models import Run
+from storage.models import Call, Run
+from storage.transaction import Transaction
 
 
 def fingerprint(
@@ -23,4 +25,20 @@ def fingerprint(
         gate=gate,
         revision=revision,
         expects=expects,
+    )
+
+
+def as_asked_again(tx: Transaction, key: bytes, run: Run, call: Call, tools: Registry) -> str:
+    """Return the digest of the call's next revision, of the same arguments; "" for no tool."""
+    tool, current = tools.get(call.tool), calls.revision(tx, call.id, call.revision)
+    if tool is None or current is None:
+        return ""
+    return fingerprint(
+        key,
+        run,
+        tool,
+        current.arguments,
+        gate=call.gate,
+        revision=call.revision + 1,
+        expects=call.expects,
     )
