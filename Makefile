@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first of these that is 3.11 or newer
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
-.PHONY: demo test run lint bench pictures clean
+.PHONY: demo test test-long test-random run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -23,8 +23,14 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint  ## lint, types, then every test, on three workers: they wait a good deal
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: lint  ## lint, types, then the tests, on three workers: they wait a good deal
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long"
+
+test-long: .venv/ready  ## what is left out there: the benchmark's own tests, the accessibility of every page
+	$(BIN)/pytest -n 3 --dist loadfile -m long
+
+test-random: .venv/ready  ## the tests of random values alone, with sixteen times as many of them
+	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

@@ -1,4 +1,7 @@
-"""For all tests: a fresh database, and fewer random examples than Hypothesis would try."""
+"""For all tests: a fresh database, and how many random examples are tried.
+
+Few in `make test`, which draws others each time; many in `make test-random`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,9 @@ from hypothesis import settings
 
 from storage.store import Store
 
-settings.register_profile(
-    "suite", max_examples=50, deadline=None
-)  # no test fails by a slow machine
-settings.load_profile("suite")
+settings.register_profile("few", max_examples=25, deadline=None)  # none fails by a slow machine
+settings.register_profile("many", max_examples=400, deadline=None)
+settings.load_profile("few")
 
 
 @pytest.fixture

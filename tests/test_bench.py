@@ -96,6 +96,7 @@ def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:
     assert status == "done"
 
 
+@pytest.mark.long
 def test_clicks_through_slack(measured: Measured) -> None:
     """Acknowledgements, tool starts, whole stories and their processor time, over the real wire."""
     found = measured(clicks.measure)
@@ -107,6 +108,7 @@ def test_clicks_through_slack(measured: Measured) -> None:
     assert found["stories"].more_is_better
 
 
+@pytest.mark.long
 def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
     """Events are acknowledged, everybody gets a card, and votes that keep coming are decided."""
     found = measured(crowd.measure)
@@ -116,6 +118,7 @@ def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
     assert found["decisions"].value > 0
 
 
+@pytest.mark.long
 def test_the_profile_tells_functions_by_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -262,6 +265,7 @@ def test_the_page_in_docs_can_be_refreshed(tmp_path: Path) -> None:
     assert all(f"`{name}`" in text for name in MEASUREMENTS)
 
 
+@pytest.mark.long
 def test_look_ups_for_a_channel_are_few(measured: Measured) -> None:
     """A card for a channel's members takes a few look-ups, however fast the machine is."""
     found = measured(lookups.measure)

@@ -27,6 +27,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness,
     world.close()
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_on_the_way_to_a_decision(
     page: Page, product: tuple[Harness, str]
 ) -> None:

@@ -108,7 +108,7 @@ def views(draw: st.DrawFn) -> CardView:
     return view(*some, approver_users=people, parts=draw(st.sampled_from([1, 2])))
 
 
-SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(suppress_health_check=list(HealthCheck))
 
 
 @SLOW

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.messages.actions import CallTarget, CardTarget
@@ -74,7 +74,6 @@ def test_what_no_dialog_can_show_cannot_be_approved(text: str) -> None:
     assert "more than Slack can show" in read(modal["blocks"])
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.builds(Value, label=st.text(max_size=20), text=st.text(max_size=6_000)), max_size=8

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.messages.text import (
@@ -100,7 +100,6 @@ def test_the_models_markdown_notifies_nobody(text: str, harmless: str) -> None:
     assert neutral_markdown(text) == harmless
 
 
-@settings(max_examples=100)
 @given(st.one_of(CONTROL, st.lists(st.one_of(BITS, CONTROL), max_size=6).map("".join)))
 def test_no_nesting_puts_a_mention_together(text: str) -> None:
     """After one pass no mention is left, and a second pass changes nothing."""
@@ -139,7 +138,6 @@ def test_a_fence_is_closed_and_opened_again() -> None:
     assert [int(n) for n in re.findall(r"line_(\d+)", "".join(parts))] == list(range(40))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="ab &`~\n🏴", max_size=600), st.integers(100, 160))
 def test_split_markdown_keeps_the_limit_and_the_text(text: str, limit: int) -> None:
     """Every part fits as Slack counts.

@@ -108,7 +108,7 @@ def models(draw: st.DrawFn, deep: int = 2) -> BaseModel:
     return model(**given_)
 
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @SETTINGS

@@ -10,7 +10,7 @@ import celpy
 import pytest
 from celpy.adapter import json_to_cel
 from celpy.evaluation import CELEvalError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.conditions.condition import Condition, ConditionError
@@ -101,7 +101,6 @@ def _library_says(source: str) -> Any:
     return bool(found) if isinstance(found, celpy.celtypes.BoolType) else "something else"
 
 
-@settings(max_examples=80, deadline=None)
 @given(_truths)
 def test_what_is_told_is_what_cel_tells(source: str) -> None:
     """Where a condition is told at all, CEL's own evaluation says the same.
@@ -120,7 +119,6 @@ def test_what_is_told_is_what_cel_tells(source: str) -> None:
 _amounts = st.decimals(-(10**6), 10**6, places=4) | st.integers(-(10**20), 10**20)
 
 
-@settings(max_examples=60, deadline=None)
 @given(_amounts, _amounts, _amounts, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_sums_are_compared_exactly(a: Any, b: Any, c: Any, sign: str) -> None:
     """Sums, products and quotients compare as fractions do, to the last digit.
@@ -165,7 +163,6 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(_values, _values, st.sampled_from(["==", "<", "in", "+", "||", "&&", "%"]))
 def test_whatever_the_arguments_are(left: Any, right: Any, sign: str) -> None:
     """Any two values and any operator: true, false or ConditionError.
@@ -211,7 +208,6 @@ _scraps = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=30) | st.lists(_scraps, max_size=12).map(" ".join))
 def test_whatever_is_written(source: str) -> None:
     """Any text is a condition or is refused with ConditionError; nothing else comes out."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,7 +25,6 @@ from bot.policy.gates import (
 )
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
-quick = settings(max_examples=60, deadline=None)
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
 
 
@@ -46,7 +45,6 @@ def _sequence(gate: Ask) -> list[Ballot]:
     ]
 
 
-@quick
 @given(asks, ballots)
 def test_a_person_counts_once(gate: Ask, cast: list[Ballot]) -> None:
     """Over all stages and both verbs nobody counts twice, and nobody counts who did not vote."""
@@ -56,7 +54,6 @@ def test_a_person_counts_once(gate: Ask, cast: list[Ballot]) -> None:
         assert set(counted) <= {each.person for each in some}
 
 
-@quick
 @given(asks, ballots)
 def test_a_vote_counts_where_it_was_let_through(gate: Ask, cast: list[Ballot]) -> None:
     """Who counts in a stage approved in that stage.
@@ -79,7 +76,6 @@ def test_a_vote_counts_where_it_was_let_through(gate: Ask, cast: list[Ballot]) -
         assert {(each, "reject") for each in found.rejected} <= {(b.person, b.verb) for b in some}
 
 
-@quick
 @given(asks, ballots)
 def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
     """Approved is every quorum met by distinct people, rejected is the veto met.
@@ -100,7 +96,6 @@ def test_what_approved_and_rejected_mean(gate: Ask, cast: list[Ballot]) -> None:
         assert len({each.person for each in cast}) >= sum(stage.quorum for stage in gate.stages)
 
 
-@quick
 @given(asks, ballots)
 def test_after_the_end_nothing_changes(gate: Ask, cast: list[Ballot]) -> None:
     """Whatever arrives after it was approved or rejected, everything stays as it was."""
@@ -111,7 +106,6 @@ def test_after_the_end_nothing_changes(gate: Ask, cast: list[Ballot]) -> None:
         ended = found if found.outcome != "open" else None
 
 
-@quick
 @given(asks, ballots, ballots, st.data())
 def test_the_end_comes_in_one_way(
     gate: Ask, cast: list[Ballot], more: list[Ballot], data: Any
@@ -131,7 +125,6 @@ def test_the_end_comes_in_one_way(
     assert tally(gate, _sequence(gate)[:-1]).outcome == "open"
 
 
-@quick
 @given(asks, votes, st.randoms(use_true_random=False))
 def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) -> None:
     """Approvals of one stage may come in any order.
@@ -146,7 +139,6 @@ def test_the_order_within_a_stage(gate: Ask, cast: list[Ballot], random: Any) ->
     assert tally(gate, rejecting).outcome == ("rejected" if len(cast) >= gate.veto else "open")
 
 
-@quick
 @given(asks, votes, st.integers(0, 10**6))
 def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: int) -> None:
     """Votes stored at one moment, or by a clock that went back, count in their rows' order."""
@@ -155,7 +147,6 @@ def test_the_order_stored_is_what_counts(gate: Ask, cast: list[Ballot], after: i
     assert tally(gate, cast) == tally(gate, same) == tally(gate, back)
 
 
-@quick
 @given(asks, ballots)
 def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
     """So many new people in the open stage bring it on, one less does not.
@@ -177,7 +168,6 @@ def test_how_many_are_needed(gate: Ask, cast: list[Ballot]) -> None:
         )
 
 
-@quick
 @given(asks, ballots)
 def test_a_veto_needs_different_people(gate: Ask, cast: list[Ballot]) -> None:
     """A veto of N is N people, however often one of them rejects.
@@ -226,7 +216,6 @@ def test_nobody_is_not_enough() -> None:
             Ask.model_validate({"rule": "r", "stages": ({"approvers": {}},), **wrong})
 
 
-@quick
 @given(asks)
 def test_stored_and_read_again(gate: Ask) -> None:
     """A gate comes back from JSON as it was, and so do the other two kinds.
@@ -243,7 +232,6 @@ def test_stored_and_read_again(gate: Ask) -> None:
         kinds.validate_python({**gate.model_dump(), "verdict": "maybe"})
 
 
-@quick
 @given(asks)
 def test_everybody_is_named_once(gate: Ask) -> None:
     """The approvers of a gate are those of all its stages, each named once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.gates import (
@@ -15,11 +15,9 @@ from bot.policy.gates import (
 )
 from tests.policy.builders import asks
 
-quick = settings(max_examples=60, deadline=None)
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))
 
 
-@quick
 @given(asks, st.lists(st.integers(0, 8000), max_size=3))
 def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> None:
     """Who comes in by escalation counts from that moment, and in every stage.
@@ -47,7 +45,6 @@ def test_escalation_counts_from_its_moment(gate: Ask, moments: list[int]) -> Non
                 assert len(set(found.users)) == len(found.users)
 
 
-@quick
 @given(asks)
 def test_moments_come_in_order(gate: Ask) -> None:
     """Reminders and escalations are due in order, each moment once, only before the deadline."""

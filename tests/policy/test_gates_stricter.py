@@ -6,12 +6,11 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter, tally
 from tests.policy.builders import asks, ballot, ballots
 
-quick = settings(max_examples=60, deadline=None)
 FINANCE, OPS, CHANNEL = (
     Approvers(groups=("finance",)),
     Approvers(groups=("ops",)),
@@ -74,7 +73,6 @@ def _approve(gate: Ask) -> list[Ballot]:
     ]
 
 
-@quick
 @given(asks, asks)
 def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
     """The people who meet it meet each gate by themselves.
@@ -93,7 +91,6 @@ def test_who_meets_it_meets_both(shown: Ask, now: Ask) -> None:
         assert len({each.person for each in cast}) == len(cast)
 
 
-@quick
 @given(asks, asks)
 def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
     """Of the same approvers it asks for no more stages than one gate, nor people than both."""
@@ -111,7 +108,6 @@ def test_it_asks_for_no_more_than_both(shown: Ask, now: Ask) -> None:
         assert max(total[:2]) <= total[2] <= total[0] + total[1]
 
 
-@quick
 @given(asks, asks, ballots)
 def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> None:
     """The stages that were shown stay first, so ballots mean what they meant.
@@ -127,7 +123,6 @@ def test_a_vote_keeps_its_place(shown: Ask, now: Ask, cast: list[Ballot]) -> Non
         assert tally(loose, cast).outcome == "approved"
 
 
-@quick
 @given(asks, asks)
 def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
     """The earlier deadline and the smaller veto hold, and fewer may decide, edit and be offered.
@@ -154,7 +149,6 @@ def test_every_term_is_the_stricter_one(shown: Ask, now: Ask) -> None:
     assert (both.post_to, both.rule, both.reminders) == (now.post_to, now.rule, now.reminders)
 
 
-@quick
 @given(asks, asks, asks)
 def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> None:
     """The same twice is the same, and either order and any grouping are as strict.
@@ -169,7 +163,6 @@ def test_the_stricter_gate_keeps_its_laws(one: Ask, two: Ask, three: Ask) -> Non
     assert _strictness(stricter(both, three)) == _strictness(stricter(one, stricter(two, three)))
 
 
-@quick
 @given(asks, asks)
 def test_it_is_a_gate_like_any(shown: Ask, now: Ask) -> None:
     """What comes out is a gate that can be stored, read again and met."""
@@ -194,7 +187,6 @@ def test_stages_side_by_side(shown: Any, now: Any, both: Any) -> None:
     assert stricter(_ask(*shown), _ask(*now)).stages == _ask(*both).stages
 
 
-@quick
 @given(asks)
 def test_the_same_terms(gate: Ask) -> None:
     """Whatever changes who may vote, how many or with what words are other terms.

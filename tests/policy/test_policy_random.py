@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.conditions.facts import Facts
@@ -68,7 +68,6 @@ calls = st.builds(
 )
 
 
-@settings(max_examples=60)
 @given(policies, calls)
 def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
     """Where a rule that denies matches or cannot be told, the call is denied.
@@ -89,7 +88,6 @@ def test_a_deny_wins(policy: Policy, facts: Facts) -> None:
         assert (gate.rule, policy.default) == ("default", None)
 
 
-@settings(max_examples=60)
 @given(policies, calls)
 def test_what_is_allowed(policy: Policy, facts: Facts) -> None:
     """Allowed is only what a rule surely allows before any other takes it.

@@ -271,5 +271,7 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=settings.default.max_examples // 3,
+    stateful_step_count=25,
+    suppress_health_check=list(HealthCheck),
 )

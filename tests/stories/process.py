@@ -26,6 +26,13 @@ class BotProcess:
         self.folder, self.slack, self.planner = folder, slack, planner
         (folder / "policy.toml").write_text(POLICY)
         self.process: subprocess.Popen[bytes] | None = None
+        self._before: dict[str, int] = {}  # how much of each there was before this story
+
+    def looked_at_from_here(self) -> None:
+        """Leave out of `effects` and `rows` what other stories have done."""
+        self._before = {}
+        found = {"effects": self.effects(), "Call": self.rows(Call), "Run": self.rows(Run)}
+        self._before = {name: len(those) for name, those in found.items()}
 
     def start(self) -> None:
         """Start, and wait until it is connected."""
@@ -59,13 +66,15 @@ class BotProcess:
     def effects(self) -> list[str]:
         """What the tools did, a line each."""
         path = self.folder / "effects"
-        return path.read_text().splitlines() if path.exists() else []
+        lines = path.read_text().splitlines() if path.exists() else []
+        return lines[self._before.get("effects", 0) :]
 
     def rows(self, model: type[Call] | type[Run]) -> list[object]:
         """Rows of its database, read from outside."""
         store = Store(f"sqlite:///{self.folder / 'countersign.db'}")
         try:
             with store.read() as tx:
-                return list(rows(tx, model, select(model)))
+                found = list(rows(tx, model, select(model).order_by(model.created_at)))
+                return [*found[self._before.get(model.__name__, 0) :]]
         finally:
             store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,31 @@ from tests.stories.messages import action_ids, words
 from tests.stories.process import BotProcess
 
 
-@pytest.fixture
-def bot(tmp_path: Path) -> Iterator[BotProcess]:
-    """A bot of its own, started."""
+@contextmanager
+def started(folder: Path) -> Iterator[BotProcess]:
     with Sandbox() as slack, Planner() as planner:
-        bot = BotProcess(tmp_path, slack, planner)
+        bot = BotProcess(folder, slack, planner)
         bot.start()
         yield bot
         bot.kill()
+
+
+@pytest.fixture(scope="module")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BotProcess]:
+    """A bot that each of these stories kills and starts again."""
+    with started(tmp_path_factory.mktemp("crash")) as bot:
+        yield bot
+
+
+@pytest.fixture
+def bot(living: BotProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BotProcess]:
+    """The bot as the story before left it, running; a fresh one where a story has failed."""
+    if request.session.testsfailed:
+        with started(tmp_path) as fresh:
+            yield fresh
+    else:
+        living.looked_at_from_here()
+        yield living
 
 
 def having(
@@ -147,11 +165,16 @@ def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     """Killed in a streamed answer: the open stream is closed, and the answer stands there once."""
     text = "A long answer that is worth streaming. " * 20 + ANSWER
     bot.planner.chunk_delay = 0.02
+    before = len(bot.slack.requests)
     held = bot.planner.hold(after_events=60)
     bot.planner.script(Turn(text=text))
     thread = bot.slack.person("ben").say(SUPPORT, "@bot tell me")
     assert held.arrived.wait(10)
-    bot.slack.wait(lambda: [r for r in bot.slack.requests if r.method == "chat.startStream"])
+
+    def asked(method: str) -> bool:
+        return any(each.method == method for each in bot.slack.requests[before:])
+
+    bot.slack.wait(lambda: asked("chat.startStream"))
     bot.kill()
     held.release()
     bot.planner.chunk_delay = 0.0
@@ -162,5 +185,4 @@ def test_a_stream_left_open_is_closed_first(bot: BotProcess) -> None:
     )
     with_text = having(bot, thread, lambda m: "worth streaming" in words(m))
     assert len(with_text) == 1
-    stops = [r for r in bot.slack.requests if r.method == "chat.stopStream"]
-    assert stops
+    assert asked("chat.stopStream")

@@ -52,8 +52,6 @@ def _deepest(error: Any) -> list[str]:
 _NAMES = defs() if SCHEMA.exists() else {}
 KINDS = sorted(name.removesuffix("_block") for name in _NAMES if name.endswith("_block"))
 _SETTINGS = settings(
-    max_examples=25,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
     database=None,

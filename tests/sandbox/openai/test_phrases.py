@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.sandbox.openai.brain import plan
@@ -246,7 +246,6 @@ ODD = (
 WORDS = st.sampled_from(ODD.split(" "))
 
 
-@settings(max_examples=150, deadline=2000)
 @given(st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=80))
 def test_no_words_break_it(words: str) -> None:
     """Whatever is said, there is a turn: calls with object arguments, or something said."""

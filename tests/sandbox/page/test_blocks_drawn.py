@@ -45,6 +45,7 @@ def _of(surface: str) -> dict[str, list[Json]]:
     }
 
 
+@pytest.mark.long
 def test_every_sample_is_drawn(gallery: Gallery) -> None:
     """Each block of each sample stands on the page under its type.
 
@@ -64,6 +65,7 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
     assert gallery.page.complaints() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str, width: int) -> None:
     """All messages pass an accessibility checker in both themes, wide and on a phone."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -91,7 +91,6 @@ def test_the_known_attempts(twins: tuple[World, World]) -> None:
 
 
 @given(sql=QUERY)
-@settings(max_examples=120, deadline=None)
 def test_no_query_depends_on_a_secret(twins: tuple[World, World], sql: str) -> None:
     """However columns, functions, views and conditions combine, no answer hangs on a secret."""
     one, two = twins
