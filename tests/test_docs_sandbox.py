@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -29,7 +30,7 @@ from tests.pages import ROOT, blocks, section, table
 PAGE = ROOT / "docs" / "sandbox.md"
 PATIENCE = 30  # seconds
 Json = dict[str, Any]
-APP = 1  # which of the page's Python blocks is its app
+APP = 0  # which of the page's Python blocks is its app
 
 
 class Local:
@@ -82,42 +83,37 @@ class Local:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    """The page's two commands, running."""
+    """The page's first command with the app that its second one runs."""
     folder = tmp_path_factory.mktemp("coffee")
     (folder / "coffee.yml").write_text(blocks(PAGE, "yaml")[0])
     (folder / "coffee.py").write_text(blocks(PAGE, "python")[APP])
-    [command] = [line for line in blocks(PAGE, "sh")[0].splitlines() if line]
-    options = command.replace("8765", "0").split()[1:]
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    first, second = (shlex.split(code) for code in blocks(PAGE, "sh")[:2])
+    options = [each.replace("8765", "0") for each in first[1:]] + second[second.index("--run") :]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environ = {"PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     with ExitStack() as stack:
-        out = folder / "app.log"
-
-        def started(argv: list[str], env: dict[str, str], errors: Path) -> subprocess.Popen[str]:
-            log = stack.enter_context(errors.open("w"))
-            process = subprocess.Popen(
-                argv, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-            watchdog = threading.Timer(2 * PATIENCE, process.kill)
-            watchdog.start()
-            stack.callback(process.communicate)
-            stack.callback(process.kill)
-            stack.callback(watchdog.cancel)
-            return process
-
-        sandbox = started([sys.executable, "-m", "bot", *options], environ, folder / "sandbox.log")
+        out = folder / "errors.log"
+        sandbox = subprocess.Popen(
+            [sys.executable, "-m", "bot", *options],
+            cwd=folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=stack.enter_context(out.open("w")),
+            text=True,
+        )
+        watchdog = threading.Timer(2 * PATIENCE, sandbox.terminate)
+        watchdog.start()
+        stack.callback(sandbox.communicate)
+        stack.callback(sandbox.terminate)
+        stack.callback(watchdog.cancel)
         assert sandbox.stdout is not None
         lines = list(
             iter(lambda: sandbox.stdout.readline().rstrip(), "Ctrl-C ends it; nothing is kept.")
         )
-        given = [line for line in lines if line and not line.startswith(("#", "Local Slack"))]
         shown = [line for line in blocks(PAGE, "text")[0].splitlines() if line]
         url = lines[0].rsplit(" ", 1)[1]
         assert [line.replace(url, "http://127.0.0.1:8765") for line in lines if line] == shown
-        app = started(
-            [sys.executable, "coffee.py"], environ | dict(line.split("=", 1) for line in given), out
-        )
-        assert app.stdout is not None
-        assert "running" in app.stdout.readline(), out.read_text()
+        assert "running" in sandbox.stdout.readline(), out.read_text()
         yield Local(url, out)
 
 
@@ -158,7 +154,7 @@ def test_what_is_seen(local: Local) -> None:
 
 def test_the_command_with_curl(local: Local) -> None:
     """The example for curl is the first row of the table."""
-    command = blocks(PAGE, "sh")[2]
+    [command] = [code for code in blocks(PAGE, "sh") if code.startswith("curl")]
     sent = json.loads(command.partition("--json '")[2].strip().rstrip("'"))
     name, example = rows("The control interface", "`POST")[0]
     assert f"/sandbox/{name} " in command

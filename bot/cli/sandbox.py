@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bot.cli.console import complain, say
+from bot.cli.console import UsageError, complain, say
 from bot.cli.extras import complain_of_missing
 
 
@@ -26,18 +26,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate-limits", action="store_true", help="answer 429 beyond Slack's tiers"
     )
+    parser.add_argument(
+        "--run", metavar="COMMAND", help="start this app, pointed here; the sandbox ends with it"
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="another machine that the app of --run may reach; repeatable",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve the local Slack until Ctrl-C."""
+    """Serve the local Slack until Ctrl-C, or until the app that it starts has ended."""
+    if arguments.allow and arguments.run is None:
+        raise UsageError("--allow goes with --run")
     try:
         # here, since aiohttp may be missing: it comes with the extra only
         from bot.sandbox import standalone
     except ModuleNotFoundError as error:
         return complain_of_missing("sandbox", error)
-    where = (arguments.port, arguments.manifest, arguments.seed)
     try:
-        standalone.run(*where, rate_limits=arguments.rate_limits, say=say, warn=complain)
+        return standalone.run(
+            arguments.port,
+            arguments.manifest,
+            arguments.seed,
+            rate_limits=arguments.rate_limits,
+            command=arguments.run,
+            allowed=arguments.allow,
+            say=say,
+            warn=complain,
+        )
     except standalone.CannotStart as error:
         return complain(error)
-    return 0

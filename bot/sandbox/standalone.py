@@ -1,14 +1,17 @@
 """The local Slack alone, for any app: `countersign sandbox`.
 
-It prints where everything is and waits for Ctrl-C.
+It prints where everything is and waits for Ctrl-C, or for the end of the app that it starts.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bot.sandbox.launch.environment import LaunchError, app_environment
+from bot.sandbox.launch.process import run_app
 from bot.sandbox.ports import PortTakenError, free_port
 from bot.sandbox.server import Sandbox
 from bot.sandbox.setup.manifests import ManifestError, load_manifest, read_manifest, unknown
@@ -16,7 +19,7 @@ from bot.sandbox.setup.seed_file import SeedApp, SeedError, read_seed
 from bot.sandbox.workspace.apps import App
 from bot.sandbox.workspace.seed import default_seed
 
-CannotStart = (ManifestError, SeedError, PortTakenError)  # each says in one line why
+CannotStart = (ManifestError, SeedError, PortTakenError, LaunchError)  # each says in one line why
 
 
 def run(
@@ -25,12 +28,16 @@ def run(
     seed: Path | None,
     *,
     rate_limits: bool,
+    command: str | None,
+    allowed: Sequence[str],
     say: Callable[[str], object],
     warn: Callable[[str], object],
-) -> None:
-    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on.
+) -> int:
+    """Serve until Ctrl-C, whose KeyboardInterrupt is passed on, or as long as an app runs.
 
-    Port 0 takes any, None the first free one from 8765.
+    Port 0 takes any, None the first free one from 8765. `command` starts an app, the first one of
+    the workspace, which may reach this machine and the hosts in `allowed`; its exit code is
+    returned.
 
     Raises one of CannotStart. The apps are those of the seed file, then those of `manifests`, whose
     bots come into every public channel; with neither there is one app that may do everything.
@@ -53,7 +60,11 @@ def run(
         for app in sandbox.world.apps.values():
             say("\n".join(["", *environment(sandbox, app)]))
         say("\nCtrl-C ends it; nothing is kept.")
-        threading.Event().wait()
+        if command is None:
+            threading.Event().wait()
+            return 0
+        values = variables(sandbox, sandbox.world.app)
+        return run_app(command, app_environment(os.environ, values, allowed))
 
 
 def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:
@@ -72,14 +83,26 @@ def populate(sandbox: Sandbox, apps: Sequence[SeedApp]) -> None:
 def environment(sandbox: Sandbox, app: App) -> list[str]:
     """What an app's environment has to hold, as lines that a shell or a .env file takes."""
     way = "signed HTTP" if app.over_http else "Socket Mode"
-    # Bolt forgets the bot token where it finds a client id
-    mark = "" if app.redirect_urls and app.over_http else "# "
+    needed = variables(sandbox, app)
+    more = {name: value for name, value in _for_oauth(app).items() if name not in needed}
     return [
         f"# {app.name} ({app.id}), {way}",
-        f"SLACK_API_URL={sandbox.api_url}",
-        f"SLACK_BOT_TOKEN={app.bot_token}",
-        f"SLACK_APP_TOKEN={app.app_token}",
-        f"SLACK_SIGNING_SECRET={app.signing_secret}",
-        f"{mark}SLACK_CLIENT_ID={app.client_id}",
-        f"{mark}SLACK_CLIENT_SECRET={app.client_secret}",
+        *(f"{name}={value}" for name, value in needed.items()),
+        *(f"# {name}={value}" for name, value in more.items()),
     ]
+
+
+def variables(sandbox: Sandbox, app: App) -> dict[str, str]:
+    """The variables that point an app at the sandbox."""
+    return {
+        "SLACK_API_URL": sandbox.api_url,
+        "SLACK_BOT_TOKEN": app.bot_token,
+        "SLACK_APP_TOKEN": app.app_token,
+        "SLACK_SIGNING_SECRET": app.signing_secret,
+        # Bolt forgets the bot token where it finds a client id
+        **(_for_oauth(app) if app.redirect_urls and app.over_http else {}),
+    }
+
+
+def _for_oauth(app: App) -> dict[str, str]:
+    return {"SLACK_CLIENT_ID": app.client_id, "SLACK_CLIENT_SECRET": app.client_secret}

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2] / "bot" / "sandbox"
 # from the bottom up; the stand-in for the model needs nothing of the rest
 PACKAGES = (
     *("spec", "blockkit", "workspace", "setup"),
-    *("delivery", "web_api", "client", "http"),
+    *("delivery", "web_api", "client", "http", "launch"),
 )
 TOP = ("demo", "guide", "ports", "pytest_plugin", "server", "standalone")
 

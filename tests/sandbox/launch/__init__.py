@@ -1,0 +1,1 @@
+"""Apps that the sandbox starts."""
