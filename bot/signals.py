@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
+
+
 class Signal:
     """Says that there may be something to do; whoever waits for it then looks. Never lost."""
 
@@ -107,7 +110,7 @@ class Arrivals:
                 self._open -= 1
                 self._condition.notify_all()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float = FIRST) -> None:
         """Return once all are acknowledged, or after so many seconds."""
         with self._condition:
             self._condition.wait_for(lambda: not self._open, seconds)
@@ -144,7 +147,7 @@ class Signals:
     # what is under way is left for the next start
     stopping: threading.Event = field(default_factory=threading.Event)
 
-    def give_way(self, seconds: float = 0.5) -> None:
-        """Let acknowledgements and decisions go first, for so many seconds each at most."""
-        self.arrivals.wait(seconds)
-        self.decisions.wait(seconds)
+    def give_way(self) -> None:
+        """Let acknowledgements and then decisions go first, for a bounded time each."""
+        self.arrivals.wait()
+        self.decisions.wait()

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("countersign.loop")
 # between two looks at a deadline that a click holds up, or that cannot fall
 OVERDUE = timedelta(seconds=1)
-MOMENT = 0.1  # seconds that arriving deliveries go first
 TRIES = 5  # before a delivery that cannot be dealt with is left alone
 
 
@@ -144,7 +143,7 @@ class Loop:
         self._read_policy()
         # first, so that a slow look-up below holds up no deadline that no click contests
         self._expire()
-        self._arrivals.wait(MOMENT)
+        self._arrivals.wait()
         self._take_in()
         self._expire()
         if self._acts.reminders.tell():
