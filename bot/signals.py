@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-
 FIRST = 2.5  # seconds that what has arrived goes first: after three, Slack delivers it again
 
 
