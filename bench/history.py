@@ -35,9 +35,6 @@ def write_history(store: Store, thread: str, items: int, at: datetime) -> None:
             plans.append(values(plan))
             made.append(values(_call(plan, _call_id(thread, number), at)))
         row = Item(
-            team=TEAM,
-            channel=CHANNEL,
-            thread_ts=thread,
             run_id=run.id,
             body=json.dumps(_entry(thread, number)),
             created_at=at,

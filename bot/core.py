@@ -116,9 +116,16 @@ class Core:
         ended: Callable[[Run], None] = unseen,
     ) -> Intake:
         """Return what takes in messages and events; `ended` is told of cancelled runs."""
-        user = self.identity.user
         return Intake(
-            self.store, self.clock, self.tools, self.authority, user, known, prompts, ended
+            self.store,
+            self.clock,
+            self.tools,
+            self.authority,
+            self.identity.user,
+            self.policy,
+            known,
+            prompts,
+            ended,
         )
 
     def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:

@@ -82,11 +82,7 @@ class Item(Row, table=True):
     """One entry of a thread's transcript, verbatim as the model sends and sees it; append-only."""
 
     __tablename__ = "item"
-    __table_args__ = (Index("ix_item_thread", "team", "channel", "thread_ts", "seq"),)
     seq: int | None = Field(default=None, primary_key=True)
-    team: str
-    channel: str
-    thread_ts: str
     run_id: str = Field(foreign_key="run.id", index=True)
     turn: int = 0
     body: str = columns.text("{}")  # JSON: one Responses API item

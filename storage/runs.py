@@ -42,9 +42,10 @@ _TOKENS_SINCE = select(func.sum(col(Run.tokens))).where(
 )
 _TRANSCRIPT = (
     select(col(Item.body))
+    .join(Run, col(Run.id) == col(Item.run_id))
     .where(
         *(
-            col(getattr(Item, name)) == bindparam(f"{name}_")
+            col(getattr(Run, name)) == bindparam(f"{name}_")
             for name in ("team", "channel", "thread_ts")
         )
     )
@@ -177,9 +178,6 @@ def tokens_since(tx: Transaction, run: Run, since: datetime) -> int:
 def append(tx: Transaction, run: Run, body: dict[str, Any], *, at: datetime) -> None:
     """Append one item to the run's thread, as the model sends or sees it."""
     row = Item(
-        team=run.team,
-        channel=run.channel,
-        thread_ts=run.thread_ts,
         run_id=run.id,
         turn=run.turns,
         body=json.dumps(body, ensure_ascii=False),

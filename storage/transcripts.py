@@ -16,10 +16,11 @@ from storage.transaction import Transaction
 
 KEPT = 4_000_000  # characters of JSON that are kept in memory, of the threads read last
 _IN_THREAD = (
-    col(getattr(Item, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")
+    col(getattr(Run, name)) == bindparam(f"{name}_") for name in ("team", "channel", "thread_ts")
 )
 _SINCE = (
     select(col(Item.seq), col(Item.body))
+    .join(Run, col(Run.id) == col(Item.run_id))
     .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"))
     .order_by(col(Item.seq))
 )

@@ -75,6 +75,12 @@ class Policy(BaseModel):
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
 
+    def naming(self, text: str) -> list[str]:
+        """Return which of the rules and the defaults have this text, an id, anywhere in them."""
+        found = [f"rule {rule.name!r}" for rule in self.rules if text in rule.model_dump_json()]
+        default = self.default is not None and text in self.default.model_dump_json()
+        return found + ["the defaults"] * default
+
     def gate(self, facts: Facts) -> Allow | Deny | Ask:
         """What holds for a call; see `judged`."""
         return self.judged(facts).gate

@@ -16,8 +16,9 @@ from bot.clock import Clock
 from bot.messages import answers, sentences
 from bot.messages.incoming import WRITTEN, message_text
 from bot.policy.authority import Authority
+from bot.policy.current import CurrentPolicy
 from bot.tools import Registry
-from storage import contacts, endings, inbox, moves, outbox, runs
+from storage import channels, contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
 from storage.states import DeliveryKind, MessageKind, RunStatus
 from storage.store import Store
@@ -46,6 +47,7 @@ class Intake:
         tools: Registry,
         authority: Authority,
         bot_user: str,
+        policy: CurrentPolicy,
         known: Attentive,
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
@@ -60,6 +62,7 @@ class Intake:
         self._tools = tools
         self._authority = authority
         self._bot_user = bot_user
+        self._policy = policy
         self._known = known
         self._prompts = prompts
         self._ended = ended
@@ -168,6 +171,9 @@ class Intake:
                 return self._opened(delivery, event)
             case "agent_session_stopped":
                 return self._stopped(delivery, event)
+            case "channel_id_changed":
+                self._known.heard(event)
+                self._follow(delivery, event["old_channel_id"], event["new_channel_id"])
             case "tokens_revoked" | "app_uninstalled":
                 log.error(
                     "Slack says %s: nothing can be posted until the app is installed again",
@@ -176,6 +182,19 @@ class Intake:
             case _ if not self._known.heard(event):
                 return "nothing to do"
         return str(event["type"])
+
+    def _follow(self, delivery: Delivery, old: str, new: str) -> None:
+        """Let what is stored follow a channel that has another id; the policy file cannot."""
+        with self._store.write() as tx:
+            found = channels.follow(tx, delivery.team, old, new, at=self._clock.now())
+        log.warning("channel %s is %s from now on; %s requests follow it", old, new, found)
+        if named := self._policy.policy.naming(old):
+            log.error(
+                "the policy names channel %s, which is %s now: correct %s",
+                old,
+                new,
+                ", ".join(named),
+            )
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):

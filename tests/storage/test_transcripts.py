@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from storage import runs, transcripts
+from storage import moves, runs, transcripts
 from storage.models import Run
+from storage.states import RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import Transcripts
@@ -62,10 +63,11 @@ def test_what_is_remembered_is_bounded(seeded: Seeded, monkeypatch: pytest.Monke
     """The threads read longest ago are forgotten first, and read anew in full when they return."""
     monkeypatch.setattr(transcripts, "KEPT", 150)
     known, other = Transcripts(), seeded.run()
-    other.thread_ts = "1.2"
+    other.id, other.thread_ts, other.status = "other", "1.2", RunStatus.READY
     long = {"role": "user", "content": "x" * 100}
     append(seeded, long)
     with seeded.store.write() as tx:
+        moves.started(tx, other, at=AT)
         runs.append(tx, other, long, at=AT)
     with seeded.store.read() as tx:
         for run in (seeded.run(), other, seeded.run()):

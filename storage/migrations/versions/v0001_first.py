@@ -79,9 +79,6 @@ def _item() -> None:
     op.create_table(
         "item",
         sa.Column("seq", sa.Integer(), nullable=False),
-        sa.Column("team", sa.String(), nullable=False),
-        sa.Column("channel", sa.String(), nullable=False),
-        sa.Column("thread_ts", sa.String(), nullable=False),
         sa.Column("run_id", sa.String(), nullable=False),
         sa.Column("turn", sa.Integer(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
@@ -90,7 +87,6 @@ def _item() -> None:
         sa.PrimaryKeyConstraint("seq"),
     )
     op.create_index("ix_item_run_id", "item", ["run_id"], unique=False)
-    op.create_index("ix_item_thread", "item", ["team", "channel", "thread_ts", "seq"], unique=False)
 
 
 def _call() -> None:

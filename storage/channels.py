@@ -1,0 +1,46 @@
+"""A channel that Slack gave another id, as when it is shared: what is stored follows it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlmodel import col
+
+from storage import audit, calls, moves
+from storage.models import Delivery, Grant, Message, Run
+from storage.states import CallStatus, RunStatus
+from storage.transaction import Transaction, rows
+
+
+def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> int:
+    """Give all that is in the channel its new id; return how many requests there are in it.
+
+    A run whose worker is at a model turn is handed back, for what that worker writes would go to
+    the old id. What the arguments of calls name stays as it was voted on.
+    """
+    here = (col(Run.team) == team, col(Run.channel) == old)
+    found = rows(tx, Run, select(Run).where(*here))
+    for model in (Run, Grant, Delivery):
+        here = (col(model.team) == team, col(model.channel) == old)
+        columns: dict[str, Any] = {"channel": new}
+        if model is Delivery:
+            before, after = f"msg:{team}:{old}:", f"msg:{team}:{new}:"
+            columns["key"] = func.replace(col(Delivery.key), before, after)
+        tx.execute(update(model).where(*here).values(columns))
+    tx.execute(update(Message).where(col(Message.channel) == old).values(channel=new))
+    for run in found:
+        if run.status is RunStatus.RUNNING and not _runs_a_call(tx, run):
+            why = {"why": "its channel has another id"}
+            moves.run(tx, run, RunStatus.READY, at=at, actor="system", data=why)
+    data = {"from": old, "to": new, "requests": len(found)}
+    audit.record(tx, "channel.moved", at=at, actor="system", data=data)
+    return len(found)
+
+
+def _runs_a_call(tx: Transaction, run: Run) -> bool:
+    """Whether a call is under way, of which nobody would know by handing the run back."""
+    plan = calls.open_plan(tx, run.id)
+    found = calls.of_plan(tx, plan.id) if plan else ()
+    return any(call.status is CallStatus.RUNNING for call in found)
