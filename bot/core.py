@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal
 
 from bot.agent.turn import ModelTurns
 from bot.approvals.clicks import Clicks
+from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
 from bot.approvals.expiry import Expiry
 from bot.approvals.permissions import Permissions
@@ -106,6 +107,7 @@ class Core:
             self.edits(),
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
             Requests(self.store, permissions, self.tools, self.key, ended),
+            AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             Replies(self.store),
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import update
 from sqlmodel import col
 
-from storage import audit, calls, evidence, moves, runs
+from storage import audit, calls, evidence, moves, outbox, runs
 from storage.models import Call, Plan, Revision, Vote
 from storage.outcomes import (
     Applied,
@@ -145,7 +145,7 @@ def edit(
     """Make the next revision: earlier votes count no longer and every older button is dead.
 
     `secret`: fields that the audit keeps by digest. `shown`: what the card says of it: preview,
-    preview_in_thread, expects.
+    preview_in_thread, preview_rows, expects.
     """
     found = look(tx, call_id, revision, at)
     if not isinstance(found, Open):
@@ -234,3 +234,13 @@ def plan_calls(tx: Transaction, plan: Plan, only: Sequence[str]) -> list[Call]:
     return [
         call for call in calls.of_plan(tx, plan.id) if call.id in only and call.status is C.PENDING
     ]
+
+
+def on_card(tx: Transaction, plan_id: str, revision: int, card: int) -> list[Call]:
+    """The pending calls on the card with that number in the outbox; none when its plan has changed
+    since that revision.
+    """
+    plan = calls.plan(tx, plan_id)
+    if plan is None or plan.revision != revision:
+        return []
+    return plan_calls(tx, plan, outbox.calls_of(tx, plan_id, card))

@@ -135,6 +135,8 @@ class Call(Row, table=True):
     names: str = columns.text("{}")  # of the ids in its arguments, as JSON
     # what everybody who sees the card reads in its place; None: the same
     preview_in_thread: str | None = columns.text(nullable=True)
+    # all rows of which the preview shows a part, for those who may decide, as JSON; "" for none
+    preview_rows: str = columns.text("")
     # what the preview promised, in the tool's words; it is told when it runs
     expects: str = columns.text("")
     output: str = columns.text("")  # what the model is told

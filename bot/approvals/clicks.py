@@ -6,6 +6,7 @@ import json
 import logging
 from typing import Any
 
+from bot.approvals.dialog_access import AllRows
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.plans import PlanChanges
 from bot.approvals.replies import Replies
@@ -49,6 +50,7 @@ class Clicks:
         edits: Edits,
         plans: PlanChanges,
         requests: Requests,
+        rows: AllRows,
         replies: Replies,
     ) -> None:
         """`team`: the workspace whose people are heard; each act knows who of them may do it."""
@@ -57,6 +59,7 @@ class Clicks:
         self._edits = edits
         self._plans = plans
         self._requests = requests
+        self._rows = rows
         self._replies = replies
 
     def take(self, delivery: Delivery) -> None:
@@ -86,6 +89,8 @@ class Clicks:
                 self._votes.vote(delivery, [target], Verb.APPROVE)
             case Click(Action.APPROVE_ALL, CardTarget() as target):
                 self._votes.vote_all(delivery, target, Verb.APPROVE)
+            case Click(Action.ROWS, CallTarget() as target):
+                self._rows.send(delivery, target)
             case Click(Action.WITHDRAW, CallTarget() as target):
                 self._plans.withdraw(delivery, target)
             case Click(Action.CANCEL_RUN, RunTarget(run)):

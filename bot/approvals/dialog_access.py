@@ -1,7 +1,7 @@
 """Who may use a dialog: looked up when it is opened and when it is submitted. Any thread.
 
 A dialog shows all of a call, so it is only for those who may do what it is for; whoever else asks
-for it is told why not, and that is written down.
+for it is told why not, and that is written down. So it is with the file of all rows.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.approvals.permissions import Permissions
-from bot.approvals.votes import pending_on
+from bot.approvals.replies import tell
+from bot.approvals.terms.context import all_rows
 from bot.clock import Clock
 from bot.messages import sentences
-from bot.messages.actions import CallTarget, CardTarget
+from bot.messages.actions import Action, CallTarget, CardTarget
+from bot.messages.pieces import ROWS_SENT
 from bot.policy.authority import No, Yes
-from storage import audit, decisions, runs
-from storage.models import Call, Run
+from bot.tools import Table
+from bot.tools.tables import csv_text
+from storage import audit, decisions, inbox, outbox, runs
+from storage.models import Call, Delivery, Message, Run
 from storage.outcomes import Open
-from storage.states import Verb
+from storage.states import MessageKind, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -66,7 +70,8 @@ class DialogAccess:
                 found = decisions.look(tx, target.call, target.revision, now)
                 waiting = [found.call] if isinstance(found, Open) else []
             else:
-                found, waiting = None, pending_on(tx, target)
+                found = None
+                waiting = decisions.on_card(tx, target.plan, target.revision, target.card)
             run = runs.get(tx, waiting[0].run_id) if waiting else None
         if run is None:
             lost = self._permissions.lost(found, person) if found else sentences.stale_card()
@@ -102,3 +107,53 @@ class DialogAccess:
         at, run = self._clock.now(), call.run_id
         data = {**details, "tool": call.tool, "revision": call.revision}
         audit.record(tx, event, at=at, actor=person, run_id=run, call_id=call.id, data=data)
+
+
+class AllRows:
+    """Sends a person all rows of which a preview shows a part; on the loop."""
+
+    def __init__(self, store: Store, access: DialogAccess) -> None:
+        """They are for whom `access` admits to Review."""
+        self._store = store
+        self._access = access
+
+    def send(self, delivery: Delivery, target: CallTarget) -> None:
+        """Send the file to who asked for it, in a direct message, or say why not. Settles.
+
+        Looks people up.
+        """
+        person = delivery.user
+        found = self._access.admit(Verb.APPROVE, target, person, delivery.team)
+        with self._store.write() as tx:
+            match found:
+                case TurnedAway(sentence=sentence):
+                    self._access.record(tx, found, person, Action.ROWS)
+                    tell(tx, delivery, sentence)
+                    inbox.settle(tx, delivery, "refused")
+                case Admitted(calls=(call, *_)):
+                    self._put(tx, delivery, call)
+
+    def _put(self, tx: Transaction, delivery: Delivery, call: Call) -> None:
+        rows = all_rows(call)
+        if rows is None:
+            tell(tx, delivery, sentences.stale_card())
+            inbox.settle(tx, delivery, "no rows")
+            return
+        self._access.record_shown(tx, call, delivery.user, Action.ROWS, more=True)
+        outbox.put(tx, _file(delivery, call, rows))
+        tell(tx, delivery, ROWS_SENT)
+        inbox.settle(tx, delivery, "rows sent")
+
+
+def _file(delivery: Delivery, call: Call, rows: Table) -> Message:
+    name = f"{call.tool}-{call.id[:8]}-{call.revision}-{delivery.seq}.csv"  # nobody else's
+    title = f"{rows.title}{', the first of them' if rows.more else ''} (#{call.digest[:8]})"
+    file = {"name": name, "title": title, "content": csv_text(rows)}
+    return Message(
+        key=f"rows:{delivery.seq}",
+        kind=MessageKind.FILE,
+        run_id=call.run_id,
+        channel=delivery.user,
+        recipient=delivery.user,
+        body=outbox.dump(file),
+    )

@@ -18,7 +18,7 @@ from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.cards.routing import Asked, put_cards, route
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
-from bot.approvals.terms.context import context_of
+from bot.approvals.terms.context import context_of, kept
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources
@@ -282,9 +282,7 @@ class Edits:
             ),
             "gate": gate,
             "deadline": min(deadline, call.deadline) if call.deadline else deadline,
-            "preview": seen.text,
-            "preview_in_thread": seen.in_thread,
-            "expects": seen.expects,
+            **kept(seen),
             "names": edit.names,
             "next_at": next_moment(edit.gate, call.asked_at or call.created_at),
         }

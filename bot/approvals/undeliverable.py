@@ -18,6 +18,7 @@ UNSEEN = "I could not show this to its approvers, so it will not happen."
 NO_FILE = (
     "I could not upload the file with all of it; what stands above is what there is to see here."
 )
+NO_ROWS = "I could not send you the file with all rows."
 NO_TABLE = "I could not show the rows that were found: Slack did not take the table."
 
 
@@ -58,7 +59,14 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
 
 
 def tell_of_rows(tx: Transaction, row: Message) -> None:
-    """Tell the thread, which was to get a table or was promised a file, that Slack took neither."""
+    """Tell the thread, which was to get a table or was promised a file, that Slack took neither.
+
+    A file for one person is their business alone.
+    """
+    if to := row.recipient:
+        key = f"unsent:{row.key}"
+        outbox.private(tx, key, channel=to, thread_ts="", person=to, text=NO_ROWS)
+        return
     run, text = runs.get(tx, row.run_id), NO_FILE if row.kind is MessageKind.FILE else NO_TABLE
     if run is not None:
         outbox.notice(tx, run, f"unsent:{row.key}", {"text": text})

@@ -18,7 +18,7 @@ from bot.policy.authority import No, Yes
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry
-from storage import calls, decisions, inbox, outbox, runs
+from storage import decisions, inbox, outbox, runs
 from storage.models import Call, Delivery, Run
 from storage.outcomes import Applied, Closed, Gone, Open, Outcome
 from storage.states import CallStatus, Verb
@@ -145,7 +145,8 @@ class Votes:
     def vote_all(self, delivery: Delivery, card: CardTarget, verb: Verb, reason: str = "") -> None:
         """Vote on every pending call of the clicked card, if the plan has not changed since."""
         with self._store.read() as tx:
-            targets = [CallTarget(call.id, call.revision) for call in pending_on(tx, card)]
+            waiting = decisions.on_card(tx, card.plan, card.revision, card.card)
+        targets = [CallTarget(call.id, call.revision) for call in waiting]
         if targets:
             self.vote(delivery, targets, verb, reason)
             return
@@ -253,11 +254,3 @@ def words_for(call: Call, verb: Verb) -> bool:
     """Return whether the gate wants to be told why this call is approved or rejected (`verb`)."""
     gate = load_gate(call.gate)
     return isinstance(gate, Ask) and gate.reasons in (verb, "always")
-
-
-def pending_on(tx: Transaction, card: CardTarget) -> list[Call]:
-    """Return the pending calls of the card; none when its plan has changed since."""
-    plan = calls.plan(tx, card.plan)
-    if plan is None or plan.revision != card.revision:
-        return []
-    return decisions.plan_calls(tx, plan, outbox.calls_of(tx, card.plan, card.card))

@@ -24,6 +24,7 @@ class Action(StrEnum):
     APPROVE_ALL = "approve_all"  # every call that waits on one card
     REJECT_ALL = "reject_all"  # open the dialog that asks why, for the whole card
     SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
+    ROWS = "rows"  # send all rows of which the preview shows a part; a choice only
     WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
     CANCEL_RUN = "cancel_run"  # the requester stops the whole request
     RETRY = "retry"  # go on with a request that failed
@@ -156,23 +157,15 @@ OPENS_DIALOG = frozenset(
     {Action.REVIEW, Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.SEND_BACK}
 )
 _ABOUT: Mapping[Action, type[Target]] = {
-    Action.APPROVE: CallTarget,
-    Action.REVIEW: CallTarget,
-    Action.EDIT: CallTarget,
-    Action.REJECT: CallTarget,
+    **dict.fromkeys(Action, CallTarget),  # but for these
     Action.APPROVE_ALL: CardTarget,
     Action.REJECT_ALL: CardTarget,
-    Action.SEND_BACK: CallTarget,
-    Action.WITHDRAW: CallTarget,
     Action.CANCEL_RUN: RunTarget,
     Action.RETRY: RunTarget,
-    Action.RESOLVE_DONE: CallTarget,
-    Action.RESOLVE_NOT_DONE: CallTarget,
-    Action.RUN_AGAIN: CallTarget,
     Action.FEEDBACK: Rating,
 }
-_CHOICES = frozenset({Action.REVIEW, Action.SEND_BACK, Action.WITHDRAW})
-_BUTTONS = frozenset(Action) - {Action.SEND_BACK, Action.WITHDRAW}
+_CHOICES = frozenset({Action.REVIEW, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW})
+_BUTTONS = frozenset(Action) - _CHOICES | {Action.REVIEW}
 _GOOD, _BAD = "good", "bad"
 _CALL, _PLAN = "call", "plan"  # what a rejection is about
 _ID = "([A-Za-z0-9_-]{1,64})"

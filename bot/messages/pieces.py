@@ -26,6 +26,11 @@ COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
 NAMED = 3  # arguments named among what is not shown in full; more are counted
 SHOWN_TO_NOBODY = " (declared secret, shown to nobody)"
+ALL_ROWS = "All rows as a file (approvers)"
+WHERE_ALL_ROWS = f"Not all rows are shown here. The menu of the card (⋯) has “{ALL_ROWS}”."
+ROWS_SENT = (
+    "I send you a file with all rows in a direct message, and it is written down that you saw them."
+)
 
 
 class PieceKind(StrEnum):

@@ -27,6 +27,7 @@ from bot.messages.parts import (
 )
 from bot.messages.pieces import (
     SHOWN_TO_NOBODY,
+    WHERE_ALL_ROWS,
     effect_of,
     headline,
     label_of,
@@ -102,6 +103,8 @@ def _review_blocks(call: CallView) -> list[Json]:
         elements += _long(label, shown(value.text, "(blank)"))
     if call.preview.strip():
         elements += _long("Preview", visible(call.preview))
+    if call.has_rows:
+        elements.append(line(words(WHERE_ALL_ROWS, italic=True)))
     blocks += _rich("all", elements)
     small = [plain_text(title_of(call)), plain_text(f"#{call.digest[:8]}")]
     if call.edited_by:

@@ -50,6 +50,7 @@ class CallView:
     preview: str = ""  # plain text from the tool
     # names of what everybody who sees the card is shown less of than those who decide
     covered: tuple[str, ...] = ()
+    has_rows: bool = False  # the preview shows a part of its rows; all may be sent
     agent_reason: str = ""  # the agent's words
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet

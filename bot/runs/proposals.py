@@ -17,7 +17,7 @@ from bot.agent import outputs
 from bot.agent.turn import Proposed
 from bot.approvals.cards.placement import Place, find_place
 from bot.approvals.terms import duplicates, grants
-from bot.approvals.terms.context import context_of
+from bot.approvals.terms.context import context_of, kept
 from bot.approvals.terms.duplicates import Repeat
 from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources, facts_of
@@ -211,7 +211,8 @@ class Proposals:
         call.status, call.asked_at = CallStatus.PENDING, call.created_at
         call.next_at = next_moment(gate, call.created_at)
         call.deadline = call.created_at + timedelta(seconds=gate.deadline)
-        call.preview, call.preview_in_thread, call.expects = seen.text, seen.in_thread, seen.expects
+        for name, value in kept(seen).items():
+            setattr(call, name, value)
 
     def _sign(
         self, run: Run, tool: Tool[Any], arguments: str, prepared: Prepared, gate: Allow | Ask

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals.cards.routing import withdraw
-from bot.approvals.terms.context import context_of
+from bot.approvals.terms.context import context_of, kept
 from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.fingerprint import fingerprint
@@ -93,10 +93,8 @@ def ask(
         deadline=now + timedelta(seconds=again.gate.deadline),
         digest=digest,
         gate=gate,
-        preview=seen.text,
-        preview_in_thread=seen.in_thread,
-        expects=seen.expects,
         next_at=next_moment(again.gate, now),
+        **kept(seen),
     ):
         return False
     withdraw(tx, call.plan_id, {call.id})

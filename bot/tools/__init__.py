@@ -73,6 +73,18 @@ class ChangedError(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Rows as a result: JSON for the model, for people a table in the thread, and a CSV file when
+    they are many.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool = False  # there are more rows than these
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """What a tool says on the card of a call before it runs."""
 
@@ -83,18 +95,8 @@ class Preview:
     in_thread: str | None = None
     # the call that reads the same: where policy allows it to the requester, all read `text`
     as_read: tuple[Tool[Any], BaseModel] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows as a result: JSON for the model, for people a table in the thread, and a CSV file when
-    they are many.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    more: bool = False  # there are more rows than these
+    # all of what `text` shows a part of, to be sent to those who may decide when they ask for it
+    rows: Table | None = None
 
 
 Risk = Literal["low", "medium", "high"]

@@ -84,6 +84,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         digest=call.digest,
         deadline=call.deadline,
         preview=call.preview,
+        has_rows=bool(call.preview_rows),
         agent_reason=call.reason,
         edited_by=shown.revision.author if shown.revision.author != "agent" else "",
         decided_by=_deciders(call, votes),

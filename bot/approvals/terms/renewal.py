@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bot.approvals.terms.context import said_of
 from bot.approvals.terms.gating import AFTER_REJECTION
 from bot.durations import in_words
 from bot.policy.gates import Allow, Ask, load_gate
@@ -32,7 +33,7 @@ def stricter(call: Call, gate: Ask) -> Renewal:
     why = "policy changed after this was approved, so it is asked again"
     if gate.would_allow and isinstance(shown, Allow):
         why = AFTER_REJECTION
-    return Renewal(gate, _seen(call), why, "policy")
+    return Renewal(gate, said_of(call), why, "policy")
 
 
 def aged(good_for: int) -> str:
@@ -43,13 +44,9 @@ def aged(good_for: int) -> str:
 def no_longer_remembered(call: Call, gate: Ask) -> Renewal:
     """Return the renewal of a call whose remembered approval no longer holds."""
     why = "the approval that was remembered for this no longer holds, so it is asked"
-    return Renewal(gate, _seen(call), why, "policy")
+    return Renewal(gate, said_of(call), why, "policy")
 
 
 def as_it_was(call: Call, gate: Ask, why: str) -> Renewal:
     """Return the renewal of a call under the gate and with the preview that it had."""
-    return Renewal(gate, _seen(call), why, "system")
-
-
-def _seen(call: Call) -> Preview:
-    return Preview(call.preview, call.expects, call.preview_in_thread)
+    return Renewal(gate, said_of(call), why, "system")

@@ -23,7 +23,7 @@ from bot.messages.parts import (
     rich,
     section,
 )
-from bot.messages.pieces import Filled, effect_of, headline, title_of
+from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline, title_of
 from bot.messages.text import mention, plain, visible, when
 from bot.messages.views import CallView, Progress
 
@@ -114,6 +114,8 @@ def _more(call: CallView, filled: Filled) -> Json:
         remember = " or remember it" if call.offers else ""
         label = f"Approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
+    if call.has_rows:
+        choices.append((ALL_ROWS, Click(Action.ROWS, about)))
     choices += [
         ("Send the plan back…", Click(Action.SEND_BACK, about)),
         ("Withdraw (who asked)", Click(Action.WITHDRAW, about)),

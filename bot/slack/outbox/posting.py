@@ -72,7 +72,7 @@ class Posting:
         body = outbox.body(row)
         self.client.files_upload_v2(
             channel=row.channel,
-            thread_ts=row.thread_ts,
+            thread_ts=row.thread_ts or None,
             filename=body["name"],
             title=body["title"],
             content=body["content"],

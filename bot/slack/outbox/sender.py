@@ -136,7 +136,10 @@ class Sender:
         self._sent(row, Posted(str(response["ts"]), version, revisions))
 
     def _upload(self, row: Message) -> None:
-        """Put a file into its thread, unless it stands there."""
+        """Put a file into its thread or direct message, unless it stands there."""
+        if row.channel.startswith(("U", "W")):
+            self._open_dm(row)
+            return
         if self._may_stand(row) and (found := self._search.uploaded(row)):
             self._sent(row, Posted(str(found["ts"]), row.wanted))
             return

@@ -15,6 +15,7 @@ from typing import Any
 from bot.tools import Preview, ToolError
 from bot.tools.database.rows.change import Change
 from bot.tools.database.rows.drawing import Step, counts, drawn, nothing
+from bot.tools.database.rows.listing import listed
 from bot.tools.database.rows.place import placed
 from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import Session
@@ -44,7 +45,9 @@ def preview_change(session: Session, statements: Sequence[Statement]) -> Preview
     ]
     if not _total(changes):
         raise ToolError(nothing(steps))
-    return Preview(drawn(steps), promised(changes), in_thread=counts(steps))
+    text = drawn(steps)
+    rows = listed(steps, text)
+    return Preview(text, promised(changes), in_thread=counts(steps), rows=rows)
 
 
 def _set_by(statement: Statement) -> frozenset[str]:

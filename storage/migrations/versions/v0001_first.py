@@ -115,6 +115,7 @@ def _call() -> None:
         sa.Column("preview", sa.Text(), nullable=False),
         sa.Column("names", sa.Text(), nullable=False),
         sa.Column("preview_in_thread", sa.Text(), nullable=True),
+        sa.Column("preview_rows", sa.Text(), nullable=False),
         sa.Column("expects", sa.Text(), nullable=False),
         sa.Column("output", sa.Text(), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),

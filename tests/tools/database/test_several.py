@@ -174,6 +174,25 @@ def test_the_same_rows_over_and_over(world: World) -> None:
     assert sorted(world.raw("SELECT word, number FROM heap")) == [("b", 30), ("c", 3)]
 
 
+def test_all_rows_beside_the_card(world: World) -> None:
+    """Where the card shows a part, a table has all: each value with its row, before and after."""
+    assert world.preview("DELETE FROM heap").rows is None
+    world.raw("INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c")
+    long = "x" * 100
+    shown = world.preview(
+        f"UPDATE orders SET note = '{long}' WHERE id = 2; DELETE FROM heap WHERE number = 1"
+    )
+    assert shown.rows is not None
+    assert shown.rows.columns[0] == "statement"
+    first, *others = shown.rows.rows
+    assert first == (1, "orders", "id 2", "changed", "note", "NULL", long)
+    assert others[:2] == [
+        (2, "heap", "no. 1", "deleted", "word", "a", ""),
+        (2, "heap", "no. 1", "deleted", "number", "1", ""),
+    ]
+    assert (len(others), shown.rows.more) == (2 * 5, False)
+
+
 def test_rows_that_an_earlier_one_has_locked(pg: World) -> None:
     """A row that one statement refers to, and a trigger of the next changes, is told."""
     pg.raw(

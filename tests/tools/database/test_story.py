@@ -5,18 +5,21 @@ What people see, decide, and are asked again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
 from bot.tools.registration import REASON_FIELD
+from storage.models import Audit
 from storage.states import CallStatus
 from tests.stories.harness import POLICY, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import all_sent, ask, now_at, open_modal, typed
+from tests.stories.steps import all_sent, ask, menu, now_at, open_modal, told, typed
 from tests.tools.database import harness as databases
 from tests.tools.database.harness import SECRET, VALUES
 from tests.tools.database.postgres_server import binaries
@@ -178,6 +181,52 @@ def test_a_change_of_nothing_asks_nobody(story: Story) -> None:
     open_modal(world, "ana", SUPPORT, world.card(SUPPORT, thread, having="review"), "edit")
     outcome = world.person("ana").submit(typed(sql=sql))
     assert outcome["errors"] == {"f:sql": "it would change nothing: no row of heap matches"}
+
+
+def test_all_rows_for_who_decides(story: Story) -> None:
+    """Where the card shows a part of the rows, who may decide is sent all of them, on record."""
+    world = story.world
+    values = ", ".join(f"('=w{number}', {number})" for number in range(100, 130))
+    sql = f"INSERT INTO heap VALUES {values}"
+    thread = story.asked("change", sql, "They are there.")
+    card = world.card(SUPPORT, thread, having="review")
+    menu(world, "dan", card, "rows")
+    told(world, "dan", SUPPORT, thread, "cannot decide")
+    menu(world, "ana", card, "rows")
+    told(world, "ana", SUPPORT, thread, "a file with all rows in a direct message")
+    all_sent(world)
+    [call] = world.calls_in(thread)
+    [file] = world.slack.wait(lambda: _files_for(world, "ana", call.id))
+    with urlopen(f"{file['url_private']}?as=UANA00001", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    assert lines[:2] == [
+        "statement,table,row,change,column,before,after",
+        "1,heap,no. 1,added,word,,'=w100",
+    ]
+    assert len(lines) == 1 + 2 * 30
+    assert not _files_for(world, "dan", call.id)
+    assert not [each for each in world.thread(SUPPORT, thread) if each.get("files")]
+    rows = world.all(Audit, Audit.call_id == call.id)
+    told_of = [row for row in rows if json.loads(row.data).get("dialog") == "rows"]
+    assert [(each.event, each.actor) for each in told_of] == [
+        ("dialog.refused", "UDAN00001"),
+        ("call.revealed", "UANA00001"),
+    ]
+    world.slack.faults.fail("files.getUploadURLExternal", "missing_scope")
+    menu(world, "ana", card, "rows")
+    ana = world.person("ana")
+    world.slack.wait(
+        lambda: any("could not send you the file" in words(m) for m in ana.messages(ana.dm_channel))
+    )
+    assert "All rows as a file" in words(open_modal(world, "ana", SUPPORT, card, "review"))
+
+
+def _files_for(world: Harness, name: str, call: str) -> list[dict[str, Any]]:
+    """The files about a call in the direct messages of that person with the bot."""
+    person = world.person(name)
+    messages = person.messages(person.dm_channel)
+    found = [file for message in messages for file in message.get("files", [])]
+    return [file for file in found if call[:8] in file["name"]]
 
 
 def test_a_query_asks(story: Story) -> None:
