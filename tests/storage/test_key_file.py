@@ -25,7 +25,10 @@ def test_ten_processes_agree_on_the_key(tmp_path: Path) -> None:
 
     They leave nothing else behind.
     """
-    with get_context("fork").Pool(10) as pool:
+    # forked from a process of one thread, unlike this one
+    processes = get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+    with processes.Pool(10) as pool:
         for number in range(5):
             path = tmp_path / f"{number}.key"
             keys = set(pool.map(_load, [str(path)] * 10, chunksize=1))
