@@ -1,4 +1,7 @@
-"""One harness for all stories; each gets it at rest, with no faults and no script left over."""
+"""One harness for all stories, and one for each module that has a `POLICY` of its own.
+
+Each story gets it at rest, with no faults and no script left over.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,25 @@ def shared_harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[H
     harness.close()
 
 
+@pytest.fixture(scope="module")
+def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Harness, FakeTools]]:
+    """The harness of this module and its tools: under the module's `POLICY`, else the shared."""
+    policy = getattr(request.module, "POLICY", "")
+    if not policy:
+        yield request.getfixturevalue("shared_harness")
+        return
+    fakes = FakeTools()
+    harness = Harness(tmp_path_factory.mktemp("stories"), fakes.tools, policy)
+    yield harness, fakes
+    harness.close()
+
+
 @pytest.fixture
-def harness(shared_harness: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """The shared harness, at rest."""
-    harness, fakes = shared_harness
+def harness(world: tuple[Harness, FakeTools]) -> Iterator[Harness]:
+    """The module's harness, at rest."""
+    harness, fakes = world
     fakes.entered.clear()
     fakes.go_on.clear()
     fakes.shelf = 3
@@ -34,9 +52,9 @@ def harness(shared_harness: tuple[Harness, FakeTools]) -> Iterator[Harness]:
 
 
 @pytest.fixture
-def fakes(shared_harness: tuple[Harness, FakeTools]) -> FakeTools:
-    """The tools of the shared harness, and what they did."""
-    return shared_harness[1]
+def fakes(world: tuple[Harness, FakeTools]) -> FakeTools:
+    """The tools of the module's harness, and what they did."""
+    return world[1]
 
 
 @pytest.fixture

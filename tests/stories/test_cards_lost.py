@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -11,19 +10,6 @@ from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, having, words
 from tests.stories.steps import arrived, ask, now_at, open_modal, told, typed
-
-
-def leaves(value: Any) -> list[dict[str, Any]]:
-    """Every object with a type in blocks."""
-    if isinstance(value, list):
-        return [leaf for each in value for leaf in leaves(each)]
-    if isinstance(value, dict):
-        return (
-            [value, *leaves(list(value.values()))]
-            if "type" in value
-            else leaves(list(value.values()))
-        )
-    return []
 
 
 def status(harness: Harness, thread: str) -> list[str]:

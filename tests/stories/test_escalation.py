@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from storage.models import Delivery
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -63,28 +59,6 @@ quorum = 2
 reminders = ["10m"]
 escalation = []
 """
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot where Dan may decide besides after half an hour."""
-    fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("escalation"), fakes.tools, POLICY)
-    yield harness, fakes
-    harness.close()
-
-
-@pytest.fixture
-def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """It, at rest."""
-    yield made[0]
-    made[0].reset()
-
-
-@pytest.fixture
-def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
-    """Its tools, and what they did."""
-    return made[1]
 
 
 def said(harness: Harness, thread: str, what: str) -> int:

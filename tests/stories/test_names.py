@@ -12,7 +12,7 @@ from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import arrived, ask, open_modal, statuses, typed
 
-POLICY = """
+RULES = """
 [defaults]
 approvers = ["UANA00001"]
 
@@ -98,7 +98,7 @@ def test_policy_knows_ids_whatever_was_written(own_harness: Callable[..., Harnes
 
     One that compares an id with a name cannot be told, so what it denies is denied.
     """
-    harness = own_harness([], POLICY)
+    harness = own_harness([], RULES)
     for written in ("#support", SUPPORT, f"<#{SUPPORT}>"):
         thread = ask(harness, ("post_message", {"channel": written, "text": "x"}))
         harness.said(SUPPORT, thread, "That is all.")

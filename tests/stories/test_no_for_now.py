@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from bot.sandbox.openai.server import Turn
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
@@ -29,28 +25,6 @@ verdict = "allow"
 after_rejection = "allow"
 """
 WHY = "something in this request was rejected"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot that asks about notes, and lets values be put unasked."""
-    fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("no"), fakes.tools, POLICY)
-    yield harness, fakes
-    harness.close()
-
-
-@pytest.fixture
-def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """It, at rest."""
-    yield made[0]
-    made[0].reset()
-
-
-@pytest.fixture
-def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
-    """Its tools, and what they did."""
-    return made[1]
 
 
 def test_a_no_is_not_walked_round(harness: Harness, fakes: FakeTools) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import pytest
 
 from storage.models import Vote
 from storage.states import CallStatus
@@ -32,28 +29,6 @@ verdict = "ask"
 approvers = ["@finance"]
 quorum = 2
 """
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot where two of three people approve."""
-    fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("quorum"), fakes.tools, POLICY)
-    yield harness, fakes
-    harness.close()
-
-
-@pytest.fixture
-def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """It, at rest."""
-    yield made[0]
-    made[0].reset()
-
-
-@pytest.fixture
-def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
-    """Its tools, and what they did."""
-    return made[1]
 
 
 def vote(harness: Harness, who: str, card: dict[str, Any], **how: Any) -> dict[str, Any]:

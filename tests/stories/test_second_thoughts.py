@@ -39,19 +39,10 @@ escalation = [{after = "2h", approvers = ["UANA00001"]}]
 """
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot where most calls take one of two people, and some take both."""
-    fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("thoughts"), fakes.tools, POLICY)
-    yield harness, fakes
-    harness.close()
-
-
 @pytest.fixture
-def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
+def harness(world: tuple[Harness, FakeTools]) -> Iterator[Harness]:
     """It, at rest."""
-    harness, fakes = made
+    harness, fakes = world
     fakes.go_on.set()
     yield harness
     harness.reset()
@@ -75,7 +66,7 @@ def test_who_approved_may_still_reject(harness: Harness) -> None:
     assert statuses(harness, thread) == [C.REJECTED]
 
 
-def test_a_no_takes_the_yes_back(harness: Harness, made: tuple[Harness, FakeTools]) -> None:
+def test_a_no_takes_the_yes_back(harness: Harness, world: tuple[Harness, FakeTools]) -> None:
     """Where it takes two rejections, the approval of the first who rejects counts no more."""
     thread = ask(harness, ("slow", {"text": "taken back"}))
     card = harness.card(SUPPORT, thread)
@@ -87,7 +78,7 @@ def test_a_no_takes_the_yes_back(harness: Harness, made: tuple[Harness, FakeTool
     assert "✅ <@UCLEO0001>  ·  🚫 <@UANA00001>  ·  1 more approval needed" in drawn
     press(harness, "dan", card)
     harness.said(SUPPORT, thread, "That is all.")
-    assert made[1].did("slow", "taken back") == 1
+    assert world[1].did("slow", "taken back") == 1
     assert "Approved by <@UCLEO0001>, <@UDAN00001>" in harness.outputs()[0]["output"]
 
 

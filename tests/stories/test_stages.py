@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from storage.models import Message
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, words
-from tests.stories.steps import arrived, ask, now_at, open_modal, reject, showing, told, typed
+from tests.stories.messages import words
+from tests.stories.steps import (
+    arrived,
+    ask,
+    cards_of,
+    now_at,
+    open_modal,
+    reject,
+    showing,
+    statuses,
+    told,
+    typed,
+)
 
 C = CallStatus
 TURN = "your approval comes next"
@@ -32,28 +40,6 @@ stages = [{approvers = ["@shop-leads"]}, {approvers = ["@shop-leads"]}]
 """
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot where first a shop lead and then Dan approve."""
-    fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("stages"), fakes.tools, POLICY)
-    yield harness, fakes
-    harness.close()
-
-
-@pytest.fixture
-def harness(made: tuple[Harness, FakeTools]) -> Iterator[Harness]:
-    """It, at rest."""
-    yield made[0]
-    made[0].reset()
-
-
-@pytest.fixture
-def fakes(made: tuple[Harness, FakeTools]) -> FakeTools:
-    """Its tools, and what they did."""
-    return made[1]
-
-
 def vote(
     harness: Harness, who: str, card: dict[str, Any], channel: str = SUPPORT
 ) -> dict[str, Any]:
@@ -61,20 +47,6 @@ def vote(
     harness.person(who).click(channel, card["ts"], "approve")
     arrived(harness)
     return now_at(harness, channel, card["ts"], who)
-
-
-def statuses(harness: Harness, thread: str) -> list[CallStatus]:
-    return [call.status for call in harness.calls_in(thread)]
-
-
-def cards_of(harness: Harness, who: str, text: str) -> list[dict[str, Any]]:
-    """The cards about `text` among this person's direct messages."""
-    dm = harness.person(who).dm_channel
-    return [
-        m
-        for m in harness.person(who).messages(dm)
-        if text in words(m) and "approve" in action_ids(m)
-    ]
 
 
 def test_first_one_then_the_other(harness: Harness, fakes: FakeTools) -> None:

@@ -45,30 +45,15 @@ approvers = ["channel"]
 """
 
 
-@pytest.fixture(scope="module")
-def strict_shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
-    """A bot whose policy names all kinds of people."""
-    fakes = FakeTools()
-    harness = Harness(tmp_path_factory.mktemp("who"), fakes.tools, POLICY)
-    yield harness, fakes
-    harness.close()
-
-
 @pytest.fixture
-def harness(strict_shared: tuple[Harness, FakeTools]) -> Iterator[Harness]:
+def harness(world: tuple[Harness, FakeTools]) -> Iterator[Harness]:
     """That bot at rest, its people as they were."""
-    harness = strict_shared[0]
+    harness = world[0]
     yield harness
     harness.reset()
     harness.slack.set_group("shop-leads", ["ana", "cleo"])
     arrived(harness)
     harness.clock.advance(61)
-
-
-@pytest.fixture
-def fakes(strict_shared: tuple[Harness, FakeTools]) -> FakeTools:
-    """Its tools, and what they did."""
-    return strict_shared[1]
 
 
 def pending(harness: Harness, thread: str) -> bool:
