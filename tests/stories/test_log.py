@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from storage.models import Audit
+from tests.pages import ROOT
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import ask, reject
 
@@ -31,7 +32,7 @@ def test_the_operator_follows_what_was_approved(
 ) -> None:
     """Who asked and where, who approved what and as whom, and what came of it; no arguments.
 
-    Each row of the audit is one line, with its number.
+    Each row of the audit is one line, with its number; the documentation shows these lines.
     """
     thread = ask(harness, ("note", {"text": SECRETIVE}))
     card = harness.card(SUPPORT, thread)
@@ -40,16 +41,16 @@ def test_the_operator_follows_what_was_approved(
     harness.settle()
     [call] = harness.calls_in(thread)
     assert lines(log, call.run_id) == [
-        f"run.born by UBEN00001 (channel={SUPPORT}, thread_ts={thread})",
+        f"run.born by UBEN00001 (channel {SUPPORT}, thread_ts {thread})",
         "run.running by worker",
-        "call.born.pending by agent (tool=note, revision=1)",
+        "call.born.pending by agent (tool note, revision 1)",
         "run.waiting by worker",
-        f'card.shown by system (channel={SUPPORT}, calls={{"{call.id}": 1}})',
-        'call.approved by UCLEO0001 (tool=note, revision=1, counts_as="member of @shop-leads")',
+        f'card.shown by system (channel {SUPPORT}, calls {{"{call.id}": 1}})',
+        'call.approved by UCLEO0001 (tool note, revision 1, counts_as "member of @shop-leads")',
         "run.ready by UCLEO0001",
         "run.running by worker",
-        "call.running by worker (tool=note, revision=1)",
-        "call.succeeded by worker (tool=note, revision=1)",
+        "call.running by worker (tool note, revision 1)",
+        "call.succeeded by worker (tool note, revision 1)",
         "run.completed by worker",
     ]
     rows = {
@@ -57,6 +58,9 @@ def test_the_operator_follows_what_was_approved(
     }
     assert {" ".join(each.split()[:3]).rstrip(":") for each in log.messages} >= rows
     assert f"call {call.id}: call.approved by UCLEO0001" in log.text
+    page = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    shown = [each for each in lines(log, call.run_id) if "channel" not in each]
+    assert [each for each in shown if f": {each}\n" not in page] == []
     assert SECRETIVE not in log.text
 
 
@@ -72,8 +76,8 @@ def test_the_operator_follows_what_was_rejected(
     harness.settle()
     [call] = harness.calls_in(thread)
     assert lines(log, call.run_id)[5:] == [
-        "decision.refused by UBEN00001 (tool=note, revision=1, verb=approve, why=not_approver)",
-        'call.rejected by UCLEO0001 (tool=note, revision=1, counts_as="member of @shop-leads")',
+        "decision.refused by UBEN00001 (tool note, revision 1, verb approve, why not_approver)",
+        'call.rejected by UCLEO0001 (tool note, revision 1, counts_as "member of @shop-leads")',
         "run.ready by UCLEO0001",
         "run.running by worker",
         "run.completed by worker",
