@@ -21,6 +21,10 @@ _CONTROL = re.compile(
 )
 _OPENING = re.compile(r"<(?=@[UWB]|!(?:channel|here|everyone|group|subteam|date))", re.IGNORECASE)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^\n]*")
+# all bounded, so that the time grows with the text and no faster
+_BEFORE_LINE = re.compile(r"^ {0,3}(?:#{1,6}[ \t]+|>[ \t]?|(?:`{3,}|~{3,})[^\n]*$)", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\[\]\n]{1,300})\]\([^()\s]{1,500}\)")
+_STYLED = re.compile(r"(?<!\w)(\*\*|__|~~|\*|_|`)(?=\S)([^\n]{1,150}?)(?<=\S)\1(?!\w)")
 
 
 def visible(text: str) -> str:
@@ -115,6 +119,14 @@ def neutral_markdown(text: str) -> str:
     # What is nested may put itself together again after the first pass; such an opening is made a
     # quotation mark.
     return _OPENING.sub("‹", _CONTROL.sub(name, text))
+
+
+def without_markdown(text: str) -> str:
+    """Take the marks out of Markdown, for a notification: `**Done**` becomes "Done"."""
+    text = _LINK.sub(r"\1", _BEFORE_LINE.sub("", text))
+    for _ in range(2):  # bold in italics
+        text = _STYLED.sub(r"\2", text)
+    return text
 
 
 def split_markdown(text: str, limit: int = 11_000) -> list[str]:

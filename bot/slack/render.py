@@ -10,7 +10,7 @@ from bot.approvals.cards.card_view import card_view
 from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
-from bot.messages.text import escape, neutral_markdown, plain
+from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
 from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
@@ -54,7 +54,8 @@ class Renderer:
                 return Drawn("_(interrupted)_", [])
             case MessageKind.ANSWER:
                 words = with_names(self.directory, body["text"])
-                text = escape(plain(" ".join(neutral_markdown(words).split()), 300))
+                said = without_markdown(neutral_markdown(words))
+                text = escape(plain(" ".join(said.split()), 300))
                 return Drawn(text, _answer(words, row, body))
             case MessageKind.TABLE:
                 text = escape(plain(f"{body['title']}: {body['total']} rows", 300))

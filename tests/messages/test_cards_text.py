@@ -19,6 +19,7 @@ from bot.messages.text import (
     slack_length,
     split_markdown,
     when,
+    without_markdown,
 )
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -154,3 +155,22 @@ def test_a_very_long_word_is_divided() -> None:
     parts = split_markdown("x" * 30_000)
     assert "".join(parts) == "x" * 30_000
     assert max(map(len, parts)) <= 11_000
+
+
+@pytest.mark.parametrize(
+    ("markdown", "read"),
+    [
+        ("**Note** is done: *really*, ~~not~~ `x`", "Note is done: really, not x"),
+        ("# Result\n> said\n```sql\nSELECT 1\n```", "Result\nsaid\n\nSELECT 1\n"),
+        ("see **[the _order_](https://shop/1)**", "see the order"),
+        (
+            "2 * 3 ** 4, snake_case_name, __init__.py * x",
+            "2 * 3 ** 4, snake_case_name, init.py * x",
+        ),
+        ("**not closed", "**not closed"),
+        ("**_both_**", "both"),
+    ],
+)
+def test_a_notification_has_no_marks(markdown: str, read: str) -> None:
+    """Marks of Markdown go, and what only looks like one stays."""
+    assert without_markdown(markdown) == read

@@ -130,11 +130,15 @@ def test_an_answer_too_long_for_a_message(harness: Harness) -> None:
 
 
 def test_a_conversation_in_a_dm(harness: Harness) -> None:
-    """Each message in a DM begins a thread, without a mention, and is answered there."""
+    """Each message in a DM begins a thread, without a mention, and is answered there.
+
+    The notification of an answer is plain words.
+    """
     ben = harness.person("ben")
-    harness.planner.script(Turn(text="One."), Turn(text="Two."), Turn(text="Three."))
+    harness.planner.script(Turn(text="**One.**"), Turn(text="Two."), Turn(text="Three."))
     thread = ben.dm("first")
-    harness.said(ben.dm_channel, thread, "One.")
+    answer = harness.said(ben.dm_channel, thread, "One.")
+    assert (answer["text"], answer_of(answer)) == ("One.", "**One.**")
     harness.settle()
     ben.dm("second", thread)
     harness.said(ben.dm_channel, thread, "Two.")
