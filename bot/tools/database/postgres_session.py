@@ -16,12 +16,13 @@ from sqlglot import exp
 
 from bot.tools import ToolError
 from bot.tools.database.config import Database
+from bot.tools.database.reflection import reflect, remarks
 from bot.tools.database.rows.change import Change
 from bot.tools.database.rows.lasting import refuse_lasting
 from bot.tools.database.rows.place import placed
 from bot.tools.database.rows.postgres_watch import observe
 from bot.tools.database.secrets import target
-from bot.tools.database.session import Rows, Session, bounded, reflect
+from bot.tools.database.session import Rows, Session, bounded
 from bot.tools.database.sql.catalog import OWN_TABLES, Catalog, Relation
 from bot.tools.database.sql.functions import WRITES
 from bot.tools.database.sql.statement import Statement
@@ -65,6 +66,15 @@ class PostgresSession(Session):
             ahead = "" if schema == schemas[0] else f"{schema.lower()}."
             tables |= {f"{ahead}{each.name}": replace(each, schema=schema) for each in found}
         return Catalog("postgres", schemas, tables)
+
+    def remarked(self, catalog: Catalog) -> Catalog:
+        """See Session."""
+        told: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for schema in self.database.schemas:
+            own = {each.name: key for key, each in catalog.tables.items() if each.schema == schema}
+            found = remarks(self.connection, schema, list(own))
+            told |= {own[name]: each for name, each in found.items()}
+        return catalog.with_remarks(told)
 
     def _is_own(self, found: Catalog) -> bool:
         """Countersign's own tables, in whatever schema, whether the role may read them or not."""

@@ -12,31 +12,25 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, inspect
-from sqlalchemy.engine.reflection import ObjectKind
-from sqlalchemy.types import NullType
+from sqlalchemy import Connection
 
 from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.rows.change import Change
-from bot.tools.database.sql.catalog import OWN_TABLES, Catalog, Column, Relation
+from bot.tools.database.sql.catalog import OWN_TABLES, Catalog
 from bot.tools.database.sql.statement import Statement
 
 CONNECT_TIMEOUT = 5  # seconds
 PREVIEW_TIMEOUT = 2.0  # seconds a preview may take, and wait for locks
 # characters of all values of a result: after the row that goes beyond, no more are read
 MAX_SIZE = 5_000_000
-_CONSTANT = re.compile(  # a default that is the same each time, as SQLite and PostgreSQL write it
-    r"""(?:[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|x?'(?:[^']|'')*'|true|false|null)(?:::[\w\s".]+(?:\([\d,\s]+\))?(?:\[\])*)?""",
-    re.IGNORECASE,
-)
 
 log = logging.getLogger("countersign.databases")
 
@@ -77,6 +71,10 @@ class Session(ABC):
     def _is_own(self, found: Catalog) -> bool:
         """Whether these are Countersign's own tables."""
         return set(found.tables) >= OWN_TABLES
+
+    @abstractmethod
+    def remarked(self, catalog: Catalog) -> Catalog:
+        """The catalog with what the owner says of each table: a comment, checks."""
 
     @abstractmethod
     def _reflected(self) -> Catalog:
@@ -156,42 +154,6 @@ def close(connection: Connection) -> None:
         connection.close()
     except Exception:
         log.warning("closing a database connection failed", exc_info=True)
-
-
-def reflect(
-    connection: Connection, schema: str | None, kinds: dict[str, str], **facts: Mapping[str, Any]
-) -> list[Relation]:
-    """The tables named in `kinds` (name -> kind) with their columns and keys.
-
-    `facts` has more fields of Relation.
-    """
-    inspector = inspect(connection)
-    chosen: Any = {"schema": schema, "kind": ObjectKind.ANY, "filter_names": list(kinds)}
-    columns = inspector.get_multi_columns(**chosen)
-    keys = inspector.get_multi_pk_constraint(**chosen)
-    tables = []
-    for (_, name), found in columns.items():
-        if name in kinds:
-            key: Any = keys.get((schema, name)) or {}
-            more = {field: values[name] for field, values in facts.items() if name in values}
-            made = tuple(map(_column, found))
-            tables.append(
-                Relation(
-                    name, kinds[name], made, tuple(key.get("constrained_columns") or ()), **more
-                )
-            )
-    return tables
-
-
-def _column(found: Any) -> Column:
-    default = found.get("default")
-    made = bool(found.get("identity")) or not (default is None or _CONSTANT.fullmatch(str(default)))
-    computed = found["computed"]["sqltext"] if found.get("computed") else None
-    try:
-        written = "?" if isinstance(found["type"], NullType) else str(found["type"])
-    except Exception:  # noqa: BLE001 - SQLAlchemy cannot write down types it does not know
-        written = "?"
-    return Column(found["name"], written, bool(found.get("nullable", True)), made, computed)
 
 
 def refuse_own(path: Path, own: Path | None) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy.pool import NullPool
 from bot.tools import ToolError
 from bot.tools.database.config import Database
 from bot.tools.database.guard import Guard, refuse_joins
+from bot.tools.database.reflection import reflect, remarks
 from bot.tools.database.rows.change import Change
 from bot.tools.database.rows.place import place_of
 from bot.tools.database.rows.sqlite_watch import observe
@@ -27,7 +28,6 @@ from bot.tools.database.session import (
     Session,
     bounded,
     close,
-    reflect,
     refuse_own,
 )
 from bot.tools.database.sql.catalog import Catalog, quoted
@@ -140,6 +140,12 @@ class SqliteSession(Session):
         tables = reflect(self.connection, None, kinds, definition=views)
         found = Catalog("sqlite", ("main",), {each.name.lower(): each for each in tables})
         return mark(found, self.database)
+
+    def remarked(self, catalog: Catalog) -> Catalog:
+        """See Session."""
+        named = [each.name for each in catalog.tables.values() if each.kind == "table"]
+        found = remarks(self.connection, None, named)
+        return catalog.with_remarks({name.lower(): each for name, each in found.items()})
 
     def _opens(self, name: str) -> bool:
         """Whether SQLite itself can tell its columns.

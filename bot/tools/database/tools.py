@@ -22,6 +22,7 @@ from bot.tools.database.sql.tokens import MAX_LENGTH, StatementError
 
 MAX_CELL = 2_000  # characters of one value
 MAX_TABLES = 200  # listed at once
+MAX_DETAILED = 40  # tables of which all is told
 Sources = Mapping[str, Source]
 
 
@@ -251,14 +252,17 @@ def _listing(source: Source, named: str) -> str:
     )
     try:
         with source.open(writes=False) as session:
-            catalog = session.catalog
+            catalog = session.remarked(session.catalog)
     except ToolError as error:
         return f"{head}\n  cannot be used now: {error}"
     found = sorted(
         (each for each in catalog.tables.values() if named in each.name.lower()),
         key=lambda each: each.name,
     )
-    lines = [head, *(f"  {catalog.describe(table)}" for table in found[:MAX_TABLES])]
+    brief = len(found) > MAX_DETAILED
+    lines = [head, *(f"  {catalog.describe(table, brief=brief)}" for table in found[:MAX_TABLES])]
+    if brief:
+        lines.append("  (defaults, checks and comments: say which tables with `named`)")
     if len(found) > MAX_TABLES:
         lines.append(f"  … and {len(found) - MAX_TABLES} more; say which with `named`")
     return "\n".join(lines if found else [*lines, "  no such tables"])

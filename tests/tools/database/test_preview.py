@@ -219,18 +219,3 @@ def test_a_last_semicolon(world: World) -> None:
         {"database": "shop", "sql": " SELECT 1 ; \n"}
     )
     assert args.model_dump() == {"database": "shop", "sql": "SELECT 1"}
-
-
-def test_tables_lists_columns_and_secrets(world: World) -> None:
-    """The model is told the tables, types and which columns are secret.
-
-    A part of a name chooses among them.
-    """
-    tool = world.tools["tables"]
-    text = tool.function(tool.arguments(), context())
-    assert (
-        "orders: id INTEGER key, customer_id INTEGER, status TEXT, total NUMERIC, card_number "
-        "TEXT SECRET" in text
-    )
-    only = tool.function(tool.arguments(database="shop", named="ACC"), context())
-    assert [line.split(":")[0].strip() for line in only.splitlines()[1:]] == ["account"]

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from bot.tools.database.sql import Dialect
 
+MOST_VALUES, MOST_CHECKS, MOST_OF_COMMENT = 20, 5, 120  # told of a column or a table
 OWN_TABLES = frozenset({"delivery", "run", "item", "plan", "call", "revision", "vote", "audit"})
 
 
@@ -21,9 +22,10 @@ class Column:
     name: str
     type: str
     nullable: bool = True
-    # its default is made by the database when a row is inserted: a sequence, a time, a function
-    made: bool = False
+    default: str = ""  # in SQL, or in words
     computed: str | None = None  # the expression of a generated column; "" when it is not known
+    values: tuple[str, ...] = ()  # an enum's
+    comment: str = ""  # its owner's
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Relation:
     definition: str = ""  # a view's SELECT
     secret: frozenset[str] = frozenset()  # folded names of columns nobody is shown
     schema: str = ""  # PostgreSQL's
+    comment: str = ""  # its owner's
+    checks: tuple[str, ...] = ()  # conditions that its rows have to meet, in SQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +75,64 @@ class Catalog:
         }
         return replace(self, tables=known)
 
-    def describe(self, table: Relation) -> str:
-        """Return a table in one line: its kind, its columns, which are keys, which are secret."""
+    def with_remarks(self, told: Mapping[str, tuple[str, tuple[str, ...]]]) -> Catalog:
+        """The same with the comment and the checks of tables, by folded table name."""
+        known = dict(self.tables)
+        for name, (comment, checks) in told.items():
+            known[name] = replace(known[name], comment=comment, checks=checks)
+        return replace(self, tables=known)
+
+    def describe(self, table: Relation, *, brief: bool = False) -> str:
+        """Return a table in one line: its kind, its columns, which are keys, which are secret.
+
+        Unless `brief`, with what a row has to be: values of enums, NOT NULL, defaults, checks; and
+        with its owner's comments.
+        """
         kind = "" if table.kind == "table" else f" [{table.kind}]"
-        columns = ", ".join(
-            f"{each.name} {each.type}"
-            + " key" * (each.name in table.key)
-            + " SECRET" * (self.column_key(each) in table.secret)
-            for each in table.columns
-        )
-        return f"{table.name}{kind}: {columns}"
+        columns = ", ".join(self._column(table, each, brief) for each in table.columns)
+        name = f"{table.name}{kind}"
+        if brief:
+            return f"{name}: {columns}"
+        # what is said of a secret column may tell something of it
+        told = [each for each in table.checks if not _names(each, table.secret)]
+        checks = "".join(f"; CHECK {clip(each, 100)}" for each in told[:MOST_CHECKS])
+        return f"{name}{_remark(table.comment)}: {columns}{checks}"
+
+    def _column(self, table: Relation, column: Column, brief: bool) -> str:
+        text = f"{column.name} {column.type}" + " key" * (column.name in table.key)
+        if self.column_key(column) in table.secret:
+            return f"{text} SECRET"
+        if brief:
+            return text
+        if column.values:
+            more = len(column.values) - MOST_VALUES
+            listed = "|".join(clip(each, 30) for each in column.values[:MOST_VALUES])
+            text += f" ({listed}{f'|… {more} more' if more > 0 else ''})"
+        text += " NOT NULL" * (not column.nullable and column.name not in table.key)
+        if column.computed is not None:
+            text += " computed"
+        elif column.default:
+            text += f" default {clip(column.default, 40)}"
+        return text + _remark(column.comment)
 
     def column_key(self, column: Column) -> str:
         """A column's folded name."""
         return self.fold(column.name, quoted=True)
+
+
+def clip(text: str, width: int) -> str:
+    """At most `width` characters in one line, with … where something is missing."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _remark(comment: str) -> str:
+    return f" “{clip(comment, MOST_OF_COMMENT)}”" if comment.strip() else ""
+
+
+def _names(text: str, columns: Iterable[str]) -> bool:
+    """Whether one of these columns may be meant in a text."""
+    return any(each in text.lower() for each in map(str.lower, columns))
 
 
 def quoted(name: str) -> str:
