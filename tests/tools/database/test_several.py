@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.tools import ChangedError, ToolError
+from bot.tools.database.sql.statement import MAX_STATEMENTS
 from tests.tools.database.harness import World
 
 DEPENDING = (
@@ -95,6 +96,7 @@ def test_what_is_refused_of_several(world: World) -> None:
     ):
         with pytest.raises(ToolError, match=why):
             world.change(sql)
+    assert f"up to {MAX_STATEMENTS}" in world.tools["change"].description
     with pytest.raises(ToolError, match="here one is taken"):
         world.query("SELECT 1; SELECT 2")
 
