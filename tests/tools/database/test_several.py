@@ -179,6 +179,11 @@ def test_the_same_rows_over_and_over(world: World) -> None:
 def test_all_rows_beside_the_card(world: World) -> None:
     """Where the card shows a part, a table has all: each value with its row, before and after."""
     assert world.preview("DELETE FROM heap").rows is None
+    statement = "UPDATE orders SET status = 'checked by hand' WHERE status = 'pending'"
+    assert (
+        world.preview(f"{statement}; {statement.replace('pending', 'checked by hand')}").rows
+        is None
+    )
     world.raw("INSERT INTO heap SELECT 'w', a.number FROM heap AS a, heap AS b, heap AS c")
     long = "x" * 100
     shown = world.preview(

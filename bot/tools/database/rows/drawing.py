@@ -14,6 +14,7 @@ from bot.tools.database.rows.change import AtRun, Change, Row, RowChange, TableR
 WIDTH = 60  # characters
 MAX_ROWS, MAX_COLUMNS = 5, 8
 MASK = "••••••••"
+STATEMENT = "Statement "  # with its number, before what each of several does
 _VERBS = {"insert": "Adds", "update": "Changes", "delete": "Deletes"}
 
 
@@ -57,7 +58,7 @@ def counts(steps: Sequence[Step]) -> str:
 def _title(number: int, steps: Sequence[Step]) -> list[str]:
     """The beginning of a statement, where there are several; the whole is among the arguments."""
     text = " ".join(steps[number - 1].text.split())
-    return [clip(f"Statement {number}: {text}", WIDTH)] if len(steps) > 1 else []
+    return [clip(f"{STATEMENT}{number}: {text}", WIDTH)] if len(steps) > 1 else []
 
 
 def heading(table: TableRows, verb: str) -> str:

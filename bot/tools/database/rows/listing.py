@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.tools import Table
 from bot.tools.database.rows.change import Row, RowChange, TableRows
-from bot.tools.database.rows.drawing import MAX_COLUMNS, MAX_ROWS, Step
+from bot.tools.database.rows.drawing import MAX_COLUMNS, MAX_ROWS, STATEMENT, Step
 
 COLUMNS = ("statement", "table", "row", "change", "column", "before", "after")
 MOST_VALUES, MOST_CHARACTERS = 50_000, 4_000_000
@@ -19,7 +19,7 @@ def listed(steps: Sequence[Step], drawn: str) -> Table | None:
     None where the `drawn` text shows all of it.
     """
     tables = [each for step in steps for each in step.change.tables]
-    if "…" not in drawn and not any(map(_is_large, tables)):
+    if not _is_cut(drawn) and not any(map(_is_large, tables)):
         return None
     lines: list[tuple[Any, ...]] = []
     size = 0
@@ -29,6 +29,11 @@ def listed(steps: Sequence[Step], drawn: str) -> Table | None:
             return Table("All rows of the change", COLUMNS, tuple(lines), more=True)
         lines.append(line)
     return Table("All rows of the change", COLUMNS, tuple(lines))
+
+
+def _is_cut(drawn: str) -> bool:
+    """Whether a value is; how a statement begins is cut as well, and stands elsewhere in full."""
+    return any("…" in line for line in drawn.splitlines() if not line.startswith(STATEMENT))
 
 
 def _is_large(table: TableRows) -> bool:
