@@ -29,7 +29,9 @@ class ReadOnly(Store):
         """The SQLite file at `path`; see `trouble` for whether it can be read."""
         self.path = path
         self._lock = None
-        self.engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        self.engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=NullPool, hide_parameters=True
+        )
         self._keep_connections()
         self.trace = None
         self.chain = Chain(b"")  # nothing is sealed here

@@ -55,7 +55,9 @@ class Compiled:
                 for each in self.parameters
             ]
         except (ValueError, TypeError, LookupError) as error:
-            raise StatementError(str(error), self.sql, dict(given), error) from error
+            raise StatementError(
+                str(error), self.sql, dict(given), error, hide_parameters=True
+            ) from error
         if self.positional:
             return values
         return {each.name: value for each, value in zip(self.parameters, values, strict=True)}
@@ -133,6 +135,6 @@ def _outgoing(kind: TypeEngine[Any], dialect: Dialect) -> Convert | None:
 
 
 def driver_error(error: Exception, dialect: Dialect, sql: str, given: Any) -> Exception:
-    """A driver's error as SQLAlchemy's, which is the same for every database."""
+    """A driver's error as SQLAlchemy's, which is the same for every database; no values in it."""
     base: Any = dialect.loaded_dbapi.Error
-    return DBAPIError.instance(sql, given, error, base, dialect=dialect)
+    return DBAPIError.instance(sql, given, error, base, hide_parameters=True, dialect=dialect)

@@ -45,7 +45,10 @@ class Store:
         self.path = Path(parsed.database)
         self._file = self.path  # as SQLite knows it once it is open, links followed
         self.engine: Engine = create_engine(
-            url, poolclass=NullPool, connect_args={"check_same_thread": False}
+            url,
+            poolclass=NullPool,
+            connect_args={"check_same_thread": False},
+            hide_parameters=True,  # errors are logged
         )
         sqlite.prepare(self.engine)
         self._keep_connections()

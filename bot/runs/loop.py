@@ -201,15 +201,11 @@ class Loop:
 
     def _failed(self, delivery: Delivery, error: Exception) -> None:
         """Leave a delivery for the next tick, or set one aside that never works and say so."""
-        known = isinstance(error, LookupFailedError)
-        log.warning(
-            "delivery %s (%s) failed: %s", delivery.seq, delivery.kind, error, exc_info=not known
-        )
+        known, seq = isinstance(error, LookupFailedError), delivery.seq
+        why = f"{type(error).__name__}: {reason(error)}"
+        log.warning("delivery %s (%s) failed: %s", seq, delivery.kind, why, exc_info=not known)
         with self._store.write() as tx:
-            if (
-                inbox.stumble(tx, delivery, f"{type(error).__name__}: {error}", limit=TRIES)
-                and delivery.user
-            ):
+            if inbox.stumble(tx, delivery, why, limit=TRIES) and delivery.user:
                 outbox.private(
                     tx,
                     f"broken:{delivery.seq}",

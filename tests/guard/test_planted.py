@@ -12,7 +12,7 @@ from tests.guard.closed_sets import bare_strings, values_by_hand
 from tests.guard.purity import impure
 from tests.guard.sizes import by_hand, hidden_assignments, too_long
 from tests.guard.sources import Source
-from tests.guard.wiring import patched
+from tests.guard.wiring import patched, telling
 from tests.guard.words import (
     HOSTS,
     ids_of_elsewhere,
@@ -55,6 +55,7 @@ PLANTED: list[tuple[Check, str, str, str]] = [
     (forbidden_imports, LOOP, "from bot.app import build", "1: imports bot.app.build"),
     (imports_everything, LOOP, BOTH_EDGES, "1: imports Slack's edge and the model's"),
     (impure, RULES, "from time import monotonic", "1: imports time.monotonic"),
+    (telling, ROWS, "x = create_engine(url)", "1: an engine without hide_parameters"),
     (impure, RULES, "x = datetime.now(UTC)", "1: calls now()"),
     (bare_strings, ROWS, 'row.status = "sent"', "1: \"row.status = 'sent'\" uses a bare"),
     (bare_strings, ROWS, 'if row.kind in ("card", "file"): pass', "1: \"row.kind in ('card',"),

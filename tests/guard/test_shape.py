@@ -23,7 +23,7 @@ from tests.guard.closed_sets import bare_strings, values_by_hand
 from tests.guard.purity import impure, needed_by, pure
 from tests.guard.sizes import by_hand, crowded, hidden_assignments, too_long
 from tests.guard.sources import BENCH, PRODUCT, ROOT, TESTS, Source, by_path, python_files
-from tests.guard.wiring import methods, patched
+from tests.guard.wiring import methods, patched, telling
 from tests.guard.words import (
     glossary,
     ids_of_elsewhere,
@@ -78,6 +78,7 @@ CHECKS: dict[str, Callable[[], Iterable[str]]] = {
     "bare_strings": partial(each_of, bare_strings, *PRODUCT),
     "values_by_hand": partial(each_of, values_by_hand, *PRODUCT),
     "patched": patches,
+    "telling": partial(each_of, telling, *PRODUCT),
     "repeated_classes": lambda: repeated_classes(own_files()),
     "short_test_names": partial(each_of, short_test_names, *TESTS),
     "ids_of_elsewhere": partial(each_of, ids_of_elsewhere, *TESTS),

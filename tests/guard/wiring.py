@@ -1,4 +1,4 @@
-"""Nothing is patched: an object gets what it calls when it is made."""
+"""Nothing is patched: an object gets what it calls when it is made, an engine its discretion."""
 
 from __future__ import annotations
 
@@ -45,3 +45,12 @@ def _is_function(value: ast.expr, names: frozenset[str]) -> bool:
         case ast.Attribute(attr=name):
             return name in names
     return False
+
+
+def telling(source: Source) -> Iterator[str]:
+    """Engines whose errors would tell the values of a statement, in the log and elsewhere."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("create_engine"):
+            given = {each.arg: ast.unparse(each.value) for each in node.keywords}
+            if given.get("hide_parameters") != "True":
+                yield f"{source}:{node.lineno}: an engine without hide_parameters=True"

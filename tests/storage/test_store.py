@@ -9,6 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -262,3 +263,12 @@ def test_rows_are_detached(store: Store) -> None:
     with store.write() as tx:
         tx.exec_driver_sql("UPDATE run SET fence = 77")
     assert (before.fence, seeded.run().fence) == (1, 77)
+
+
+@pytest.mark.parametrize("wrong", [{"status": "nonsense"}, {"team": None}])
+def test_an_error_tells_no_values(store: Store, wrong: dict[str, object]) -> None:
+    """Errors are logged, so what was to be stored is not in their words."""
+    row = values(delivery("k")) | {"body": "plum cake"} | wrong
+    with pytest.raises(StatementError) as raised, store.write() as tx:
+        tx.execute(insert(Delivery), row)
+    assert "plum" not in "".join(format_exception(raised.value))

@@ -27,7 +27,7 @@ from bot.slack.outbox.search import PostSearch
 from bot.slack.render import Renderer, blocks_of
 from storage import moves, outbox
 from storage.models import Message
-from storage.patience import passes
+from storage.patience import passes, reason
 from storage.states import MessageKind, MessageStatus
 from storage.store import Store
 
@@ -76,11 +76,12 @@ class Sender:
         except Exception as error:
             if passes(error):
                 raise
-            log.warning("message %s (%s): %s: %s", row.seq, row.kind, type(error).__name__, error)
+            why = f"{type(error).__name__}: {reason(error)}"
+            log.warning("message %s (%s): %s", row.seq, row.kind, why)
             if row.attempts >= TRIES and not isinstance(error, OSError | HTTPException):
                 self._set_aside(row, error)
                 return True
-            self._later(row, f"{type(error).__name__}: {error}")
+            self._later(row, why)
             return False
 
     def _set_aside(self, row: Message, error: Exception) -> None:
@@ -90,7 +91,7 @@ class Sender:
         except Exception:
             log.exception("message %s (%s) is set aside", row.seq, row.kind)
             with self._store.write() as tx:
-                moves.message(tx, row, M.FAILED, error=str(error)[:300], due_at=None)
+                moves.message(tx, row, M.FAILED, error=reason(error)[:300], due_at=None)
 
     def _dispatch(self, row: Message) -> None:
         if stands := self._memory.posted(row.seq):

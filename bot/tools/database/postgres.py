@@ -47,6 +47,7 @@ class PostgresSource:
         self._engine = create_engine(
             database.parts.set(drivername="postgresql+psycopg"),
             poolclass=NullPool,
+            hide_parameters=True,
             use_native_hstore=False,
             connect_args={
                 "connect_timeout": CONNECT_TIMEOUT,

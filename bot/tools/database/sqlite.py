@@ -88,7 +88,9 @@ class SqliteSource:
                 timeout=lock_timeout or self.database.lock_timeout,
             )
 
-        engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool)
+        engine = create_engine(
+            "sqlite+pysqlite://", creator=connect, poolclass=NullPool, hide_parameters=True
+        )
         try:
             connection = engine.connect()
             try:
