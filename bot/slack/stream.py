@@ -96,16 +96,16 @@ class SlackAnswer:
         if self._signals.stopping.is_set():
             # the run stays RUNNING, and the next start takes it up
             raise moves.FencedError(self._run.id)
-        if time.monotonic() - self._last < PACE and not (
-            self._row is None and len(self._text) >= BEGIN
-        ):
+        begins = self._row is None and not self._dead and len(self._text) >= BEGIN
+        if time.monotonic() - self._last < PACE and not begins:
             return
         self._last = time.monotonic()
         with self._store.read() as tx:
             held = runs.held_by(tx, self._run.id, self._run.fence)
         if held.status is not RunStatus.RUNNING:
             raise moves.FencedError(self._run.id)
-        self._push()
+        if begins or self._row is not None:
+            self._push()
 
     def restart(self) -> None:
         """The turn is tried again: what was shown is closed and withdrawn."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bot.sandbox.openai.server import Turn
+from bot.slack import stream
 from storage.states import RunStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
@@ -83,6 +84,17 @@ def test_a_long_answer_is_streamed(harness: Harness, slowly: None) -> None:
     )
     assert called(harness, thread, "chat.appendStream") >= 1
     assert called(harness, thread, "chat.postMessage") == 0
+
+
+def test_a_short_answer_is_posted_at_once(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late its words come, no stream is begun for it, of which Slack allows few."""
+    monkeypatch.setattr(stream, "PACE", 0.0)
+    thread = chat(harness, "It has been shipped.")
+    harness.said(SUPPORT, thread, "It has been shipped.")
+    all_sent(harness)
+    assert called(harness, thread, "chat.startStream") == 0
 
 
 @pytest.mark.parametrize(
