@@ -9,10 +9,10 @@ import logging
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Executable, Insert, PoolProxiedConnection, Select, UpdateBase, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm.attributes import manager_of_class
 from sqlmodel import SQLModel
@@ -250,5 +250,9 @@ def insert_into(model: type[SQLModel]) -> Insert:
 @cache
 def insert_once(model: type[SQLModel], dialect: str) -> Any:
     """An insert that leaves a row with the same `key` as it is; built once for each model."""
-    own = sqlite if dialect == "sqlite" else postgresql
-    return own.insert(model).on_conflict_do_nothing(index_elements=["key"])
+    return insert_of(dialect)(model).on_conflict_do_nothing(index_elements=["key"])
+
+
+def insert_of(dialect: str) -> Any:
+    """The `insert` of "sqlite" or "postgresql", which costs every start its import."""
+    return import_module(f"sqlalchemy.dialects.{dialect}").insert
