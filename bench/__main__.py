@@ -29,7 +29,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in `argv` (None: as started); return 0, whatever the figures are."""
+    """Run the command in `argv` (None: as started); return 0, whatever the figures are.
+
+    1 where `--profile` is not possible.
+    """
     arguments = _parser().parse_args(argv)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.profile:
@@ -92,7 +95,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    """Say where the processor time goes."""
+    """Say where the processor time goes, where Python can tell."""
+    if not hotspots.IS_POSSIBLE:
+        sys.stderr.write("--profile needs Python 3.11; later ones profile a thread at a time\n")
+        return 1
     with TemporaryDirectory(prefix="bench-", dir=arguments.folder) as folder:
         lines = list(hotspots.report(Setup(Path(folder), arguments.quick)))
     sys.stdout.writelines(f"{line}\n" for line in lines)

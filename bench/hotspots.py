@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import cProfile
 import re
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -22,6 +23,7 @@ from bench.figures import Setup
 from bench.live import Live
 
 ROOT = Path(__file__).parents[1]
+IS_POSSIBLE = sys.version_info[:2] < (3, 12)  # since then one profiler is active in a process
 MOST = 15  # functions in a table
 BUILT_IN = "Python, built in"
 NATIVE = {"sqlite3": "sqlite3", "pydantic_core": "pydantic", "json": "json"}

@@ -119,6 +119,7 @@ def test_many_conversations_and_decisions_at_once(measured: Measured) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not hotspots.IS_POSSIBLE, reason="cProfile profiles one thread at a time here")
 def test_the_profile_tells_functions_by_part(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
