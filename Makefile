@@ -4,7 +4,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # the first of these that is 3.11 or newer
 PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3.14 python3; do $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 BIN := .venv/bin
-.PHONY: demo test test-long test-random run lint bench pictures clean
+.PHONY: demo test tests test-long test-random run lint bench pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
@@ -23,10 +23,13 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint  ## lint, types, then the tests, on three workers: they wait a good deal
+test: .venv/ready  ## the tests, and lint and types beside them
+	@$(MAKE) --no-print-directory -j2 lint tests
+
+tests: .venv/ready  ## the tests alone, on three workers: they wait a good deal
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long"
 
-test-long: .venv/ready  ## what is left out there: the benchmark's own tests, the accessibility of every page
+test-long: .venv/ready  ## what is left out there: the benchmark's own tests, the local Slack's page, piece by piece
 	$(BIN)/pytest -n 3 --dist loadfile -m long
 
 test-random: .venv/ready  ## the tests of random values alone, with sixteen times as many of them

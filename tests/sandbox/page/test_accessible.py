@@ -9,10 +9,9 @@ from .axe import Checked
 from .page import MAIN, Page
 from .workspace import Workspace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
-@pytest.mark.long
 def test_axe_finds_nothing_in_the_shell(at: Page, workspace: Workspace) -> None:
     """A channel, menus, picker, editing, a question, Home and the drawer are accessible."""
     check = Checked(at)

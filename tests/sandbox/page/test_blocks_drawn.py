@@ -17,7 +17,7 @@ from .axe import findings
 from .gallery import Gallery
 from .page import MAIN
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 Json = dict[str, Any]
 EVIL = (
     '<img src=x onerror="window.pwned=1">\u202egnp.exe \u05e9\u05dc\u05d5\u05dd\u200b &amp; '
@@ -45,7 +45,6 @@ def _of(surface: str) -> dict[str, list[Json]]:
     }
 
 
-@pytest.mark.long
 def test_every_sample_is_drawn(gallery: Gallery) -> None:
     """Each block of each sample stands on the page under its type.
 
@@ -65,7 +64,6 @@ def test_every_sample_is_drawn(gallery: Gallery) -> None:
     assert gallery.page.complaints() == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_messages(gallery: Gallery, theme: str, width: int) -> None:
     """All messages pass an accessibility checker in both themes, wide and on a phone."""

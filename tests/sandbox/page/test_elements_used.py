@@ -15,7 +15,7 @@ from tests.sandbox.blockkit.gallery.elements import CONTEXT_ACTIONS, ELEMENTS, O
 from . import samples
 from .gallery import Gallery
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 Json = dict[str, Any]
 
 

@@ -18,7 +18,7 @@ from .axe import findings
 from .gallery import Gallery, sample_input
 from .page import MODAL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 Json = dict[str, Any]
 DRAW_HOME = """const [me, done] = [arguments[0], arguments[arguments.length - 1]];
 let box = document.getElementById("home-here");

@@ -12,7 +12,7 @@ from . import samples
 from .page import MODAL, Page
 from .recording_app import RecordingApp
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 SUPPORT = "C0SUPPORT"
 TEXTS: dict[str, str | list[str]] = {
     "line": "new",

@@ -12,7 +12,7 @@ from tests.sandbox.blockkit.gallery.elements import INPUTS
 from .gallery import Gallery, sample_input
 from .page import MODAL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 Json = dict[str, Any]
 
 

@@ -9,7 +9,7 @@ from . import samples
 from .page import MAIN, Page
 from .workspace import SUPPORT, Workspace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 COMPOSER = "[data-testid=composer]"
 LIVE = "[data-testid=live]"
 

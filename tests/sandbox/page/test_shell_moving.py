@@ -11,7 +11,7 @@ from . import samples
 from .page import MAIN, MODAL, THREAD, Page
 from .workspace import SUPPORT, Workspace
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 COMPOSER = "[data-testid=composer]"
 
 
