@@ -239,6 +239,7 @@ def _assemble(
 def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
     """Make the Bolt app; it only receives."""
     return BoltApp(
+        name="countersign",  # else Bolt searches the whole stack for one, which takes long
         # the token comes from authorize; Bolt only takes its settings from it, and never calls
         client=WebClient(base_url=posting.base_url, retry_handlers=[]),
         authorize=lambda **_: AuthorizeResult(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from storage.store import Store
+from tests.new_database import new_database
 
 settings.register_profile("few", max_examples=25, deadline=None)  # none fails by a slow machine
 settings.register_profile("many", max_examples=400, deadline=None)
@@ -21,6 +22,7 @@ settings.load_profile("few")
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """A fresh database in a file, opened as the product opens it."""
+    new_database(tmp_path / "countersign.db")
     opened = Store(f"sqlite:///{tmp_path}/countersign.db").open()
     yield opened
     opened.close()

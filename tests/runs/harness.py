@@ -25,6 +25,7 @@ from storage.models import Audit, Call, Delivery, Message, Run, Vote
 from storage.states import CallStatus
 from storage.store import Store
 from storage.transaction import Transaction, rows
+from tests.new_database import new_database
 from tests.runs.fakes import ANA, BEN, BOT, FakeDirectory, Note, StillClock, make_core, make_tools
 from tests.storage.builders import TEAM, click
 
@@ -147,6 +148,8 @@ class LoopHarness:
         self.returned = ""  # by each effect; "": what it was given
         self.number = 0
         self.over: list[str] = []  # runs that a start has shown to be over
+        if not path.exists():
+            new_database(path)
         self.store = Store(f"sqlite:///{path}")
         self.start()
 

@@ -28,7 +28,6 @@ from bot.messages.actions import (
 from storage import calls
 from storage.models import Call, Message
 from storage.states import CallStatus, MessageKind, MessageStatus
-from storage.store import Store
 from tests.runs.fakes import ANA, BEN, CLEO, DAN
 from tests.runs.harness import Crash, LoopHarness
 from tests.runs.promises import all_came_to_an_end, look
@@ -47,7 +46,6 @@ BEGINNINGS = (  # one call that asks, or several on one card
     [("note", "a"), ("peek", "b")],
     [("note", "a"), ("wipe", "b"), ("put", "c")],
 )
-TEMPLATE = Path(tempfile.mkdtemp(prefix="machine-")) / "empty.db"
 
 
 class Machine(RuleBasedStateMachine):
@@ -56,10 +54,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(first=st.sampled_from(BEGINNINGS), script=st.lists(steps, max_size=3))
     def begin(self, first: list[tuple[str, str]], script: list[Any]) -> None:
         """Somebody asks for something."""
-        if not TEMPLATE.exists():
-            Store(f"sqlite:///{TEMPLATE}").open().close()
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
-        shutil.copy(TEMPLATE, self.folder / "db")
         self.harness = LoopHarness(self.folder / "db")
         self.harness.model.script = [first, *script]
         self.harness.say("please")

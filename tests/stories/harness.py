@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
+from sqlmodel import col
 
 from bot.agent import outputs
 from bot.app import App, build
@@ -25,9 +26,16 @@ from storage import endings
 from storage.models import Audit, Call, Run
 from storage.states import RUN_OPEN
 from storage.transaction import rows
+from tests.new_database import new_database
 from tests.stories.messages import action_ids, words
 
 POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"
+CALLS_IN = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Run.thread_ts) == bindparam("thread"))
+    .order_by(col(Call.created_at), col(Call.position))
+)
 SUPPORT, FINANCE, GENERAL, PARTNERS = "C0SUPPORT", "C0FINANCE", "C0GENERAL", "C0PARTNER"
 
 
@@ -51,6 +59,8 @@ class Harness:
         self.planner.start()
         self.shop = Shop(folder / "shop.db")
         self.shop.create()
+        if not (database := folder / "countersign.db").exists():
+            new_database(database)
         self.extra = settings
         self.limits: dict[str, int] = {}  # limits below what the settings may say
         self.app = self._build()
@@ -134,10 +144,8 @@ class Harness:
         return run
 
     def calls_in(self, thread: str) -> list[Call]:
-        ids = [run.id for run in self.all(Run, Run.thread_ts == thread)]
-        return sorted(
-            (c for c in self.all(Call) if c.run_id in ids), key=lambda c: (c.created_at, c.position)
-        )
+        with self.app.core.store.read() as tx:
+            return rows(tx, Call, CALLS_IN, thread=thread)
 
     def audit_of(self, call: Call) -> list[str]:
         return [row.event for row in self.all(Audit, Audit.call_id == call.id)]
