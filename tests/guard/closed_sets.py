@@ -26,7 +26,7 @@ def bare_strings(source: Source) -> Iterator[str]:
     """Statuses, kinds and verbs that are written or compared as bare strings."""
     if not source.path.startswith(("bot/", "storage/")) or source.path.startswith(NOT_OURS):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Compare):
             pairs = [(node.left, each) for each in node.comparators]
             pairs += [(each, node.left) for each in node.comparators]
@@ -69,10 +69,10 @@ def values_by_hand(source: Source) -> Iterator[str]:
         return
     keys = {
         id(node.value)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Assign) and _last_name(node.targets[0]).endswith("key")
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         where = f"{source}:{getattr(node, 'lineno', 0)}"
         if _cuts_at_a_colon(node):
             yield f"{where}: cuts a value at a colon; {CODEC} reads them"

@@ -27,7 +27,7 @@ def impure(source: Source) -> Iterator[str]:
     for each in imports(source):
         if each.within(*IO) and not each.typing:
             yield f"{source}:{each.line}: imports {each.name}; {why}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call):
             called = node.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

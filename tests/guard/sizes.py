@@ -27,7 +27,7 @@ def too_long(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines > MAX_FILE:
         yield f"{source}:{MAX_FILE + 1}: the file has {lines} lines, more than {MAX_FILE}"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION:
@@ -54,11 +54,11 @@ def hidden_assignments(source: Source) -> Iterator[str]:
     """Walruses anywhere but in the plain test of an `if`, `elif` or `while`."""
     plain = {
         id(inner)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.If | ast.While)
         for inner in _plainly_below(node.test)
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.NamedExpr) and id(node) not in plain:
             yield f"{source}:{node.lineno}: assigns {node.target.id} in the midst of an expression"
 

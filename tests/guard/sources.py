@@ -28,6 +28,11 @@ class Source:
         """The parsed module."""
         return ast.parse(self.text, self.path)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The whole tree, walked once."""
+        return list(ast.walk(self.tree))
+
     @property
     def folder(self) -> str:
         """The folder it lies in."""
@@ -57,14 +62,14 @@ def imports(source: Source) -> tuple[Import, ...]:
     """Every import of a file; `from a import b` counts as a.b."""
     guarded = {
         id(inner)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.If)
         and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
         for statement in node.body
         for inner in ast.walk(statement)
     }
     found: list[Import] = []
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -15,7 +15,7 @@ def methods(sources: Iterable[Source]) -> frozenset[str]:
     return frozenset(
         each.name
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef)
         for each in node.body
         if isinstance(each, ast.FunctionDef)
@@ -28,7 +28,7 @@ def patched(source: Source, names: frozenset[str]) -> Iterator[str]:
 
     What one object is told by its own attribute (`self.x = …`) is its own affair.
     """
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Assign) or not _is_function(node.value, names):
             continue
         for target in node.targets:
@@ -49,7 +49,7 @@ def _is_function(value: ast.expr, names: frozenset[str]) -> bool:
 
 def telling(source: Source) -> Iterator[str]:
     """Engines whose errors would tell the values of a statement, in the log and elsewhere."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("create_engine"):
             given = {each.arg: ast.unparse(each.value) for each in node.keywords}
             if given.get("hide_parameters") != "True":

@@ -19,13 +19,13 @@ def short_test_names(source: Source) -> Iterator[str]:
 
 
 def _tests(source: Source) -> list[ast.FunctionDef]:
-    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in source.nodes if isinstance(node, ast.FunctionDef)]
     return [node for node in functions if node.name.startswith("test_")]
 
 
 def ids_of_elsewhere(source: Source) -> Iterator[str]:
     """Docstrings of tests that name an id of some list: a capital letter and two digits."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
             text = ast.get_docstring(node) or ""
             if found := re.search(r"\b[A-Z]\d\d\b", text):
@@ -95,7 +95,7 @@ def unexplained(source: Source) -> Iterator[str]:
 
 def sleeps(source: Source) -> Iterator[str]:
     """Tests that wait for time to pass."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep":
             if [ast.unparse(each) for each in node.args] == ["0"]:
                 continue  # lets other tasks run, takes no time

@@ -12,7 +12,7 @@ from . import samples
 from .page import MAIN, MODAL, THREAD, Page
 from .recording_app import RecordingApp
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 SUPPORT = "C0SUPPORT"
 EVIL = (
     '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
