@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from bot.sandbox.openai.server import Turn
 from bot.sandbox.web_api.faults import When
 from storage import outbox
 from storage.models import Message
-from storage.states import CallStatus, MessageStatus, RunStatus
+from storage.states import MESSAGE_OPEN, CallStatus, MessageStatus, RunStatus
 from storage.store import Store
 from storage.transaction import rows
 from tests.storage.builders import set_message
@@ -167,6 +168,32 @@ def test_a_slow_post_blocks_its_own_channel_only(harness: Harness) -> None:
     assert not showing(harness, SUPPORT, slow, "Slowly.")
     hold.release()
     harness.said(SUPPORT, slow, "Slowly.")
+
+
+def test_what_came_while_a_channel_was_served_is_sent(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is woken by the end of a lane finds its channel free, however soon they look."""
+    post, looks = harness.app.core.signals.post, threading.Event()
+    give = post.give
+
+    def give_and_let_look() -> None:
+        give()
+        looks.wait(0.05)
+
+    held = harness.slack.faults.hold("chat.postMessage")
+    first = chat(harness, "the first")
+    assert held.arrived.wait(10)
+    second = chat(harness, "the second")
+    harness.slack.wait(lambda: len(unsent(harness)) == 2)
+    monkeypatch.setattr(post, "give", give_and_let_look)
+    held.release()
+    harness.said(SUPPORT, first, "the first")
+    harness.said(SUPPORT, second, "the second")
+
+
+def unsent(harness: Harness) -> list[Message]:
+    return harness.all(Message, col(Message.status).in_(MESSAGE_OPEN))
 
 
 def test_a_card_for_an_archived_channel_fails_closed(harness: Harness) -> None:

@@ -111,9 +111,11 @@ class Outbox:
             self._memory.rest(channel)  # and not in the database, which is what failed
             log.error("a lane of the outbox failed: %s", reason(error), exc_info=not passes(error))
         finally:
-            self._wake.give()  # more may have become due for this channel meanwhile
             with self._lock:
                 self._taken.discard(channel)
+                # more may have become due for it meanwhile; given before, it could be looked for
+                # while the channel was still taken, and then for half a minute no more
+                self._wake.give()
 
     def _lane(self, rows: list[Message]) -> None:
         for row in rows:
