@@ -5,6 +5,7 @@ Few in `make test`, which draws others each time; many in `make test-random`.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from tests.new_database import new_database
 settings.register_profile("few", max_examples=15, deadline=None)  # none fails by a slow machine
 settings.register_profile("many", max_examples=400, deadline=None)
 settings.load_profile("few")
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

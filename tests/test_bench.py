@@ -145,6 +145,7 @@ def test_functions_are_named_by_their_part() -> None:
     assert hotspots.place("<built-in method builtins.len>") == (hotspots.BUILT_IN, "builtins.len")
 
 
+@pytest.mark.long
 def test_pending_calls_are_really_pending(tmp_path: Path) -> None:
     """The copies are complete, each with a card that stands.
 
