@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import STATE_RUNNING
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
@@ -20,6 +22,7 @@ class Alarm:
     def __init__(self, wake: Callable[[], None]) -> None:
         """`wake` is called on a thread of the alarm's own."""
         self._wake = wake
+        self._lock = threading.Lock()
         self._scheduler = BackgroundScheduler(
             job_defaults={"misfire_grace_time": None, "coalesce": True}, timezone="UTC"
         )
@@ -31,11 +34,17 @@ class Alarm:
 
     def after(self, wait: timedelta, name: str) -> None:
         """Wake once after `wait`, in place of what was told under that name before."""
-        if self._scheduler.running:
-            at = SystemClock().now() + min(wait, LONGEST)
-            self._scheduler.add_job(self._wake, DateTrigger(at), id=name, replace_existing=True)
+        at = SystemClock().now() + min(wait, LONGEST)
+        with self._lock:
+            if self._scheduler.state == STATE_RUNNING:
+                self._scheduler.add_job(self._wake, DateTrigger(at), id=name, replace_existing=True)
 
     def stop(self) -> None:
         """Wake no more."""
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=False)
+        with self._lock:
+            if self._scheduler.running:
+                # What is due in this very moment is dealt with first: while it shuts down, the
+                # scheduler looks for its job where it is not (APScheduler 3.11, `remove_job`).
+                self._scheduler.pause()
+                self._scheduler.remove_all_jobs()
+                self._scheduler.shutdown(wait=False)

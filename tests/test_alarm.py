@@ -1,0 +1,35 @@
+"""The alarm wakes when it was told to, and ends without a word."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+from bot.alarm import Alarm
+
+
+def test_it_wakes_at_its_moment() -> None:
+    """A moment that has come wakes at once; what was told under a name replaces what was before."""
+    woken = threading.Event()
+    alarm = Alarm(woken.set)
+    alarm.start(3600)
+    alarm.after(timedelta(hours=1), "deadline")
+    assert not woken.is_set()
+    alarm.after(timedelta(), "deadline")
+    assert woken.wait(10)
+    alarm.stop()
+    alarm.after(timedelta(), "deadline")  # nobody is there to wake any more
+
+
+def test_it_ends_while_something_is_due() -> None:
+    """Whatever is due in the moment it is stopped, no thread of it ends with an exception."""
+    for _ in range(20):
+        alarm = Alarm(lambda: None)
+        alarm.start(3600)
+        stopping = threading.Thread(target=alarm.stop)
+        with alarm._scheduler._jobstores_lock:  # so that both meet
+            alarm.after(timedelta(), "deadline")
+            stopping.start()
+            stopping.join(0.02)
+        stopping.join(10)
+        assert not stopping.is_alive()
