@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from sqlmodel import col
@@ -9,7 +10,7 @@ from sqlmodel import col
 from bot.sandbox.openai.server import Turn
 from bot.sandbox.workspace.records import Delivery as Sent
 from bot.slack.lookups.directory import SlackDirectory
-from storage.models import Message
+from storage.models import Audit, Message
 from storage.states import MESSAGE_OPEN, CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, elements, value_of, words
@@ -183,3 +184,9 @@ def session(harness: Harness, thread: str) -> str:
     sessions = harness.slack.world.sessions
     [found] = [each["status"] for key, each in sessions.items() if thread in key]
     return str(found)
+
+
+def noted(harness: Harness, run_id: str, event: str) -> list[dict[str, Any]]:
+    """The data of a run's audit rows of that kind, oldest first."""
+    found = [row for row in harness.all(Audit) if (row.run_id, row.event) == (run_id, event)]
+    return [json.loads(row.data) for row in found]

@@ -6,7 +6,7 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import all_sent, ask, now_at
+from tests.stories.steps import all_sent, ask, noted, now_at
 
 C = CallStatus
 
@@ -44,6 +44,10 @@ def test_what_changed_is_asked_again(harness: Harness, fakes: FakeTools) -> None
     assert fakes.did("empty", "history") == 1
     assert "emptied history of 5" in harness.outputs()[0]["output"]
     assert harness.audit_of(call).count("call.running") == 2
+    [first] = noted(harness, call.run_id, "call.born.pending")
+    [again] = noted(harness, call.run_id, "call.pending")
+    assert (again["why"], again["revision"]) == ("There are 5 books now, not 3.", 2)
+    assert again["digest"] == call.digest != first["digest"]
 
 
 def test_what_was_expected_is_part_of_the_digest(harness: Harness, fakes: FakeTools) -> None:

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from storage.models import Audit
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.steps import ask, open_modal, typed
-
-
-def rows(harness: Harness, run_id: str, event: str) -> list[dict[str, Any]]:
-    """The data of a run's audit rows of that kind, oldest first."""
-    found = [row for row in harness.all(Audit) if (row.run_id, row.event) == (run_id, event)]
-    return [json.loads(row.data) for row in found]
+from tests.stories.steps import ask, noted, open_modal, typed
 
 
 def test_each_showing_and_why_a_vote_counted(harness: Harness) -> None:
@@ -32,9 +22,9 @@ def test_each_showing_and_why_a_vote_counted(harness: Harness) -> None:
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
-    shown = rows(harness, call.run_id, "card.shown")
+    shown = noted(harness, call.run_id, "card.shown")
     assert [each["calls"] for each in shown] == [{call.id: 1}, {call.id: 2}]
     assert {(each["channel"], each["ts"]) for each in shown} == {(SUPPORT, card["ts"])}
-    [vote] = rows(harness, call.run_id, "call.approved")
+    [vote] = noted(harness, call.run_id, "call.approved")
     assert vote["counts_as"] == "member of @shop-leads"
     assert {"policy", "model", "version"} <= set(vote["under"])

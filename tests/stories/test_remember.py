@@ -15,7 +15,7 @@ from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import ask, menu, open_modal
+from tests.stories.steps import ask, menu, noted, open_modal
 
 OFFERS = """
 [defaults]
@@ -123,10 +123,7 @@ def test_words_that_are_needed(made: tuple[Harness, FakeTools]) -> None:
 
 
 def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
-    """These very arguments run again unasked in this thread for this person.
-
-    Other arguments, places, people ask.
-    """
+    """These very arguments run again unasked here for this person; all else asks."""
     harness, fakes = made
     thread = ask(harness, ("note", {"text": "daily"}))
     assert approve(harness, thread, offer=0)["outcome"] == "closed"
@@ -139,6 +136,8 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     [*_, last] = harness.calls_in(thread)
     assert (last.status, bool(last.grant_id)) == (C.SUCCEEDED, True)
     assert "remembered approval" in harness.outputs()[-1]["output"]
+    [used] = noted(harness, last.run_id, "grant.used")
+    assert (used["grant"], used["revision"], used["digest"]) == (last.grant_id, 1, last.digest)
     for who, text, tool in (
         ("ben", "daily", "note"),
         ("cleo", "daily", "note"),
