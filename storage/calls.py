@@ -22,6 +22,10 @@ from storage.transaction import Transaction, first, insert_into, rows
 _ID: BindParameter[Any] = bindparam("id_")
 _NUMBER: BindParameter[Any] = bindparam("number_")
 UNFINISHED = (*RUN_OPEN, RunStatus.FAILED)  # runs that may have pending calls
+WAITS = or_(  # as `waits` has it
+    col(Call.status) == CallStatus.PENDING,
+    (col(Call.status) == CallStatus.UNKNOWN) & col(Call.deadline).is_not(None),
+)
 _GET = select(Call).where(col(Call.id) == _ID)
 _GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
 _OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))

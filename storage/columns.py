@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -22,21 +22,28 @@ class UtcTime(TypeDecorator[datetime]):
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+    def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], int | None]:
         """To microseconds; ValueError for a naive datetime."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a time without a zone cannot be stored")
-        delta = value - EPOCH
-        return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+        return _microseconds
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def result_processor(
+        self, dialect: Dialect, coltype: object
+    ) -> Callable[[int | None], datetime | None]:
         """From microseconds."""
-        if value is None:
-            return None
-        seconds, micros = divmod(int(value), 1_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+        return _moment
+
+
+def _microseconds(value: datetime | None) -> int | None:
+    if value is None:
+        return None
+    if value.tzinfo is None:
+        raise ValueError("a time without a zone cannot be stored")
+    delta = value - EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def _moment(value: int | None) -> datetime | None:
+    return None if value is None else EPOCH + timedelta(microseconds=value)
 
 
 class Status(TypeDecorator[StrEnum]):
@@ -52,13 +59,17 @@ class Status(TypeDecorator[StrEnum]):
         super().__init__()
         self.enum = enum
 
-    def process_bind_param(self, value: StrEnum | str | None, dialect: Dialect) -> str | None:
+    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
         """To the value; ValueError for anything outside the enum."""
-        return None if value is None else str(self.enum(value))
+        known: dict[str, str] = {each: each.value for each in self.enum}  # each equals its value
+        return lambda value: None if value is None else known.get(value) or str(self.enum(value))
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> StrEnum | None:
+    def result_processor(
+        self, dialect: Dialect, coltype: object
+    ) -> Callable[[str | None], StrEnum | None]:
         """From the value."""
-        return None if value is None else self.enum(value)
+        known = {each.value: each for each in self.enum}
+        return lambda value: None if value is None else known.get(value) or self.enum(value)
 
 
 def status(enum: type[StrEnum], default: StrEnum | None = None, *, index: bool = True) -> Any:

@@ -31,6 +31,7 @@ _USABLE = (
     )
     .order_by(col(Grant.until))
 )
+_GET = select(Grant).where(col(Grant.id) == bindparam("id_"))
 
 
 def give(tx: Transaction, grant: Grant, *, run_id: str) -> None:
@@ -78,7 +79,7 @@ def _same(one: object, other: object) -> bool:
 
 def get(tx: Transaction, grant_id: str) -> Grant | None:
     """The grant, or None."""
-    return first(tx, Grant, select(Grant).where(col(Grant.id) == grant_id))
+    return first(tx, Grant, _GET, id_=grant_id)
 
 
 def take(tx: Transaction, grant_id: str, at: datetime, call: Call) -> bool:

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Update, bindparam, func, or_, select, update
+from sqlalchemy import Update, bindparam, exists, func, or_, select, update
 from sqlmodel import col
 
 from storage import calls, moves
@@ -56,6 +56,16 @@ _HEARD = (
     .where(col(Item.run_id) == bindparam("id_"), col(Item.created_at) <= bindparam("until_"))
     .where(col(Item.body).startswith('{"role": "user"'))
     .order_by(col(Item.seq))
+)
+_FREE = select(Run).where(
+    col(Run.id) == bindparam("id_"),
+    col(Run.status) == RunStatus.WAITING,
+    ~exists().where(
+        col(Plan.run_id) == bindparam("id_"),
+        col(Plan.answered).is_(False),
+        col(Call.plan_id) == col(Plan.id),
+        calls.WAITS,
+    ),
 )
 _COUNT_TURN = (
     update(Run)
@@ -224,10 +234,5 @@ def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:
 
 def free(tx: Transaction, run_id: str, *, at: datetime, actor: str) -> bool:
     """WAITING -> READY once nobody has to decide any more in the open plan; True when it moved."""
-    run = get(tx, run_id)
-    if run is None or run.status is not RunStatus.WAITING:
-        return False
-    plan = calls.open_plan(tx, run_id)
-    if plan is not None and any(calls.waits(call) for call in calls.of_plan(tx, plan.id)):
-        return False
-    return moves.run(tx, run, RunStatus.READY, at=at, actor=actor)
+    run = first(tx, Run, _FREE, id_=run_id)
+    return run is not None and moves.run(tx, run, RunStatus.READY, at=at, actor=actor)

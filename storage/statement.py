@@ -22,7 +22,8 @@ Parameters = Mapping[str, Any]
 Row = tuple[Any, ...]
 KEPT = 1000  # compiled statements; those built on the spot push out others built so
 
-_compiled: dict[tuple[Executable, str, tuple[str, ...]], Compiled] = {}
+known: dict[tuple[Executable, str, tuple[str, ...]], Compiled] = {}  # by database and columns
+REQUIRED: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,63 +35,56 @@ class Parameter:
     convert: Convert | None
 
 
-REQUIRED = object()
-
-
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """The text of a statement for one kind of database, and how values go in and come out."""
 
     sql: str
-    parameters: tuple[Parameter, ...]
+    places: tuple[tuple[str, Any], ...]  # name and default of each place that takes a value
+    ingoing: tuple[tuple[int, Convert], ...]  # of those places that need one
     positional: bool
     columns: tuple[str, ...]  # of the result; none where the statement does not say
-    converters: tuple[tuple[int, Convert], ...]  # of those columns that need one
+    outgoing: tuple[tuple[int, Convert], ...]  # of those columns that need one
 
     def bind(self, given: Parameters) -> Sequence[Any] | dict[str, Any]:
         """`given` as the driver takes it; StatementError for what is missing or cannot be."""
+        values = [given.get(name, default) for name, default in self.places]
         try:
-            values = [
-                _value(each, given) if each.convert is None else each.convert(_value(each, given))
-                for each in self.parameters
-            ]
+            if REQUIRED in values:
+                name, _ = self.places[values.index(REQUIRED)]
+                raise LookupError(f"a value is required for {name!r}")
+            for index, convert in self.ingoing:
+                values[index] = convert(values[index])
         except (ValueError, TypeError, LookupError) as error:
             raise StatementError(
                 str(error), self.sql, dict(given), error, hide_parameters=True
             ) from error
         if self.positional:
             return values
-        return {each.name: value for each, value in zip(self.parameters, values, strict=True)}
+        return {name: value for (name, _), value in zip(self.places, values, strict=True)}
 
     def convert(self, rows: list[Row]) -> list[Row]:
         """Rows from the driver with their values as Python's. Raises what a converter raises."""
-        if not self.converters:
+        if not self.outgoing:
             return rows
         found = []
         for row in rows:
             values = list(row)
-            for index, convert in self.converters:
+            for index, convert in self.outgoing:
                 values[index] = convert(values[index])
             found.append(tuple(values))
         return found
-
-
-def _value(parameter: Parameter, given: Parameters) -> Any:
-    value = given.get(parameter.name, parameter.default)
-    if value is REQUIRED:
-        raise LookupError(f"a value is required for {parameter.name!r}")
-    return value
 
 
 def compiled(statement: Executable, dialect: Dialect, given: Parameters) -> Compiled:
     """`statement` for that kind of database; an insert without columns takes those `given` has."""
     keys = tuple(given) if isinstance(statement, Insert) else ()
     key = (statement, dialect.name, keys)
-    found = _compiled.get(key)
+    found = known.get(key)
     if found is None:
-        if len(_compiled) >= KEPT:
-            _compiled.clear()
-        found = _compiled[key] = _compile(statement, dialect, keys)
+        if len(known) >= KEPT:
+            known.clear()
+        found = known[key] = _compile(statement, dialect, keys)
     return found
 
 
@@ -116,7 +110,8 @@ def _compile(statement: Any, dialect: Dialect, keys: tuple[str, ...]) -> Compile
     outgoing = ((index, _outgoing(each.type, dialect)) for index, each in enumerate(columns))
     return Compiled(
         sql,
-        tuple(parameters),
+        tuple((each.name, each.default) for each in parameters),
+        tuple((n, each.convert) for n, each in enumerate(parameters) if each.convert is not None),
         bool(made.positional),
         tuple(each.keyname for each in columns),
         tuple((index, convert) for index, convert in outgoing if convert is not None),

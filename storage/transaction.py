@@ -248,9 +248,9 @@ def insert_into(model: type[SQLModel]) -> Insert:
 
 
 @cache
-def insert_once(model: type[SQLModel], dialect: str) -> Any:
-    """An insert that leaves a row with the same `key` as it is; built once for each model."""
-    return insert_of(dialect)(model).on_conflict_do_nothing(index_elements=["key"])
+def insert_once(model: type[SQLModel], dialect: str, same: tuple[str, ...] = ("key",)) -> Any:
+    """An insert that leaves a row with the `same` columns as it is; built once for each model."""
+    return insert_of(dialect)(model).on_conflict_do_nothing(index_elements=same)
 
 
 def insert_of(dialect: str) -> Any:

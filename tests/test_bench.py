@@ -12,7 +12,9 @@ import pytest
 from bench import clicks, crowd, floor, hotspots, lookups, pause, pending, report, resume
 from bench.__main__ import MEASUREMENTS, main
 from bench.figures import Figure, Measurement, Setup, of_rounds, percentile, table, written
+from bench.offline import Bench
 from bench.yardstick import Yardstick
+from storage import statement
 
 Measured = Callable[[Measurement], dict[str, Figure]]
 
@@ -71,6 +73,16 @@ def test_a_story_costs_the_store_the_same_whatever_the_history(tmp_path: Path) -
         folder.mkdir()
         counts.append(resume.counted(folder, resume.full, items))
     assert counts[0] == counts[1]
+
+
+def test_every_statement_of_a_story_is_compiled_once(tmp_path: Path) -> None:
+    """The second story finds all of them; one built on the spot would cost thirty as it is."""
+    bench = Bench(tmp_path)
+    resume.full(bench, "first")
+    known = len(statement.known)
+    resume.full(bench, "second")
+    bench.close()
+    assert len(statement.known) == known > 40
 
 
 def test_the_yardstick_does_every_step_durably(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from bot.approvals.cards.placement import Place, find_place
-from bot.approvals.cards.routing import Asked, put_cards, route
+from bot.approvals.cards.routing import Asked, put_cards, route, withdraw
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import tell
 from bot.approvals.terms.context import context_of, kept
@@ -246,6 +246,7 @@ class Edits:
                 inbox.settle(tx, delivery, "the edit came too late")
                 return
             if place is not None:
+                withdraw(tx, call.plan_id, {call.id})
                 asked = Asked(outcome.call, edit.gate, place)
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)

@@ -224,13 +224,15 @@ class CallExecutor:
 
     def _is_asked_anew(self, run: Run, call: Call, tool: Tool[Any], args: BaseModel) -> bool:
         """Return whether people are asked again, for what they approved has waited too long."""
-        gate = load_gate(call.gate)
+        gate, decided = load_gate(call.gate), call.decided_at
+        if not isinstance(gate, Ask) or call.grant_id or decided is None:
+            return False
+        longest = timedelta(seconds=gate.good_for)
+        if self._clock.now() - decided <= longest:
+            return False
         with self._store.read() as tx:
-            waiting = kept_waiting(tx, call)
-        if not isinstance(gate, Ask) or call.grant_id:
-            return False
-        if waiting <= timedelta(seconds=gate.good_for):
-            return False
+            if kept_waiting(tx, call) <= longest:
+                return False
         why = aged(gate.good_for)
         again = reapproval.changed(self._sources, self._previews, run, tool, args, call, why)
         if not isinstance(again, Renewal):

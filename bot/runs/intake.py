@@ -103,12 +103,9 @@ class Intake:
             or delivery.user in ("", self._bot_user)
         ):
             return "not a person's message"
-        with self._store.read() as tx:
-            run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
-            rooted = inbox.has(tx, f"msg:{delivery.team}:{delivery.channel}:{delivery.thread_ts}")
         is_dm = event.get("channel_type") == "im"
         addressed = is_dm or f"<@{self._bot_user}" in (event.get("text") or "")
-        if not addressed and not _continues(run, delivery.user, event, rooted):
+        if not addressed and not self._continues(delivery, event):
             return "not addressed to the bot"
         if not self._authority.colleague(delivery.user):
             self._tell(delivery, "I take requests from full members of this workspace only.")
@@ -123,6 +120,18 @@ class Intake:
             else:
                 self._act(tx, delivery, run, text)
         return None
+
+    def _continues(self, delivery: Delivery, event: dict[str, Any]) -> bool:
+        """Return whether a message without a mention is the requester's next in their thread."""
+        team, channel, thread = delivery.team, delivery.channel, delivery.thread_ts
+        with self._store.read() as tx:
+            run = runs.in_thread(tx, team, channel, thread)
+            rooted = inbox.has(tx, f"msg:{team}:{channel}:{thread}")
+        if run is None or run.requester != delivery.user:
+            return False
+        if runs.is_open(run):
+            return True
+        return rooted and "<@" not in (event.get("text") or "")
 
     def _act(self, tx: Transaction, delivery: Delivery, run: Run | None, text: str) -> None:
         now = self._clock.now()
@@ -267,12 +276,3 @@ class Intake:
     def _tell(self, delivery: Delivery, text: str) -> None:
         with self._store.write() as tx:
             self._private(tx, delivery, text)
-
-
-def _continues(run: Run | None, user: str, event: dict[str, Any], rooted: bool) -> bool:
-    """Return whether a message without a mention is the requester's next in their own thread."""
-    if run is None or run.requester != user:
-        return False
-    if runs.is_open(run):
-        return True
-    return rooted and "<@" not in (event.get("text") or "")

@@ -23,7 +23,7 @@ from bot.approvals.terms.eyes import for_thread
 from bot.approvals.terms.facts import Sources, facts_of
 from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import AFTER_REJECTION, gate_within
-from bot.approvals.terms.limits import Allowance
+from bot.approvals.terms.limits import Allowance, Reached
 from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError, parse
 from bot.policy.authority import Authority
@@ -127,7 +127,8 @@ class Proposals:
         with self._sources.store.read() as tx:
             repeat = self._repeat(tx, run, tool, arguments, prepared, beside)
             gate = gate_within(tx, self._sources, run, tool, facts, siblings=siblings)
-        remembered = self._remembered(run, tool, gate, arguments, earlier)
+            given, reached = self._asking(tx, run, tool, gate, arguments, earlier)
+        remembered = self._remembered(run, gate, given, reached)
         prepared.gate = gate
         match gate:
             case Deny(reason=reason):
@@ -164,13 +165,24 @@ class Proposals:
             raise RefusedError(outputs.not_run_again(repeat.stands.output), duplicates.SAME)
         return repeat
 
-    def _remembered(
+    def _asking(
         self,
+        tx: Transaction,
         run: Run,
         tool: Tool[Any],
         gate: Gate,
         arguments: str,
         earlier: Sequence[Prepared],
+    ) -> tuple[list[Grant], Reached | None]:
+        """Return what approvals may be remembered of it, and the limit of asking, if reached."""
+        if not isinstance(gate, Ask):
+            return [], None
+        pending = sum(each.call.status is CallStatus.PENDING for each in earlier)
+        given = grants.candidates(tx, self._sources, run, tool, gate, arguments)
+        return given, self._limits.on_asking(tx, run, pending)
+
+    def _remembered(
+        self, run: Run, gate: Gate, given: list[Grant], reached: Reached | None
     ) -> Grant | None:
         """Return the remembered approval it may run on; None where people are to be asked.
 
@@ -178,10 +190,6 @@ class Proposals:
         """
         if not isinstance(gate, Ask):
             return None
-        pending = sum(each.call.status is CallStatus.PENDING for each in earlier)
-        with self._sources.store.read() as tx:
-            given = grants.candidates(tx, self._sources, run, tool, gate, arguments)
-            reached = self._limits.on_asking(tx, run, pending)
         if remembered := grants.find(self._authority, run, gate, given):
             return remembered
         if reached:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 
 from bot.agent import outputs
-from bot.approvals.terms.effect import effect_of
+from bot.approvals.terms.effect import effect_at
 from bot.messages.answers import fits_cell, record_line, table_room
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
@@ -69,7 +69,7 @@ def _counts(call: Call, later: list[Call]) -> bool:
 
 
 def _effect(tx: Transaction, tools: Registry, call: Call) -> str:
-    if calls.revision(tx, call.id, call.revision):
-        return effect_of(tools, tx, call)
+    if revision := calls.revision(tx, call.id, call.revision):
+        return effect_at(tools, call, revision)
     tool = tools.get(call.tool)
     return tool.title if tool else call.tool

@@ -42,14 +42,12 @@ class SlackThread:
         """
         with self._store.read() as tx:
             waiting = inbox.held(tx, run.id)
-            since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
         if not waiting:
             return
         events = [json.loads(each.body)["event"] for each in waiting]
         items: list[dict[str, object]] = []
-        if overheard := self._overheard(
-            run, since, {event["ts"] for event in events}, events[0]["ts"]
-        ):
+        ours = {event["ts"] for event in events}
+        if overheard := self._overheard(run, ours, events[0]["ts"]):
             items.append(overheard)
         for each, event in zip(waiting, events, strict=True):
             text = message_text(event, self._bot_user)
@@ -74,12 +72,12 @@ class SlackThread:
             person = None
         return person.name if person else user
 
-    def _overheard(
-        self, run: Run, since: str, ours: set[str], until: str
-    ) -> dict[str, object] | None:
+    def _overheard(self, run: Run, ours: set[str], until: str) -> dict[str, object] | None:
         """Return the messages before `until` that the transcript does not have; None for none."""
         if run.thread_ts == until:
             return None  # the request is the thread's first message
+        with self._store.read() as tx:
+            since = inbox.newest_taken(tx, run.team, run.channel, run.thread_ts)
         try:
             found = self._client.conversations_replies(
                 channel=run.channel, ts=run.thread_ts, oldest=since or "0", latest=until, limit=200

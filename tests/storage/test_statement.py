@@ -75,7 +75,7 @@ def test_statements_made_on_the_spot_fill_no_memory(store: Store) -> None:
     with store.read() as tx:
         for _ in range(statement.KEPT + 10):
             tx.execute(select(col(Run.id)))
-    assert len(statement._compiled) <= statement.KEPT
+    assert len(statement.known) <= statement.KEPT
 
 
 def test_a_trace_sees_what_is_run_and_committed(store: Store, seeded: Seeded) -> None:

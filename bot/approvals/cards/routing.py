@@ -27,9 +27,10 @@ class Asked:
 
 
 def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -> None:
-    """Put the cards of these calls in the outbox; the thread is told when they go elsewhere."""
-    asked = list(asked)
-    withdraw(tx, plan_id, {each.call.id for each in asked})
+    """Put the cards of these calls in the outbox; the thread is told when they go elsewhere.
+
+    Calls that stand on cards already are withdrawn from them before.
+    """
     routes: dict[str, list[Asked]] = {}
     for each in asked:
         key = json.dumps([each.place.kind, each.place.targets, route(each.gate)])

@@ -70,7 +70,7 @@ def use(tx: Transaction, policy: CurrentPolicy, call: Call, gate: Ask, now: date
 
 def giver(tx: Transaction, call: Call) -> str:
     """Return who gave the grant that the call is to run on; "" for none."""
-    grant = grants.get(tx, call.grant_id)
+    grant = grants.get(tx, call.grant_id) if call.grant_id else None
     return grant.given_by if grant else ""
 
 
