@@ -132,15 +132,19 @@ def quote(text: str) -> Json:
 
 def weight(thing: Any) -> int:
     """Count the characters of text as Slack does, in a block, an element or a list of them."""
+    total = 0
     if isinstance(thing, dict):
-        count = len if thing.get("type") == "mrkdwn" else slack_length
-        own = sum(
-            count(v) for k, v in thing.items() if k in ("text", "fallback") and isinstance(v, str)
-        )
-        return own + weight([v for v in thing.values() if isinstance(v, dict | list)])
-    if isinstance(thing, list):
-        return sum(weight(each) for each in thing)
-    return 0
+        for key, value in thing.items():
+            if isinstance(value, str):
+                if key in ("text", "fallback"):
+                    is_ours = thing.get("type") == "mrkdwn"
+                    total += len(value) if is_ours else slack_length(value)
+            elif isinstance(value, dict | list):
+                total += weight(value)
+    elif isinstance(thing, list):
+        for each in thing:
+            total += weight(each)
+    return total
 
 
 def packed(elements: Iterable[Json], limit: int, name: Callable[[int], str]) -> list[Json]:

@@ -49,7 +49,8 @@ def unescape(text: str) -> str:
 
 def slack_length(text: str) -> int:
     """Count as Slack does: after escaping, and characters beyond the BMP as two (to be safe)."""
-    return len(escape(text)) + sum(char > "\uffff" for char in text)
+    escaped = len(text) + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
+    return escaped if text.isascii() else escaped + sum(char > "\uffff" for char in text)
 
 
 def mention(user: str) -> str:

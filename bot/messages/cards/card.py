@@ -82,6 +82,8 @@ def approved_on(view: CardView, now: datetime) -> frozenset[str]:
 
 def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[str, Filled]:
     """Return what finds room of each call that waits."""
+    if not waiting:
+        return {}
     bare = _blocks(view, now, {call.id: fill([], 0) for call in view.calls})
     fixed = weight(bare) + PER_BLOCK * len(bare)
     return _share({call.id: call for call in waiting}, TOTAL - fixed)
