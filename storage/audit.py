@@ -51,7 +51,7 @@ def record(
     What looks like a secret is masked. A row about a call also says under which policy, model and
     version it came about.
     """
-    told = masked_data(data or {})
+    told = masked_data(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
     text = _encode(told)

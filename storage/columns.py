@@ -101,6 +101,13 @@ class Row(SQLModel):
             raise TypeError(f"{type(self).__name__} has no column {sorted(given.keys() - known)}")
         self.__dict__.update(columns)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a column; nothing watches rows that are detached. ValueError for any other."""
+        if name in type(self).model_fields:
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
+
 
 @cache
 def _defaults(model: type[Row]) -> tuple[dict[str, Any], tuple[tuple[str, Callable[[], Any]], ...]]:

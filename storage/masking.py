@@ -9,7 +9,6 @@ grows with the text and no faster.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 MASK = "••••••••"  # one length for all, so that it tells nothing
@@ -82,7 +81,7 @@ def masked_data(value: Any) -> Any:
     """JSON data with every string in it masked; keys stay."""
     if isinstance(value, str):
         return masked(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: masked_data(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [masked_data(each) for each in value]

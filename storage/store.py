@@ -136,6 +136,8 @@ class Store:
         soft = not durable and self._lock is not None
         with self._writer:
             tx = self._begin("BEGIN IMMEDIATE", writes=True, durable=not soft)
+            if self._lock is not None:  # then nobody else has appended since
+                tx.head = self._head
             with tx:
                 yield tx
             self._head = tx.head or self._head

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from bot.tools.unseen import is_hidden
+from bot.tools.unseen import is_hidden, is_plain
 
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")
@@ -32,7 +32,7 @@ def visible(text: str) -> str:
 
     All other characters stay as they are.
     """
-    if text.isascii() and text.isprintable():
+    if is_plain(text):
         return text
     return "".join(f"⟨U+{ord(char):04X}⟩" if is_hidden(char) else char for char in text)
 

@@ -22,6 +22,12 @@ _UNSEEN = frozenset(_BLANK).union(
 )
 
 
+def is_plain(text: str) -> bool:
+    """Whether nothing in the text is hidden, told quickly; False also where that takes a look."""
+    words = text.replace("\n", " ").replace("\t", " ")
+    return words.isprintable() and _UNSEEN.isdisjoint(words)  # printable: of no category that hides
+
+
 def is_hidden(char: str) -> bool:
     """Whether a reader cannot see this one character; newline, tab and spaces count as seen."""
     return char not in "\n\t" and (char in _UNSEEN or unicodedata.category(char) in _HIDING)

@@ -90,14 +90,14 @@ class Harness:
         settings = self.settings().model_copy(update=self.limits)
         return build(settings, self.clock, parse(self.policy), self.tools, **options)
 
-    def restart(self) -> None:
+    def restart(self, **options: Any) -> None:
         """Stop the bot and start it again on the same database."""
         self.app.stop()
-        self.start()
+        self.start(**options)
 
-    def start(self) -> None:
+    def start(self, **options: Any) -> None:
         """Start the bot on the database there is."""
-        self.app = self._build()
+        self.app = self._build(**options)
         self.app.start()
 
     def close(self) -> None:

@@ -28,15 +28,19 @@ LEASE = 61  # seconds: a little more than a worker's lease
 
 @pytest.fixture
 def second(harness: Harness) -> Iterator[App]:
-    """Another worker on the same database, without a socket and an outbox of its own."""
+    """Another worker on the same database, without a socket and an outbox of its own.
+
+    Then neither has the database to itself.
+    """
     harness.settle()
+    harness.restart(exclusive=False)
     app = harness._build(exclusive=False)
     app.start(connect=False)
     app.outbox.stop()
     app.core.signals.post.forward(harness.app.core.signals.post)
     yield app
-    harness.app.loop.resume()
     app.stop()
+    harness.restart()
 
 
 def events_of(harness: Harness, run: Run, event: str) -> int:
