@@ -108,9 +108,10 @@ class Call(Row, table=True):
     __table_args__ = (
         Index("ix_call_due", "status", "deadline"),
         Index("ix_call_next", "status", "next_at"),
+        Index("ix_call_asked", "run_id", "asked_at"),
     )
     id: str = Field(default_factory=new_id, primary_key=True)
-    run_id: str = Field(foreign_key="run.id", index=True)
+    run_id: str = Field(foreign_key="run.id")  # ix_call_asked begins with it
     plan_id: str = Field(foreign_key="plan.id", index=True)
     position: int  # the model's order, from 0
     provider_id: str  # the model's call id; used in the transcript only

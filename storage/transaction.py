@@ -140,7 +140,7 @@ class Transaction:
         the database refuses.
         """
         given = {} if parameters is None else parameters
-        if not isinstance(given, dict | Mapping):  # the first is told at once
+        if type(given) is not dict and not isinstance(given, Mapping):
             return self._many(statement, given)
         plan = compiled(statement, self.dialect, given)
         rows, rowcount = self._run(plan.sql, plan.bind(given))

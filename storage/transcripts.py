@@ -70,12 +70,14 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     bodies = [body for _, body in rows]
     # at once: several times as fast as one by one
     found: list[dict[str, Any]] = json.loads(f"[{','.join(bodies)}]")
-    proposed = {each["call_id"] for each in found if each.get("type") == "function_call"}
-    answered = {each["call_id"] for each in found if each.get("type") == "function_call_output"}
+    ids: dict[str, set[str]] = {"function_call": set(), "function_call_output": set()}
+    for each in found:
+        if (kind := each.get("type")) in ids:
+            ids[kind].add(each["call_id"])
     return Transcript(
         (*had.items, *found),
-        had.proposed | proposed,
-        had.answered | answered,
+        had.proposed | ids["function_call"],
+        had.answered | ids["function_call_output"],
         rows[-1][0],
         had.size + sum(map(len, bodies)),
     )

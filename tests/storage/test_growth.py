@@ -85,6 +85,11 @@ def test_nothing_looks_through_a_table(harness: LoopHarness) -> None:
     # by the index on status, it would be everybody's pending calls
     assert "ix_run_requester" in steps
     assert "ix_call_due" not in steps
+    [asked] = [statement for statement in found if statement.startswith("SELECT call.asked_at")]
+    with harness.store.read() as tx:
+        steps = str(tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}", found[asked]))
+    # not one call is read for it, and of a long request only those that asked lately are met
+    assert "COVERING INDEX ix_call_asked (run_id=? AND asked_at>?)" in steps
 
 
 def test_pending_calls_are_counted_by_requester(store: Store) -> None:

@@ -126,10 +126,10 @@ def _call() -> None:
         sa.ForeignKeyConstraint(["run_id"], ["run.id"]),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("ix_call_asked", "call", ["run_id", "asked_at"], unique=False)
     op.create_index("ix_call_due", "call", ["status", "deadline"], unique=False)
     op.create_index("ix_call_next", "call", ["status", "next_at"], unique=False)
     op.create_index("ix_call_plan_id", "call", ["plan_id"], unique=False)
-    op.create_index("ix_call_run_id", "call", ["run_id"], unique=False)
 
 
 def _revision() -> None:
