@@ -16,7 +16,8 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 @cache
-def _migrated() -> Path:
+def migrated() -> Path:
+    """The one that the others are copies of."""
     path = Path(_folder().name) / "new.db"
     Store(f"sqlite:///{path}").open().close()
     return path
@@ -24,4 +25,4 @@ def _migrated() -> Path:
 
 def new_database(path: Path) -> None:
     """Put one at `path`, as empty as there is; a key and all else are made when it is opened."""
-    shutil.copyfile(_migrated(), path)
+    shutil.copyfile(migrated(), path)
