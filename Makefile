@@ -26,14 +26,14 @@ lint: .venv/ready
 test: .venv/ready  ## the tests, and lint and types beside them
 	@$(MAKE) --no-print-directory -j2 lint tests
 
-tests: .venv/ready  ## the tests alone, on four processes: they wait a good deal
-	$(BIN)/pytest --forks 4 -m "not long"
+tests: .venv/ready  ## the tests alone, on four workers: they wait a good deal
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: .venv/ready  ## what is left out there: the benchmark's own tests, what is seen in a browser
-	$(BIN)/pytest --forks 3 -m long
+	$(BIN)/pytest -n 3 --dist loadfile -m long
 
 test-random: .venv/ready  ## the tests of random values alone, with twenty-six times as many of them
-	$(BIN)/pytest --forks 3 -m hypothesis --hypothesis-profile many
+	$(BIN)/pytest -n 3 -m hypothesis --hypothesis-profile many
 
 bench: .venv/ready  ## what it costs on this machine: a table and JSON, some minutes
 	$(BIN)/python -m bench

@@ -15,7 +15,6 @@ from hypothesis import settings
 from storage.store import Store
 from tests.new_database import new_database
 
-pytest_plugins = ["tests.forks"]
 settings.register_profile("few", max_examples=15, deadline=None)  # none fails by a slow machine
 settings.register_profile("many", max_examples=400, deadline=None)
 settings.load_profile("few")

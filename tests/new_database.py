@@ -16,8 +16,7 @@ def _folder() -> TemporaryDirectory[str]:
 
 
 @cache
-def migrated() -> Path:
-    """The one that the others are copies of."""
+def _migrated() -> Path:
     path = Path(_folder().name) / "new.db"
     Store(f"sqlite:///{path}").open().close()
     return path
@@ -25,4 +24,4 @@ def migrated() -> Path:
 
 def new_database(path: Path) -> None:
     """Put one at `path`, as empty as there is; a key and all else are made when it is opened."""
-    shutil.copyfile(migrated(), path)
+    shutil.copyfile(_migrated(), path)
