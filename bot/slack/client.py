@@ -29,7 +29,7 @@ from slack_sdk.http_retry.builtin_handlers import (
 from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
-from bot.slack.connections import Connection, Connections, HttpAnswer, media_type
+from bot.http.connections import Connection, Connections, HttpAnswer, media_type
 from bot.slack.pauses import Pauses
 
 log = logging.getLogger("countersign.web_api")

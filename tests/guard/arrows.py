@@ -14,6 +14,7 @@ LONGEST_CHAIN = 12  # files
 LEAVES = (
     "bot.alarm",
     "bot.clock",
+    "bot.http",
     "bot.durations",
     "bot.identity",
     "bot.logs",

@@ -19,8 +19,8 @@ from slack_sdk.http_retry.builtin_handlers import (
     RateLimitErrorRetryHandler,
 )
 
+from bot.http import connections as module
 from bot.sandbox.server import Sandbox
-from bot.slack import connections as module
 from bot.slack.client import SlackClient
 
 SUPPORT = "C0SUPPORT"

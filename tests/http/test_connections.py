@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import BadStatusLine, HTTPException, IncompleteRead, LineTooLong
 
 import pytest
 
-from bot.slack.connections import Connection, HttpAnswer
+from bot.http.connections import Connection, HttpAnswer
+from tests.http.canned_server import CannedServer
 
 JSON = b"Content-Type: application/json; charset=utf-8\r\n"
 
 
-class Server:
-    """Answers each request of one connection with the next of its texts, then closes it."""
-
-    def __init__(self, *answers: bytes) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.host = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.heard: list[bytes] = []
-        self._thread = threading.Thread(target=self._serve, args=(answers,), daemon=True)
-        self._thread.start()
-
-    def _serve(self, answers: tuple[bytes, ...]) -> None:
-        near, _ = self._listener.accept()
-        with near:
-            for answer in answers:
-                self.heard.append(near.recv(65_536))
-                near.sendall(answer)
-
-    def close(self) -> None:
-        """Wait for its end."""
-        self._thread.join(10)
-        self._listener.close()
-
-
 @contextmanager
-def connected(*answers: bytes) -> Iterator[tuple[Connection, Server]]:
+def connected(*answers: bytes) -> Iterator[tuple[Connection, CannedServer]]:
     """A connection to a server that answers so."""
-    server = Server(*answers)
+    server = CannedServer(*answers)
     connection = Connection("http", server.host, 10, None)
     yield connection, server
     connection.close()

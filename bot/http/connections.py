@@ -10,11 +10,13 @@ from __future__ import annotations
 import functools
 import io
 import select
+import socket
 import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from http.client import (
@@ -33,17 +35,17 @@ IDLE = 15.0  # seconds after which a connection is not used again: servers allow
 KEPT = 16  # connections that are kept for later; more may be in use at once
 LONGEST_LINE = 65_536  # bytes of one line of a head, as of http.client
 MOST_HEADERS = 100  # the same
+PIECE = 65_536  # bytes of a body that are read at once, at most
 BARE = (204, 304)  # statuses of answers without a body
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """What a server answered to one request."""
+class HttpHead:
+    """What a server says before the body of an answer."""
 
     status: int
     reason: str
     lines: tuple[bytes, ...]  # of its headers, without the end of the head
-    body: bytes
 
     @property
     def headers(self) -> dict[str, str]:
@@ -59,6 +61,13 @@ class HttpAnswer:
         return parse_headers(io.BytesIO(b"".join(self.lines) + b"\r\n"))
 
 
+@dataclass(frozen=True, slots=True)
+class HttpAnswer(HttpHead):
+    """What a server answered to one request."""
+
+    body: bytes
+
+
 class Connection:
     """One connection, used by one thread at a time; connects with its first request."""
 
@@ -70,6 +79,7 @@ class Connection:
         else:
             self._opens = HTTPConnection(host, timeout=timeout)
         self._host = self._named()
+        self._source: io.BufferedReader | None = None
         self.stays = False  # whether the server keeps it open after the last answer
 
     def send(self, method: str, path: str, headers: Mapping[str, object], body: bytes) -> None:
@@ -90,23 +100,38 @@ class Connection:
 
         OSErrors and HTTPExceptions, as http.client raises them, for what is cut short or no HTTP.
         """
-        with self._opens.sock.makefile("rb") as source:
-            status = 100
-            while 100 <= status < 200:
-                version, status, reason = _status(_line(source))
-                lines = _head(source)
-            headers = {name.lower(): value for name, value in map(_header, lines)}
-            keeps = "close" not in headers.get("connection", "").lower()
-            self.stays = keeps and version == "HTTP/1.1"
+        head, pieces = self.begin()
+        return HttpAnswer(head.status, head.reason, head.lines, b"".join(pieces))
+
+    def begin(self) -> tuple[HttpHead, Iterator[bytes]]:
+        """Read the head of the answer; the body follows piece by piece, as it comes.
+
+        Both raise what `answer` raises.
+        """
+        source = self._source = self._opens.sock.makefile("rb")
+        status = 100
+        while 100 <= status < 200:
+            version, status, reason = _status(_line(source))
+            lines = tuple(_head(source))
+        head = HttpHead(status, reason, lines)
+        headers = {name.lower(): value for name, value in head.headers.items()}
+        keeps = version == "HTTP/1.1" and "close" not in headers.get("connection", "").lower()
+        return head, self._pieces(source, status, headers, keeps)
+
+    def _pieces(
+        self, source: io.BufferedReader, status: int, headers: Mapping[str, str], keeps: bool
+    ) -> Iterator[bytes]:
+        with source:
             if status in BARE:
-                body = b""
+                pass
             elif headers.get("transfer-encoding", "").lower() == "chunked":
-                body = _chunks(source)
+                yield from _chunks(source)
             elif (length := headers.get("content-length", "")).isdecimal():
-                body = _exactly(source, int(length))
+                yield from _counted(source, int(length))
             else:
-                body, self.stays = source.read(), False
-        return HttpAnswer(status, reason, tuple(lines), body)
+                keeps = False
+                yield from iter(lambda: source.read1(PIECE), b"")
+        self.stays = keeps
 
     def is_silent(self) -> bool:
         """Whether its server has said nothing since the last answer, its end included."""
@@ -116,7 +141,15 @@ class Connection:
 
     def close(self) -> None:
         """Close it; the next request opens it anew."""
+        self.stays = False
+        if self._source is not None:
+            self._source.close()  # else the socket stays open for it
         self._opens.close()
+
+    def cut(self) -> None:
+        """End it under the hands of the thread that uses it, for which it then breaks off."""
+        with suppress(OSError, AttributeError):  # not open yet, or no more
+            self._opens.sock.shutdown(socket.SHUT_RDWR)
 
     def _named(self) -> str:
         """The address as requests name it: without a port that goes without saying."""
@@ -141,7 +174,7 @@ def media_type(content_type: str) -> tuple[str, str]:
     return message.get_content_type(), message.get_content_charset() or "utf-8"
 
 
-def _line(source: io.BufferedIOBase) -> bytes:
+def _line(source: io.BufferedReader) -> bytes:
     line = source.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         raise LineTooLong("answer")
@@ -159,7 +192,7 @@ def _status(line: bytes) -> tuple[str, int, str]:
     return version, int(status), reason
 
 
-def _head(source: io.BufferedIOBase) -> list[bytes]:
+def _head(source: io.BufferedReader) -> list[bytes]:
     """The lines of the headers."""
     lines: list[bytes] = []
     while (line := _line(source)) not in (b"\r\n", b"\n", b""):
@@ -174,26 +207,28 @@ def _header(line: bytes) -> tuple[str, str]:
     return name.strip().decode("latin-1"), value.strip().decode("latin-1")
 
 
-def _exactly(source: io.BufferedIOBase, length: int) -> bytes:
-    found = source.read(length)
-    if len(found) < length:
-        raise IncompleteRead(found, length - len(found))
-    return found
+def _counted(source: io.BufferedReader, length: int) -> Iterator[bytes]:
+    """So many bytes, as they come."""
+    while length:
+        piece = source.read1(min(length, PIECE))
+        if not piece:
+            raise IncompleteRead(b"", length)
+        length -= len(piece)
+        yield piece
 
 
-def _chunks(source: io.BufferedIOBase) -> bytes:
+def _chunks(source: io.BufferedReader) -> Iterator[bytes]:
     """A body that comes in chunks, each behind its length, and what follows the last."""
-    parts: list[bytes] = []
     while True:
         size = _line(source).partition(b";")[0].strip()
         try:
             length = int(size, 16)
         except ValueError:
-            raise IncompleteRead(b"".join(parts)) from None
+            raise IncompleteRead(b"") from None
         if not length:
             _head(source)
-            return b"".join(parts)
-        parts.append(_exactly(source, length))
+            return
+        yield from _counted(source, length)
         _line(source)
 
 
