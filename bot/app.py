@@ -82,7 +82,8 @@ class App:
         self.core.restored(self.presence.done).take_up()
         if connect:
             settings, arrivals = self.core.settings, self.core.signals.arrivals
-            self.handler = connect_alone(self.bolt, settings, arrivals, self._ended)
+            own = {self.core.identity.user, self.core.identity.bot} - {""}
+            self.handler = connect_alone(self.bolt, settings, arrivals, self._ended, own)
         self.loop.adopt()
         for name, body in (("loop", self.loop.run), ("outbox", self.outbox.run)):
             thread = threading.Thread(target=body, name=name, daemon=True)

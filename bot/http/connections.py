@@ -46,14 +46,7 @@ class HttpHead:
     status: int
     reason: str
     lines: tuple[bytes, ...]  # of its headers, without the end of the head
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Its headers by name, as they are written; of those that come twice the first."""
-        found: dict[str, str] = {}
-        for name, value in map(_header, self.lines):
-            found.setdefault(name, value)
-        return found
+    headers: Mapping[str, str]  # by name, as they are written; of those that come twice the first
 
     @property
     def message(self) -> HTTPMessage:
@@ -101,7 +94,7 @@ class Connection:
         OSErrors and HTTPExceptions, as http.client raises them, for what is cut short or no HTTP.
         """
         head, pieces = self.begin()
-        return HttpAnswer(head.status, head.reason, head.lines, b"".join(pieces))
+        return HttpAnswer(head.status, head.reason, head.lines, head.headers, b"".join(pieces))
 
     def begin(self) -> tuple[HttpHead, Iterator[bytes]]:
         """Read the head of the answer; the body follows piece by piece, as it comes.
@@ -113,8 +106,11 @@ class Connection:
         while 100 <= status < 200:
             version, status, reason = _status(_line(source))
             lines = tuple(_head(source))
-        head = HttpHead(status, reason, lines)
-        headers = {name.lower(): value for name, value in head.headers.items()}
+        named: dict[str, str] = {}
+        for name, value in map(_header, lines):
+            named.setdefault(name, value)
+        head = HttpHead(status, reason, lines, named)
+        headers = {name.lower(): value for name, value in named.items()}
         keeps = version == "HTTP/1.1" and "close" not in headers.get("connection", "").lower()
         return head, self._pieces(source, status, headers, keeps)
 

@@ -7,13 +7,16 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from slack_bolt import App
 from slack_bolt.adapter.socket_mode import SocketModeHandler
+from slack_bolt.middleware import IgnoringSelfEvents
+from slack_bolt.request.internals import extract_user_id
 from slack_sdk.socket_mode.builtin.client import SocketModeClient
 from slack_sdk.socket_mode.builtin.connection import ConnectionState
+from slack_sdk.socket_mode.response import SocketModeResponse
 
 from bot.config.settings import Settings
 from bot.config.startup import StartupError
@@ -31,6 +34,7 @@ HELLO, LOOKED_AT = "hello", 200  # the first frame of a connection, and where it
 GREETED = 5.0  # seconds that Slack may take to say hello
 ACKNOWLEDGED = 3.0  # seconds that what has arrived may take before the connection is closed
 
+NO_ECHOES = IgnoringSelfEvents.events_that_should_be_kept  # though the bot itself may be named
 LINGERING = (1.0, 2.0, 4.0, 8.0)  # seconds between tries while another connection is counted
 NOT_ALONE = (
     "another process is connected to Slack with this SLACK_APP_TOKEN, and Slack gives each "
@@ -124,9 +128,13 @@ class _Client(SocketModeClient):
 class SocketMode(SocketModeHandler):
     """One connection to Slack."""
 
-    def __init__(self, app: App, token: str, arrivals: Arrivals) -> None:
-        """`token` is the app-level one; `arrivals` counts what is not acknowledged yet."""
+    def __init__(self, app: App, token: str, arrivals: Arrivals, own: Collection[str] = ()) -> None:
+        """`token` is the app-level one; `arrivals` counts what is not acknowledged yet.
+
+        `own`: the ids that the bot has as a user and as a bot.
+        """
         self._arrivals = arrivals
+        self._own = own
         self._shut = threading.Event()  # nothing more is taken in
         self._is_greeted = threading.Event()
         self._allowed = True  # that there are others
@@ -170,7 +178,11 @@ class SocketMode(SocketModeHandler):
     def handle(self, client: Any, req: Any) -> None:
         """One delivery, up to its acknowledgement; none any more once this is being closed."""
         with self._arrivals.one():
-            if not self._shut.is_set():
+            if self._shut.is_set():
+                return
+            if is_echo(req.payload, self._own):
+                client.send_socket_mode_response(SocketModeResponse(req.envelope_id))
+            else:
                 super().handle(client, req)
 
     def close(self) -> None:
@@ -187,10 +199,28 @@ class SocketMode(SocketModeHandler):
             log.debug("closing the connection: %s", error)
 
 
+def is_echo(body: dict[str, Any], own: Collection[str]) -> bool:
+    """Return whether this is an event of what the bot did itself.
+
+    Bolt passes over those, too, but only after it has made a client, a context and a request of
+    each; most of what arrives are such.
+    """
+    event = body.get("event")
+    if not own or not isinstance(event, dict) or event.get("type") in NO_ECHOES:
+        return False
+    return event.get("bot_id") in own or extract_user_id(body) in own
+
+
 def connect_alone(
-    app: App, settings: Settings, arrivals: Arrivals, ended: threading.Event
+    app: App,
+    settings: Settings,
+    arrivals: Arrivals,
+    ended: threading.Event,
+    own: Collection[str] = (),
 ) -> SocketMode:
     """Return a connection to Slack that is the only one with this app's token.
+
+    `own`: the ids of the bot, whose echoes are acknowledged and no more.
 
     Raises StartupError where another process keeps one, unless the settings allow it; one that has
     just died may still count for a while.
@@ -198,7 +228,7 @@ def connect_alone(
     token, allowed = settings.slack_app_token.get_secret_value(), settings.other_connections
     for pause in (0.0, *LINGERING):
         ended.wait(pause)
-        made = SocketMode(app, token, arrivals)
+        made = SocketMode(app, token, arrivals, own)
         if made.connect_alone(allowed=allowed):
             return made
         made.close()
