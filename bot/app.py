@@ -178,7 +178,6 @@ def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
     import openai
 
     from bot.agent.planner import Planner
-    from bot.agent.wire import wire_of
 
     client = openai.OpenAI(
         api_key=settings.openai_api_key.get_secret_value(),
@@ -192,7 +191,6 @@ def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
         retries=settings.model_retries,
         backoff=settings.model_backoff,
         stopping=stopping,
-        wire=wire_of(client, settings.model_timeout),
     )
 
 

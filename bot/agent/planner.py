@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -19,7 +19,6 @@ import openai
 import tenacity
 
 from bot.agent.turn import PlannerError, Proposal, Proposed, Reply, Sink
-from bot.agent.wire import Wire, post
 
 log = logging.getLogger("countersign.planner")
 MOST_REASON = 300  # characters of what the model's service gives as its reason
@@ -58,12 +57,10 @@ class Planner:
         retries: int = 4,
         backoff: float = 1.0,
         stopping: threading.Event | None = None,
-        wire: Wire | None = None,
     ) -> None:
         """`retries` more tries after the first.
 
-        `backoff` seconds before the first of them, doubling, with jitter. `wire`: the way to the
-        service, where it is not the client's own.
+        `backoff` seconds before the first of them, doubling, with jitter.
         """
         self._client = client.with_options(max_retries=0)
         self._model = model
@@ -71,12 +68,9 @@ class Planner:
         self._retries = retries
         self._backoff = backoff
         self._stopping = stopping or threading.Event()
-        self._wire = wire
 
     def close(self) -> None:
-        """Close the connections; a turn under way fails."""
-        if self._wire is not None:
-            self._wire.close()
+        """Close the client's connections; a turn under way fails."""
         self._client.close()
 
     def turn(
@@ -129,13 +123,28 @@ class Planner:
     ) -> _Turn:
         request = request_of(self._model, self._effort, transcript, tools, instructions)
         turn = _Turn()
-        with self._wire.post(request) if self._wire else post(self._client, request) as stream:
+        with self._post(request) as stream:
             while (event := _next(stream)) is not _END:
                 if isinstance(event, dict):
                     _take(turn, event, sink)
         if not turn.complete:
             raise CutStreamError("the model's answer broke off")
         return turn
+
+    def _post(self, request: dict[str, Any]) -> openai.Stream[object]:
+        """Open the stream of a response, whose events come as the plain JSON they are.
+
+        `responses.create` posts the same with the same options, but transforms each item on its
+        way out and builds a typed object of each event, of which a turn needs next to nothing.
+        """
+        return self._client.post(
+            "/responses",
+            body={**request, "stream": True},
+            options={"security": {"bearer_auth": True}},
+            cast_to=object,
+            stream=True,
+            stream_cls=openai.Stream[object],
+        )
 
 
 def request_of(
@@ -163,7 +172,7 @@ def request_of(
 _END = object()
 
 
-def _next(stream: Iterator[object]) -> object:
+def _next(stream: openai.Stream[object]) -> object:
     """The next event, or _END; whatever breaks on the way is a cut stream."""
     try:
         return next(stream, _END)

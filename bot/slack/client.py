@@ -7,12 +7,17 @@ breaks afterwards raises what urllib would have raised. Nor is Slack asked while
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import logging
+import selectors
+import ssl
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -29,13 +34,13 @@ from slack_sdk.http_retry.builtin_handlers import (
 from slack_sdk.web import SlackResponse
 
 from bot.clock import Clock
-from bot.http.connections import Connection, Connections, HttpAnswer, media_type
 from bot.slack.pauses import Pauses
 
 log = logging.getLogger("countersign.web_api")
 POSTS = ("chat.postMessage", "chat.startStream", "files.completeUploadExternal")
-GZIP = "application/gzip"  # the type of files of analytics
 REMEMBERED = 5_000  # threads whose last post is known
+IDLE = 15.0  # seconds after which a connection is not used again: servers allow at least that
+KEPT = 16  # connections that are kept for later; more may be in use at once
 
 
 def reading_client(token: str, base_url: str) -> SlackClient:
@@ -117,7 +122,7 @@ class SlackClient(WebClient):
         self._is_direct = not self.proxy and (
             scheme not in getproxies() or bool(proxy_bypass(host))
         )
-        self._connections = Connections(self._connection)
+        self._connections = _Connections(self._connection)
         self.on_close: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -166,34 +171,92 @@ class SlackClient(WebClient):
         """
         if not self._is_direct or (req.type, req.host) != self._origin:
             return super()._perform_urllib_http_request_internal(url, req)
-        answer = self._exchange(req)
-        if not 200 <= answer.status < 300:
-            body = io.BytesIO(answer.body)
-            raise HTTPError(url, answer.status, answer.reason, answer.message, body)
-        headers = answer.headers
-        kind, charset = media_type(_named(headers, "content-type"))
-        read = answer.body if kind == GZIP else answer.body.decode(charset)
-        return {"status": answer.status, "headers": headers, "body": read}
+        response, read = self._exchange(req)
+        headers = response.headers
+        if not 200 <= response.status < 300:
+            raise HTTPError(url, response.status, response.reason, headers, io.BytesIO(read))
+        body: bytes | str = read
+        if headers.get_content_type() != "application/gzip":  # as files of analytics are
+            body = read.decode(headers.get_content_charset() or "utf-8")
+        return {"status": response.status, "headers": headers, "body": body}
 
-    def _exchange(self, req: Request) -> HttpAnswer:
+    def _exchange(self, req: Request) -> tuple[HTTPResponse, bytes]:
         connection = self._connections.take()
-        body = req.data if isinstance(req.data, bytes) else b""
         try:
             try:
-                connection.send(req.get_method(), req.selector, req.headers, body)
+                connection.request(req.get_method(), req.selector, req.data, req.headers)
             except OSError as error:
                 raise URLError(error) from error
-            answer = connection.answer()
+            response = connection.getresponse()
+            body = response.read()
         except BaseException:
             connection.close()
             raise
         self._connections.give_back(connection)
-        return answer
+        return response, body
 
-    def _connection(self) -> Connection:
-        return Connection(*self._origin, self.timeout, self.ssl)
+    def _connection(self) -> HTTPConnection:
+        scheme, host = self._origin
+        if scheme == "https":
+            context = self.ssl or _usual_context()
+            return HTTPSConnection(host, timeout=self.timeout, context=context)
+        return HTTPConnection(host, timeout=self.timeout)
 
 
-def _named(headers: Mapping[str, str], name: str) -> str:
-    """The header of that name, in whatever case it is written; "" for none."""
-    return next((value for key, value in headers.items() if key.lower() == name), "")
+@functools.cache
+def _usual_context() -> ssl.SSLContext:
+    """The context that urllib makes for each of its connections, made once."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class _Connections:
+    """Open connections that no call is using, the latest used first; any thread."""
+
+    def __init__(self, make: Callable[[], HTTPConnection]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._idle: deque[tuple[HTTPConnection, float]] = deque()  # with when it was last used
+        self._closed = False
+
+    def take(self) -> HTTPConnection:
+        """A connection that is open and silent, or a new one that opens with its first request."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                connection, used = self._idle.pop()
+            if time.monotonic() - used < IDLE and _is_silent(connection):
+                return connection
+            connection.close()
+        return self._make()
+
+    def give_back(self, connection: HTTPConnection) -> None:
+        """Keep a connection whose answer has been read, unless its server has had enough."""
+        if connection.sock is None:
+            return
+        now, dropped = time.monotonic(), []
+        with self._lock:
+            self._idle.append((connection, now))
+            while self._idle and (
+                self._closed or len(self._idle) > KEPT or now - self._idle[0][1] >= IDLE
+            ):
+                dropped.append(self._idle.popleft()[0])
+        for each in dropped:
+            each.close()
+
+    def close(self) -> None:
+        """Close all, and keep none from now on."""
+        with self._lock:
+            self._closed = True
+            dropped, self._idle = self._idle, deque()
+        for connection, _ in dropped:
+            connection.close()
+
+
+def _is_silent(connection: HTTPConnection) -> bool:
+    """Whether its server has said nothing since the last answer, the end of the stream included."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return not selector.select(0)

@@ -14,7 +14,6 @@ LONGEST_CHAIN = 12  # files
 LEAVES = (
     "bot.alarm",
     "bot.clock",
-    "bot.http",
     "bot.durations",
     "bot.identity",
     "bot.logs",

@@ -19,8 +19,8 @@ from slack_sdk.http_retry.builtin_handlers import (
     RateLimitErrorRetryHandler,
 )
 
-from bot.http import connections as module
 from bot.sandbox.server import Sandbox
+from bot.slack import client as module
 from bot.slack.client import SlackClient
 
 SUPPORT = "C0SUPPORT"
@@ -165,7 +165,7 @@ def test_an_ended_connection_is_noticed(client: SlackClient, relay: Relay, slack
     """What the server closed meanwhile is not used again: the next post arrives, once."""
     post(client, "before the end")
     relay.end_all()
-    slack.wait(lambda: not client._connections._idle[0][0].is_silent())
+    slack.wait(lambda: not module._is_silent(client._connections._idle[0][0]))
     post(client, "after the end")
     assert (relay.count, times(slack, "after the end")) == (2, 1)
 

@@ -1,1 +1,0 @@
-"""HTTP connections that stay open, for whoever does without the layers of its client."""
