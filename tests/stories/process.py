@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from sqlalchemy import select
 
+from bot.cli.main import main
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.server import Sandbox
 from storage.models import Call, Run
 from storage.store import Store
 from storage.transaction import rows
+from tests.new_database import new_database
 
-ROOT = Path(__file__).parents[2]
+# What forks the bot is a process that has imported it, and has done nothing else.
+FORKS = get_context("forkserver")
+FORKS.set_forkserver_preload(
+    [
+        "__main__",
+        "bot.cli.run",
+        "bot.app",
+        "bot.agent.planner",
+        "httpcore2",
+        "sqlalchemy.dialects.sqlite",
+        "tests.stories.crash_tools",
+    ]
+)
 POLICY = '[defaults]\napprovers = ["@shop-leads"]\n'
+
+
+def _run(environ: dict[str, str], log: str) -> None:
+    """The command `countersign run` under these variables, which writes to that file."""
+    os.environ.clear()
+    os.environ.update(environ)
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.exit(main(["run"]))
 
 
 class BotProcess:
@@ -25,7 +50,8 @@ class BotProcess:
     def __init__(self, folder: Path, slack: Sandbox, planner: Planner) -> None:
         self.folder, self.slack, self.planner = folder, slack, planner
         (folder / "policy.toml").write_text(POLICY)
-        self.process: subprocess.Popen[bytes] | None = None
+        new_database(folder / "countersign.db")
+        self.process: BaseProcess | None = None
         self._before: dict[str, int] = {}  # how much of each there was before this story
 
     def looked_at_from_here(self) -> None:
@@ -49,17 +75,15 @@ class BotProcess:
             "COUNTERSIGN_MODEL_BACKOFF": "0.05",
             "CRASH_FOLDER": str(self.folder),
         }
-        log = (self.folder / "log").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bot", "run"], cwd=ROOT, env=environ, stdout=log, stderr=log
-        )
+        self.process = FORKS.Process(target=_run, args=(environ, str(self.folder / "log")))
+        self.process.start()
         self.slack.wait(lambda: self.slack.connections > 0, timeout=20)
 
     def kill(self) -> None:
         """End it at once, as a power cut would."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.join(10)
             self.process = None
             self.slack.wait(lambda: self.slack.connections == 0)
 
