@@ -15,15 +15,21 @@ from hypothesis import settings
 from storage.store import Store
 from tests.new_database import new_database
 
+gc.disable()  # while everything is imported, of which nothing is garbage
 settings.register_profile("few", max_examples=15, deadline=None)  # none fails by a slow machine
 settings.register_profile("many", max_examples=400, deadline=None)
 settings.load_profile("few")
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now stays: the garbage collector need not walk it again and again."""
+    """What is there by now stays: the garbage collector need not walk it again and again.
+
+    What the tests make it looks at less often than it would by itself.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 @pytest.fixture

@@ -34,7 +34,9 @@ def visible(text: str) -> str:
     """
     if is_plain(text):
         return text
-    return "".join(f"⟨U+{ord(char):04X}⟩" if is_hidden(char) else char for char in text)
+    return text.translate(
+        {ord(char): f"⟨U+{ord(char):04X}⟩" for char in set(text) if is_hidden(char)}
+    )
 
 
 def escape(text: str) -> str:
@@ -49,8 +51,8 @@ def unescape(text: str) -> str:
 
 def slack_length(text: str) -> int:
     """Count as Slack does: after escaping, and characters beyond the BMP as two (to be safe)."""
-    escaped = len(text) + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
-    return escaped if text.isascii() else escaped + sum(char > "\uffff" for char in text)
+    counted = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return counted + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
 
 
 def mention(user: str) -> str:

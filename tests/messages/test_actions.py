@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from string import ascii_letters, digits
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from bot.messages.actions import (
 )
 from storage.models import new_id
 
-IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+IDS = st.text(f"{ascii_letters}{digits}_-", min_size=1, max_size=64)
 CALLS = st.builds(CallTarget, IDS, st.integers(0, 10**9 - 1))
 CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10**18 - 1))
 RUNS = st.builds(RunTarget, IDS)

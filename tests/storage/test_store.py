@@ -24,7 +24,8 @@ from storage.store import Store
 from storage.transaction import rows
 from tests.storage.builders import AT, TEAM, delivery, seed
 
-SPAWN = multiprocessing.get_context("spawn")
+FORKS = multiprocessing.get_context("forkserver")  # a process without threads forks the others
+FORKS.set_forkserver_preload(["__main__", __name__])
 
 
 def stored(store: Store) -> list[str]:
@@ -145,8 +146,8 @@ def test_a_busy_database_is_waited_for(store: Store) -> None:
 
     It says "stored" only when it is, and loses nothing.
     """
-    ours, theirs = SPAWN.Pipe()
-    process = SPAWN.Process(target=_hold, args=(str(store.path), theirs))
+    ours, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=_hold, args=(str(store.path), theirs))
     process.start()
     try:
         assert ours.recv() == "held"
@@ -192,8 +193,8 @@ def _open(path: str, pipe: Pipe) -> None:
 def test_a_second_process_is_refused(store: Store) -> None:
     """A second process is told what is going on, and may come once the first has ended."""
     for expected in ("Countersign is already running on", "opened"):
-        ours, theirs = SPAWN.Pipe()
-        process = SPAWN.Process(target=_open, args=(str(store.path), theirs))
+        ours, theirs = FORKS.Pipe()
+        process = FORKS.Process(target=_open, args=(str(store.path), theirs))
         process.start()
         assert ours.poll(20)
         assert ours.recv().startswith(expected)

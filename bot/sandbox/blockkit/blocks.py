@@ -166,19 +166,13 @@ def _blocks(blocks: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _blocks(block["elements"], f"{here}/elements")
 
 
-def _walk(value: Any, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _walk(value: Any, at: str) -> list[tuple[str, dict[str, Any]]]:
     """Each object at any depth with its pointer."""
-    if isinstance(value, dict):
-        yield at, value
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, each in inner:
-        yield from _walk(each, f"{at}/{key}")
+    found = [(at, value)] if isinstance(value, dict) else []
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, dict | list):
+            found += _walk(each, f"{at}/{key}")
+    return found
 
 
 def _repeated(values: Iterator[tuple[str, Any]], what: str) -> Iterator[str]:
