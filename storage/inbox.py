@@ -27,6 +27,12 @@ _HELD = (
     .order_by(col(Delivery.seq))
 )
 _STATUS = select(col(Delivery.status)).where(col(Delivery.seq) == bindparam("seq_"))
+_REQUEST = (
+    select(col(Delivery.key))
+    .where(col(Delivery.run_id) == bindparam("run_id_"), col(Delivery.kind) == DeliveryKind.MESSAGE)
+    .order_by(col(Delivery.seq))
+    .limit(1)
+)
 _FAILED = (
     update(Delivery)
     .where(col(Delivery.seq) == bindparam("seq_"))
@@ -119,6 +125,12 @@ def newest_taken(tx: Transaction, team: str, channel: str, thread_ts: str) -> st
     key: str | None = tx.scalar(
         _NEWEST_TAKEN, {"team_": team, "channel_": channel, "thread_ts_": thread_ts}
     )
+    return key.rsplit(":", 1)[1] if key else ""
+
+
+def request_of(tx: Transaction, run_id: str) -> str:
+    """The Slack ts of the message that a run began with, or ""."""
+    key: str | None = tx.scalar(_REQUEST, {"run_id_": run_id})
     return key.rsplit(":", 1)[1] if key else ""
 
 

@@ -49,7 +49,8 @@ _STANDS = (col(Message.status) == MessageStatus.SENT) | (
 )
 _REDRAW = (
     update(Message)
-    .where(col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.CARD)
+    .where(col(Message.plan_id) == bindparam("plan_id_"))
+    .where(col(Message.kind).in_((MessageKind.CARD, MessageKind.MARK)))
     .values(
         wanted=col(Message.wanted) + 1,
         status=case((_STANDS, MessageStatus.STALE), else_=col(Message.status)),
@@ -219,7 +220,9 @@ def touch(tx: Transaction, plan_id: str) -> None:
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
-    """Every card of this plan wants drawing again, also one that could not be updated before."""
+    """Every card of this plan and its request's mark want drawing again, also one that could not be
+    updated before.
+    """
     tx.execute(_REDRAW, {"plan_id_": plan_id})
 
 

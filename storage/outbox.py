@@ -27,7 +27,9 @@ _DUE_IN = (
     .order_by(col(Message.seq))
 )
 _CHANNELS = (
-    select(col(Message.channel), col(Message.due_at)).where(_UNSENT).order_by(col(Message.seq))
+    select(col(Message.channel), col(Message.due_at), col(Message.kind))
+    .where(_UNSENT)
+    .order_by(col(Message.seq))
 )
 _NEXT_DUE = select(func.min(col(Message.due_at))).where(_UNSENT)
 _STATUS = select(col(Message.status)).where(col(Message.seq) == bindparam("seq_"))
@@ -95,7 +97,9 @@ def private(
 
 
 def redraw(tx: Transaction, plan_id: str) -> None:
-    """Every card of this plan wants drawing again, also one that could not be updated before."""
+    """Every card of this plan and its request's mark want drawing again, also one that could not be
+    updated before.
+    """
     moves.redraw(tx, plan_id)
 
 
@@ -125,15 +129,16 @@ def channels_due(tx: Transaction, now: datetime) -> set[str]:
     except (ValueError, TypeError, LookupError):  # one of them holds nonsense; `due` leaves it out
         return {row.channel for row in due(tx, now)}
     earliest: dict[str, datetime | None] = {}
-    for channel, due_at in found:
-        earliest.setdefault(channel, due_at)
+    for channel, due_at, kind in found:
+        if kind is not MessageKind.MARK or due_at is None or due_at <= now:
+            earliest.setdefault(channel, due_at)
     return {channel for channel, due_at in earliest.items() if due_at is None or due_at <= now}
 
 
 def due(tx: Transaction, now: datetime, channel: str | None = None) -> list[Message]:
     """What should be sent or drawn now (in that channel), in order.
 
-    Later messages wait for their channel's earlier.
+    Later messages wait for their channel's earlier, but for none that is a mark.
     """
     statement, only = (_DUE, {}) if channel is None else (_DUE_IN, {"channel_": channel})
     found = readable(tx, Message, col(Message.seq), statement, **only)
@@ -141,7 +146,7 @@ def due(tx: Transaction, now: datetime, channel: str | None = None) -> list[Mess
     ready = []
     for row in found:
         if row.due_at is not None and row.due_at > now:
-            blocked.add(row.channel)
+            blocked |= {row.channel} if row.kind is not MessageKind.MARK else set()
         elif row.channel not in blocked:
             ready.append(row)
     return ready

@@ -96,6 +96,7 @@ class MessageKind(StrEnum):
     PRIVATE = "private"  # seen by one person
     TABLE = "table"  # rows that a tool found
     FILE = "file"  # all of them, as CSV
+    MARK = "mark"  # the reaction on the request itself, which stands in `ts`
 
 
 class DeliveryStatus(StrEnum):

@@ -11,6 +11,7 @@ from typing import Any
 
 from bot.agent import prompt
 from bot.agent.turn import ModelTurns, Proposal, Reply
+from bot.approvals.cards.mark import put_mark
 from bot.approvals.cards.routing import Asked, put_cards
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
@@ -140,6 +141,8 @@ class Turns:
                     calls.add_revision(tx, each.revision)
             answer.finish(tx, proposal.text.strip(), last=False)
             put_cards(tx, run, row.id, asked)
+            if asked:
+                put_mark(tx, held, row.id)
             for each in prepared:
                 if each.tell_requester:
                     transcript.tell(tx, run, each)

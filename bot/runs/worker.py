@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from bot.agent import outputs
 from bot.agent.turn import PlannerError
+from bot.approvals.cards.mark import put_mark
 from bot.approvals.cards.placement import find_place
 from bot.approvals.cards.routing import Asked, put_cards, unasked_card
 from bot.approvals.terms.refusals import RefusedError
@@ -226,6 +227,7 @@ class Worker:
                 continue
             with self._store.write() as tx:
                 put_cards(tx, run, plan.id, [Asked(call, gate, place)])
+                put_mark(tx, run, plan.id)
 
     def _fail(self, run: Run | None, why: str) -> None:
         """RUNNING -> FAILED, said in the thread with a Retry button; nothing written is lost."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.approvals.cards.card_view import card_view
+from bot.approvals.cards.mark import mark_of
 from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
@@ -14,7 +15,7 @@ from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
 from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
-from storage import outbox
+from storage import calls, outbox
 from storage.models import Message
 from storage.states import MessageKind
 from storage.store import Store
@@ -46,6 +47,12 @@ class Renderer:
         if is_card:
             return GONE, current.wanted, {}
         return self._words(row, outbox.body(current)), current.wanted, None
+
+    def mark(self, row: Message) -> tuple[str, int]:
+        """Return the emoji that the request is to wear now, and the version that shows."""
+        with self.store.read() as tx:
+            current = outbox.by_key(tx, row.key) or row
+            return mark_of(calls.of_run(tx, row.run_id)), current.wanted
 
     def _words(self, row: Message, body: Mapping[str, Any]) -> Drawn:
         """Draw what is not a card."""

@@ -5,6 +5,8 @@ It writes nothing about how far a message has come; the sender does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
@@ -67,6 +69,16 @@ class Posting:
                 channel=str(opened["channel"]["id"]), text=body["text"], blocks=blocks
             )
 
+    def mark(self, row: Message, old: Iterable[str], new: str) -> None:
+        """Take the old emojis off the request's message, and put on the new one, if any."""
+        at = {"channel": row.channel, "timestamp": row.ts}
+        for name in old:
+            with _already("no_reaction"):
+                self.client.reactions_remove(name=name, **at)
+        if new:
+            with _already("already_reacted"):
+                self.client.reactions_add(name=new, **at)
+
     def upload(self, row: Message) -> None:
         """Put a file into its thread; Slack does not say where it then stands."""
         body = outbox.body(row)
@@ -77,3 +89,13 @@ class Posting:
             title=body["title"],
             content=body["content"],
         )
+
+
+@contextmanager
+def _already(code: str) -> Iterator[None]:
+    """Take this error of Slack's for success."""
+    try:
+        yield
+    except SlackApiError as error:
+        if error.response.get("error") != code:
+            raise

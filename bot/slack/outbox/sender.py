@@ -81,8 +81,7 @@ class Sender:
             if row.attempts >= TRIES and not isinstance(error, OSError | HTTPException):
                 self._set_aside(row, error)
                 return True
-            self._later(row, why)
-            return False
+            return self._later(row, why)
 
     def _set_aside(self, row: Message, error: Exception) -> None:
         """Give up a message that cannot be drawn, so that the later ones in its channel go on."""
@@ -104,6 +103,8 @@ class Sender:
             self._sent(row, Posted("", row.wanted))
         elif row.kind is MessageKind.FILE:
             self._upload(row)
+        elif row.kind is MessageKind.MARK:
+            self._mark(row)
         elif row.status is M.CLOSING:
             self._close_stream(row)
         elif row.ts:
@@ -189,6 +190,22 @@ class Sender:
         )
         self._sent(row, Posted(row.ts, version, revisions))
 
+    def _mark(self, row: Message) -> None:
+        """Have the request wear the one emoji that says how it stands.
+
+        Which may stand there is stored before, so that none is left behind.
+        """
+        name, version = self._renderer.mark(row)
+        worn = outbox.body(row)["names"]
+        if name and name not in worn:
+            with self._store.write(durable=False) as tx:
+                outbox.change(tx, row, body=outbox.dump({"names": [*worn, name]}))
+        self._store.harden()
+        self._posting.mark(row, [each for each in worn if each != name], name)
+        with self._store.write(durable=False) as tx:
+            outbox.change(tx, row, body=outbox.dump({"names": [name] if name else []}))
+            outbox.sent(tx, row, ts=row.ts, shown=version)
+
     def _close_stream(self, row: Message) -> None:
         """Stop a stream with its last blocks.
 
@@ -239,8 +256,7 @@ class Sender:
         """
         code = str(error.response.get("error", ""))
         if is_passing(error):
-            self._later(row, code, seconds_asked(error))
-            return False
+            return self._later(row, code, seconds_asked(error))
         if row.ts and code in GONE and row.kind is MessageKind.CARD:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
@@ -250,12 +266,14 @@ class Sender:
         self._give_up(row, code)
         return True
 
-    def _later(self, row: Message, error: str, seconds: float = 0.0) -> None:
+    def _later(self, row: Message, error: str, seconds: float = 0.0) -> bool:
+        """Put it off; whether the later ones in its channel go on meanwhile, as for a mark."""
         wait = seconds or min(60.0, 0.5 * 2 ** min(row.attempts, 7))
         due: datetime = self._clock.now() + timedelta(seconds=wait)
         attempts = row.attempts + (not seconds)  # where Slack says when, it is no failure
         with self._store.write() as tx:
             outbox.change(tx, row, attempts=attempts, due_at=due, error=error[:300])
+        return row.kind is MessageKind.MARK
 
     def _give_up(self, row: Message, code: str) -> None:
         """Mark a message that will never be sent as failed.

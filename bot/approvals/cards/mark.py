@@ -1,0 +1,54 @@
+"""The mark on the request's own message: one emoji that says how its approvals stand.
+
+So that a channel of twenty requests can be read at a glance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bot.policy.gates import Ask, load_gate
+from storage import calls, inbox, outbox
+from storage.models import Call, Message, Run
+from storage.states import CallStatus, MessageKind
+from storage.transaction import Transaction
+
+WAITS = "hourglass_flowing_sand"
+ENDS = {  # the first of these that a call ended with is the request's
+    CallStatus.UNKNOWN: "question",
+    CallStatus.FAILED: "warning",
+    CallStatus.REJECTED: "no_entry_sign",
+    CallStatus.EXPIRED: "hourglass",
+    CallStatus.SUCCEEDED: "white_check_mark",
+}
+
+
+def mark_of(found: Iterable[Call]) -> str:
+    """Return the emoji's name for a run's calls; "" where people decided about none of them."""
+    asked = [call for call in found if call.asked_at and isinstance(load_gate(call.gate), Ask)]
+    status = {call.status for call in asked}
+    if CallStatus.UNKNOWN not in status and not all(map(calls.settled, asked)):
+        return WAITS
+    return next((name for ended, name in ENDS.items() if ended in status), "")
+
+
+def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
+    """Have the request marked as this plan of it changes, besides those before it."""
+    key = f"mark:{run.id}"
+    if row := outbox.by_key(tx, key):
+        outbox.change(tx, row, plan_id=plan_id)
+        outbox.redraw(tx, plan_id)
+    elif ts := inbox.request_of(tx, run.id):
+        outbox.put(
+            tx,
+            Message(
+                key=key,
+                kind=MessageKind.MARK,
+                run_id=run.id,
+                plan_id=plan_id,
+                channel=run.channel,
+                thread_ts=run.thread_ts,
+                body=outbox.dump({"names": []}),
+                ts=ts,
+            ),
+        )
