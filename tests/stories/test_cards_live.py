@@ -195,3 +195,16 @@ def test_a_review_submitted_after_the_decision_tells_who_was_first(
     assert "Ana Ruiz already approved this" in outcome["errors"]["note"]
     harness.person("cleo").close_view()
     assert fakes.did("note", text) == 1
+
+
+def test_a_card_says_who_is_asked_only_while_it_asks(harness: Harness) -> None:
+    """The words of the request and its approvers stand on a card that waits, and on no other."""
+    thread = ask(harness, ("note", {"text": "once"}))
+    card = harness.card(SUPPORT, thread)
+    assert all(each in words(card) for each in ("wrote", "Approvers: ", "Asked by "))
+    harness.person("ana").click(SUPPORT, card["ts"], "approve")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    over = words(now_at(harness, SUPPORT, card["ts"]))
+    assert "Asked by " in over
+    assert not any(each in over for each in ("wrote", "Approvers: "))

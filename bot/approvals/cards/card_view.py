@@ -171,14 +171,26 @@ def _progress(call: Call, votes: Sequence[Vote]) -> Progress | None:
     )
 
 
-def _approvers(
-    tx: Transaction, now: datetime, run: Run, views: Sequence[CallView], ids: Mapping[str, str]
+def _asks(
+    tx: Transaction,
+    now: datetime,
+    run: Run,
+    plan: Plan,
+    waiting: CallView,
+    ids: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Who may decide about the first call of a card that waits.
+    """What was asked, and who may decide about `waiting`, the first call that does."""
+    words = {"asked": _asked(tx, run, plan), "reworded": _reworded(run)}
+    return {**words, **_approvers(tx, now, run, waiting, ids)}
+
+
+def _approvers(
+    tx: Transaction, now: datetime, run: Run, waiting: CallView, ids: Mapping[str, str]
+) -> dict[str, Any]:
+    """Who may decide about a call that waits.
 
     `ids`: of user groups, by handle.
     """
-    waiting = next((view for view in views if view.status is CallStatus.PENDING), views[0])
     call = calls.get(tx, waiting.id)
     gate = load_gate(call.gate) if call else None
     if call is None or not isinstance(gate, Ask):
@@ -215,15 +227,16 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
     views = [view for view in found if view]
     if plan is None or run is None or not views:
         return None
+    waiting = next((view for view in views if view.status is CallStatus.PENDING), None)
+    # who is asked, and for what, stands only on cards that ask
+    asks = _asks(tx, now, run, plan, waiting, body["groups"]) if waiting else {}
     return CardView(
-        **_approvers(tx, now, run, views, body["groups"]),
+        **asks,
         plan_id=plan.id,
         plan_revision=plan.revision,
         run_id=run.id,
         requester=run.requester,
         calls=tuple(views),
-        asked=_asked(tx, run, plan),
-        reworded=_reworded(run),
         origin=body.get("origin", ""),
         card=row.seq or 0,
         part=body["part"],
