@@ -5,6 +5,7 @@ words. PURE.
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
 
@@ -25,6 +26,19 @@ def in_words(duration: int) -> str:
         if duration >= size and duration % size == 0:
             return _counted(duration // size, unit)
     return _counted(duration, "second")
+
+
+def roughly(left: timedelta) -> str:
+    """Return how much time that is as people say it: "45 minutes", "1 hour", "3 days".
+
+    To the minute up to two hours; above that never more than there is.
+    """
+    minutes = max(1, round(left.total_seconds() / MINUTE))
+    for size, unit in _WORDS:
+        count, rest = divmod(minutes * MINUTE, size)
+        if count >= 2 or (count == 1 and not rest):
+            return _counted(count, unit)
+    return _counted(minutes, "minute")
 
 
 def _counted(count: int, unit: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.durations import DAY, in_words, seconds
+from bot.durations import DAY, in_words, roughly, seconds
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,22 @@ def test_words_lose_nothing_of_a_duration(duration: int) -> None:
     """What is said leads back to the same number of seconds."""
     count, unit = in_words(duration).split()
     assert seconds(f"{count}{unit[0]}") == duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "1 minute"),
+        (3_571, "1 hour"),
+        (5_400, "90 minutes"),
+        (7_200, "2 hours"),
+        (10_700, "2 hours"),
+        (86_400, "1 day"),
+        (129_600, "36 hours"),
+        (172_800, "2 days"),
+        (604_799, "7 days"),
+    ],
+)
+def test_time_that_is_left_is_said_roughly(seconds: int, words: str) -> None:
+    """To the minute up to two hours, never more than there is above that."""
+    assert roughly(timedelta(seconds=seconds)) == words

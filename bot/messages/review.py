@@ -35,7 +35,7 @@ from bot.messages.pieces import (
     shown,
     title_of,
 )
-from bot.messages.text import mention, plain, slack_length, visible, when
+from bot.messages.text import due, mention, plain, slack_length, visible
 from bot.messages.views import CallView
 
 CHUNK = 2_900  # characters of one text in a dialog
@@ -110,7 +110,7 @@ def _review_blocks(call: CallView) -> list[Json]:
     if call.edited_by:
         small.append(mrkdwn(f"Edited by {mention(call.edited_by)}"))
     if call.deadline:
-        small.append(mrkdwn(f"⏳ Decide by {when(call.deadline)}"))
+        small.append(mrkdwn(f"⏳ Decide by {due(call.deadline)}"))
     blocks.append(context("small", small))
     if call.agent_reason.strip():
         said = [quote(chunk) for chunk in chunks(visible(call.agent_reason))]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from bot.durations import in_words
-from bot.messages.text import channel_mention, escape, mention, plain, visible, when
+from bot.messages.text import channel_mention, due, escape, mention, plain, visible, when
 from bot.policy.gates import Offer
 from storage.masking import masked
 
@@ -214,19 +214,19 @@ def decision_line(
 
 def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Remind the approvers who have not decided yet; `who` is mrkdwn of their names."""
-    by = f" by {when(deadline)}" if deadline else ""
+    by = f" by {due(deadline)}" if deadline else ""
     return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
 
 
 def next_step(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Tell the people of the next stage that it is their turn."""
-    by = f" by {when(deadline)}" if deadline else ""
+    by = f" by {due(deadline)}" if deadline else ""
     return f"➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
 
 
 def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
     """Tell more people that they may decide as well, because nobody has."""
-    by = f" by {when(deadline)}" if deadline else ""
+    by = f" by {due(deadline)}" if deadline else ""
     what = effect_list(effects)
     return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {what}"
 

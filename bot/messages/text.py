@@ -84,6 +84,11 @@ def when(moment: datetime) -> str:
     return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT}|{in_utc(moment)}>"
 
 
+def due(moment: datetime) -> str:
+    """The same with the time that is left, which Slack keeps right: "… at 14:02 (in 3 hours)"."""
+    return f"<!date^{int(moment.timestamp())}^{DATE_FORMAT} ({{ago}})|{in_utc(moment)}>"
+
+
 def plain(text: str, limit: int, lines: int | None = None) -> str:
     """Shorten the text to what Slack counts as `limit` (>= 40) characters, saying how much is cut.
 

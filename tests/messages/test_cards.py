@@ -35,7 +35,8 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "Order:  1042",
         "Amount:  40.00 EUR",
         "Asked by <@UBEN00001>  ·  Approvers: <!subteam^S0LEADS>, <@UANA00001>  ·  "
-        "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time}|21 Nov 2026, 15:00 UTC>",
+        "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
+        "21 Nov 2026, 15:00 UTC>",
         "Refund an order  ·  #1a2b3c4d",
         "The agent says:",
         "The parcel arrived broken.",
@@ -48,7 +49,7 @@ def test_the_notification_is_a_plain_sentence() -> None:
     """The lock screen says who asks for what, until when."""
     assert card(view(), NOW).text == (
         "<@UBEN00001> asks to refund 40.00 EUR of order 1042. "
-        "Approve or reject by 21 Nov 2026, 15:00 UTC."
+        "Approve or reject within 1 hour, by 21 Nov 2026, 15:00 UTC."
     )
     assert card(view(REFUND, CANCEL), NOW).text.startswith(
         "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; "

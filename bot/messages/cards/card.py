@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.durations import roughly
 from bot.messages.actions import Action, Block, CardTarget, RunTarget, block_id
 from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
 from bot.messages.cards.waiting_call import RICH_LIMIT, approved_here, waiting_blocks
@@ -70,7 +71,7 @@ def card(view: CardView, now: datetime) -> Drawn:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if is_waiting(call, now)]
     blocks = _blocks(view, now, _fills(view, now, waiting))
-    return Drawn(text=_notification(view, waiting), blocks=blocks)
+    return Drawn(text=_notification(view, waiting, now), blocks=blocks)
 
 
 def approved_on(view: CardView, now: datetime) -> frozenset[str]:
@@ -220,7 +221,7 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
     )
 
 
-def _notification(view: CardView, waiting: Sequence[CallView]) -> str:
+def _notification(view: CardView, waiting: Sequence[CallView], now: datetime) -> str:
     """Say in one plain sentence, for a lock screen, who asks for what, or what came of it.
 
     The effect is escaped; beside it stand only mentions and our own words.
@@ -228,7 +229,8 @@ def _notification(view: CardView, waiting: Sequence[CallView]) -> str:
     if not waiting:
         return _joined([outcome_sentence(call) for call in view.calls])
     due = min((call.deadline for call in waiting if call.deadline), default=None)
-    end = f". Approve or reject by {in_utc(due)}." if due else ". Approve or reject."
+    within = f" within {roughly(due - now)}, by {in_utc(due)}" if due else ""
+    end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
     start = (
         f"{mention(view.requester)} asks to {count}"

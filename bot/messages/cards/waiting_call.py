@@ -24,7 +24,7 @@ from bot.messages.parts import (
     section,
 )
 from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline, title_of
-from bot.messages.text import mention, plain, visible, when
+from bot.messages.text import due, mention, plain, visible
 from bot.messages.views import CallView, Progress
 
 RICH_LIMIT = 3_000  # characters of one rich_text block
@@ -56,7 +56,7 @@ def waiting_blocks(
     if call.edited_by:
         small.append(f"Edited by {mention(call.edited_by)}")
     if call.deadline:
-        small.append(f"⏳ Decide by {when(call.deadline)}")
+        small.append(f"⏳ Decide by {due(call.deadline)}")
     facts = [mrkdwn("  ·  ".join(small))] if small else []
     facts.append(plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}"))
     blocks.append(context(block_id(Block.SMALL_PRINT, about), facts))
