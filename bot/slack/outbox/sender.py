@@ -196,14 +196,15 @@ class Sender:
         Which may stand there is stored before, so that none is left behind.
         """
         name, version = self._renderer.mark(row)
-        worn = outbox.body(row)["names"]
-        if name and name not in worn:
+        worn, wanted = outbox.body(row)["names"], [name] if name else []
+        if worn != wanted:
             with self._store.write(durable=False) as tx:
-                outbox.change(tx, row, body=outbox.dump({"names": [*worn, name]}))
-        self._store.harden()
-        self._posting.mark(row, [each for each in worn if each != name], name)
-        with self._store.write(durable=False) as tx:
-            outbox.change(tx, row, body=outbox.dump({"names": [name] if name else []}))
+                names = [*worn, *(each for each in wanted if each not in worn)]
+                outbox.change(tx, row, body=outbox.dump({"names": names}))
+            self._store.harden()
+            self._posting.mark(row, [each for each in worn if each != name], name)
+        with self._store.write(durable=False, told=False) as tx:
+            outbox.change(tx, row, body=outbox.dump({"names": wanted}))
             outbox.sent(tx, row, ts=row.ts, shown=version)
 
     def _close_stream(self, row: Message) -> None:
