@@ -43,6 +43,7 @@ def world(
 def harness(world: tuple[Harness, FakeTools]) -> Iterator[Harness]:
     """The module's harness, at rest."""
     harness, fakes = world
+    fakes.ran.clear()
     fakes.entered.clear()
     fakes.go_on.clear()
     fakes.shelf = 3

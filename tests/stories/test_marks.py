@@ -73,7 +73,8 @@ def test_what_asks_nobody_wears_nothing(harness: Harness) -> None:
 def test_the_next_plan_counts_as_well(harness: Harness) -> None:
     """What was done waits again with the next call, and a rejection is not forgotten after it."""
     harness.planner.script(
-        Turn(calls=[("note", {"text": "one"})]), Turn(calls=[("note", {"text": "two"})])
+        Turn(calls=[("note", {"text": "the mark goes"})]),
+        Turn(calls=[("note", {"text": "the mark comes"})]),
     )
     thread = harness.person("ben").say(SUPPORT, "@bot one and two")
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "not that one")
