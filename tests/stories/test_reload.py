@@ -37,6 +37,8 @@ def harness(own_harness: Callable[..., Harness]) -> Harness:
 
 def change(harness: Harness, text: str, looks: int = 2) -> None:
     """Write the file, and let the loop look so many times."""
+    harness.app.loop.wake()  # what it does at its start is done by then
+    harness.settle()
     (harness.folder / "policy.toml").write_text(text, "utf-8")
     for _ in range(looks):
         harness.clock.advance(5)
