@@ -26,7 +26,7 @@ class Action(StrEnum):
     SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
     ROWS = "rows"  # send all rows of which the preview shows a part; a choice only
     WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
-    CANCEL_RUN = "cancel_run"  # the requester stops the whole request
+    CANCEL_RUN = "cancel_run"  # the requester stops the whole request; also a choice
     RETRY = "retry"  # go on with a request that failed
     RESOLVE_DONE = "resolve_done"  # of a call whose end is unknown: it happened
     RESOLVE_NOT_DONE = "resolve_not_done"  # it did not happen
@@ -164,8 +164,10 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.RETRY: RunTarget,
     Action.FEEDBACK: Rating,
 }
-_CHOICES = frozenset({Action.REVIEW, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW})
-_BUTTONS = frozenset(Action) - _CHOICES | {Action.REVIEW}
+_CHOICES = frozenset(
+    {Action.REVIEW, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.CANCEL_RUN}
+)
+_BUTTONS = frozenset(Action) - _CHOICES | {Action.REVIEW, Action.CANCEL_RUN}
 _GOOD, _BAD = "good", "bad"
 _CALL, _PLAN = "call", "plan"  # what a rejection is about
 _ID = "([A-Za-z0-9_-]{1,64})"

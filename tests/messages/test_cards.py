@@ -40,8 +40,7 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "Refund an order  ·  #1a2b3c4d",
         "The agent says:",
         "The parcel arrived broken.",
-        "ApproveEditRejectCancel request"
-        "Approve with a note…Send the plan back…Withdraw (who asked)",
+        "ApproveEditRejectApprove with a note…Send the plan back…Cancel the request (who asked)",
     ]
 
 

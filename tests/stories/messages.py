@@ -44,3 +44,15 @@ def leaves(value: Any) -> list[dict[str, Any]]:
             else leaves(list(value.values()))
         )
     return []
+
+
+def button(message: dict[str, Any], action_id: str, click: dict[str, Any]) -> dict[str, Any]:
+    """What the payload `click` would say, had it been on the first button of that action id."""
+    block, element = next(
+        (block, element)
+        for block in message["blocks"]
+        for element in block.get("elements", [])
+        if element.get("action_id") == action_id
+    )
+    pressed = {key: element[key] for key in ("type", "action_id", "text", "value")}
+    return {**pressed, "block_id": block["block_id"], "action_ts": click["actions"][0]["action_ts"]}

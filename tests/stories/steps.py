@@ -13,7 +13,7 @@ from bot.slack.lookups.directory import SlackDirectory
 from storage.models import Audit, Message
 from storage.states import MESSAGE_OPEN, CallStatus
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import action_ids, elements, value_of, words
+from tests.stories.messages import action_ids, value_of, words
 
 
 def ask(
@@ -132,11 +132,19 @@ def all_sent(harness: Harness) -> None:
 
 def menu(
     harness: Harness, who: str, card: dict[str, Any], choice: str, channel: str = SUPPORT
-) -> None:
-    """Choose from the card's menu, by the beginning of the option's value."""
-    options = next(e["options"] for e in elements(card) if e.get("action_id") == "more")
-    option = next(each for each in options if each["value"].startswith(choice))
-    harness.person(who).click(channel, card["ts"], "more", selected=option, seen=card)
+) -> Sent:
+    """Choose from one of the card's menus, by the beginning of the option's value."""
+    block, option = next(
+        (block["block_id"], option)
+        for block in card["blocks"]
+        for element in block.get("elements", [])
+        if element.get("action_id") == "more"
+        for option in element["options"]
+        if option["value"].startswith(choice)
+    )
+    person, ts = harness.person(who), card["ts"]
+    sent: Sent = person.click(channel, ts, "more", block, selected=option, seen=card)
+    return sent
 
 
 def took(delivery: Sent) -> float:

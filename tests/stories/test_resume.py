@@ -8,7 +8,7 @@ from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask_for, session
+from tests.stories.steps import ask_for, menu, session
 
 C = CallStatus
 
@@ -85,7 +85,7 @@ def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> N
         if how == "word":
             ben.say(SUPPORT, "@bot cancel", thread)
         elif how == "button":
-            ben.click(SUPPORT, card["ts"], "cancel_run")
+            menu(harness, "ben", card, "cancel_run")
         else:
             ben.stop_agent(SUPPORT, thread)
         harness.said(SUPPORT, thread, "cancelled the request")
@@ -124,7 +124,7 @@ def test_cancel_while_the_tool_runs(harness: Harness, fakes: FakeTools) -> None:
 def test_somebody_else_cannot_cancel(harness: Harness) -> None:
     """Cancel belongs to the requester; others are told so."""
     thread, card = ask_for(harness, "mine")
-    harness.person("ana").click(SUPPORT, card["ts"], "cancel_run")
+    menu(harness, "ana", card, "cancel_run")
     harness.slack.wait(
         lambda: [
             m for m in harness.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")

@@ -14,8 +14,8 @@ from storage.models import Audit
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
-from tests.stories.messages import action_ids, value_of, words
-from tests.stories.steps import arrived, ask, now_at, open_modal, reject, told
+from tests.stories.messages import action_ids, button, words
+from tests.stories.steps import arrived, ask, menu, now_at, open_modal, reject, told
 
 REFUSED = "decision.refused"
 POLICY = """
@@ -92,7 +92,7 @@ def test_the_wrong_person_is_told_privately_who_may(harness: Harness, fakes: Fak
     assert refusals(harness, thread) == [("UDAN00001", "not_approver")]
     assert not [m for m in harness.thread(SUPPORT, thread, "ana") if "cannot decide" in words(m)]
     assert fakes.did("note", "not dan") == 0
-    harness.person("dan").click(SUPPORT, card["ts"], "cancel_run", seen=card)
+    menu(harness, "dan", card, "cancel_run")
     told(harness, "dan", SUPPORT, thread, "can cancel it")
     assert refusals(harness, thread, of_calls=False) == [("UDAN00001", "not_requester")]
 
@@ -146,9 +146,9 @@ def test_guests_strangers_bots_and_the_deactivated_never_count(
     thread = ask(harness, ("async_note", {"text": "strangers"}), channel=PARTNERS)
     dm = harness.person("dan").dm_channel
     card = harness.card(dm, None, "dan")
-    click = harness.person("dan").click(dm, card["ts"], "cancel_run")
+    click = menu(harness, "dan", card, "cancel_run", dm)
     assert click.wait() == "acked"
-    click.payload["actions"][0] |= {"action_id": "approve", "value": value_of(card, "approve")}
+    click.payload["actions"] = [button(card, "approve", click.payload)]
     strangers = ("UGUS00001", "UEVE00001", "UZOE00001", "UBOT00001", "USLACKBOT", "UNOBODY99")
     for user in strangers:
         assert forged(harness, click, user).wait() == "acked"
@@ -175,7 +175,7 @@ def test_the_same_id_in_another_workspace_is_nobody(harness: Harness, fakes: Fak
     arrived(harness)
     assert pending(harness, thread)
     assert refusals(harness, thread) == [("UEVE00001", "stranger"), ("UANA00001", "stranger")]
-    harness.person("eve").click(PARTNERS, card["ts"], "cancel_run", seen=card)
+    menu(harness, "eve", card, "cancel_run", PARTNERS)
     arrived(harness)
     assert refusals(harness, thread, of_calls=False) == [("UEVE00001", "stranger")]
     assert harness.run_in(thread).status is RunStatus.WAITING

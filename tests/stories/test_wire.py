@@ -21,8 +21,18 @@ from storage.models import Delivery, Run
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
-from tests.stories.messages import having, value_of
-from tests.stories.steps import arrived, ask, ask_for, chat, forget_people, showing, told, took
+from tests.stories.messages import button, having
+from tests.stories.steps import (
+    arrived,
+    ask,
+    ask_for,
+    chat,
+    forget_people,
+    menu,
+    showing,
+    told,
+    took,
+)
 
 C = CallStatus
 LOCKER = """
@@ -197,10 +207,10 @@ def test_another_workspace_is_not_heard(harness: Harness) -> None:
         harness.slack.redeliver(Sent("events_api", message, harness.slack.world.app)).wait()
         == "acked"
     )
-    click = copy.deepcopy(harness.person("ana").click(SUPPORT, card["ts"], "cancel_run").payload)
+    click = copy.deepcopy(menu(harness, "ana", card, "cancel_run").payload)
     arrived(harness)
     click["team"]["id"], click["actions"][0]["action_ts"] = "T0OTHERCO", "1.000001"
-    click["actions"][0] |= {"action_id": "approve", "value": value_of(card, "approve")}
+    click["actions"] = [button(card, "approve", click)]
     assert harness.slack.forge(click).wait() == "acked"
     arrived(harness)
     assert len(harness.all(Delivery)) == rows + 2  # the clicks

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.durations import roughly
-from bot.messages.actions import Action, Block, CardTarget, RunTarget, block_id
+from bot.messages.actions import Action, Block, CardTarget, Click, RunTarget, block_id
 from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
-from bot.messages.cards.waiting_call import RICH_LIMIT, approved_here, waiting_blocks
+from bot.messages.cards.waiting_call import (
+    CANCEL,
+    RICH_LIMIT,
+    approved_here,
+    send_back,
+    waiting_blocks,
+)
 from bot.messages.parts import (
     Json,
     actions,
@@ -23,6 +29,7 @@ from bot.messages.parts import (
     context,
     divider,
     line,
+    menu,
     mrkdwn,
     person,
     plain_text,
@@ -127,8 +134,8 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
         if index:
             blocks.append(divider(block_id(Block.DIVIDER, call.target)))
         if is_waiting(call, now):
-            asked, cancel = (_who(view), _cancel(view)) if alone else ([], None)
-            blocks += waiting_blocks(call, fills[call.id], asked=asked, last_button=cancel)
+            asked, whole = (_who(view), RunTarget(view.run_id)) if alone else ([], None)
+            blocks += waiting_blocks(call, fills[call.id], asked=asked, whole=whole)
         else:
             blocks += decided_blocks(
                 call, others_wait=any(is_waiting(each, now) for each in view.calls)
@@ -148,10 +155,6 @@ def _request(view: CardView) -> list[Json]:
         now = [quote(plain(visible(text), QUOTED) or "(nothing)") for text in view.reworded]
         blocks.append(rich(block_id(Block.REWORDED, view.plan_id), [says, *now]))
     return blocks
-
-
-def _cancel(view: CardView) -> Json:
-    return button(Action.CANCEL_RUN, "Cancel request", RunTarget(view.run_id))
 
 
 def _who(view: CardView) -> list[str]:
@@ -199,7 +202,9 @@ def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool
         if all(approved_here(call, fills[call.id]) for call in waiting):
             row.append(_approve_all(waiting, about, which))
         row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
-    return [*blocks, actions(block_id(Block.FOOT_BUTTONS, about), [*row, _cancel(view)])]
+    cancel = (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
+    row.append(menu([send_back(waiting[0].target), cancel]))
+    return [*blocks, actions(block_id(Block.FOOT_BUTTONS, about), row)]
 
 
 def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:

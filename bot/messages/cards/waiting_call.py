@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bot.messages.actions import Action, Block, Click, block_id
+from bot.messages.actions import Action, Block, CallTarget, Click, RunTarget, block_id
 from bot.messages.parts import (
     Json,
     actions,
@@ -27,16 +27,17 @@ from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline, title_of
 from bot.messages.text import due, mention, plain, visible
 from bot.messages.views import CallView, Progress
 
+CANCEL = "Cancel the request (who asked)"
 RICH_LIMIT = 3_000  # characters of one rich_text block
 
 
 def waiting_blocks(
-    call: CallView, filled: Filled, *, asked: Sequence[str] = (), last_button: Json | None = None
+    call: CallView, filled: Filled, *, asked: Sequence[str] = (), whole: RunTarget | None = None
 ) -> list[Json]:
     """Build what the call would do, until when it waits, and the buttons that decide it.
 
     `asked`: who asked and who may decide, where nothing below the call says so (mrkdwn).
-    `last_button` stands behind the call's own.
+    `whole`: the request that the call is all of.
     """
     about = call.target
     blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
@@ -64,7 +65,7 @@ def waiting_blocks(
         blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
     if call.progress:
         blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
-    row = [*_buttons(call, filled), *([last_button] if last_button else []), _more(call, filled)]
+    row = [*_buttons(call, filled), _more(call, filled, whole)]
     return [*blocks, actions(block_id(Block.CALL_BUTTONS, about), row)]
 
 
@@ -107,7 +108,7 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
     return [*row, button(Action.REJECT, "Reject", about, style="danger")]
 
 
-def _more(call: CallView, filled: Filled) -> Json:
+def _more(call: CallView, filled: Filled, whole: RunTarget | None) -> Json:
     """Build the menu of what is needed less often, without Review where that is a button."""
     about, choices = call.target, []
     if approved_here(call, filled):
@@ -116,8 +117,17 @@ def _more(call: CallView, filled: Filled) -> Json:
         choices.append((label, Click(Action.REVIEW, about)))
     if call.has_rows:
         choices.append((ALL_ROWS, Click(Action.ROWS, about)))
-    choices += [
-        ("Send the plan back…", Click(Action.SEND_BACK, about)),
-        ("Withdraw (who asked)", Click(Action.WITHDRAW, about)),
-    ]
-    return menu(choices)
+    taken_back = (
+        (CANCEL, Click(Action.CANCEL_RUN, whole))
+        if whole
+        else (
+            "Withdraw (who asked)",
+            Click(Action.WITHDRAW, about),
+        )
+    )
+    return menu([*choices, send_back(about), taken_back])
+
+
+def send_back(about: CallTarget) -> tuple[str, Click]:
+    """Build the choice that has the plan of this call made anew."""
+    return "Send the plan back…", Click(Action.SEND_BACK, about)
