@@ -87,6 +87,8 @@ class Clicks:
         match click:
             case Click(Action.APPROVE, CallTarget() as target):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
+            case Click(Action.REJECT_NOW, CallTarget() as target):
+                self._votes.vote(delivery, [target], Verb.REJECT)
             case Click(Action.APPROVE_ALL, CardTarget() as target):
                 self._votes.vote_all(delivery, target, Verb.APPROVE)
             case Click(Action.ROWS, CallTarget() as target):

@@ -20,7 +20,8 @@ class Action(StrEnum):
     APPROVE = "approve"  # one call, as it is shown
     REVIEW = "review"  # open the dialog that shows all of one call; also a choice
     EDIT = "edit"  # open the form with one call's arguments
-    REJECT = "reject"  # open the dialog that asks why, for one call
+    REJECT_NOW = "reject_now"  # one call, without a word
+    REJECT = "reject"  # open the dialog that asks why, for one call; also a choice
     APPROVE_ALL = "approve_all"  # every call that waits on one card
     REJECT_ALL = "reject_all"  # open the dialog that asks why, for the whole card
     SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
@@ -164,10 +165,9 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.RETRY: RunTarget,
     Action.FEEDBACK: Rating,
 }
-_CHOICES = frozenset(
-    {Action.REVIEW, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.CANCEL_RUN}
-)
-_BUTTONS = frozenset(Action) - _CHOICES | {Action.REVIEW, Action.CANCEL_RUN}
+_EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
+_CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW}
+_BUTTONS = frozenset(Action) - _CHOICES | _EITHER
 _GOOD, _BAD = "good", "bad"
 _CALL, _PLAN = "call", "plan"  # what a rejection is about
 _ID = "([A-Za-z0-9_-]{1,64})"

@@ -61,6 +61,7 @@ class CallView:
     editable: bool = True
     progress: Progress | None = None  # where it waits, and one yes is not enough
     needs_words: bool = False  # who approves has to say why
+    no_needs_words: bool = False  # who rejects has to
     # what an approver may have remembered, in words, in the gate's order
     offers: tuple[str, ...] = ()
 

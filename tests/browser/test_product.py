@@ -144,7 +144,8 @@ def test_reject_with_a_reason(page: Page, world: Harness) -> None:
     Nothing is refunded.
     """
     asked(page, world, 1039)
-    page.click("reject")
+    page.press(f"{THREAD} .overflow")
+    page.press('[role=menu] [data-value^="reject:"]')
     page.modal("Reject")
     page.fill("reason", "value")
     page.fill("words", "Only the mug broke")

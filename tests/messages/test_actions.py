@@ -40,7 +40,8 @@ CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10*
 RUNS = st.builds(RunTarget, IDS)
 RATINGS = st.builds(Rating, IDS, st.booleans())
 WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
-CHOICES = {Action.REVIEW, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.CANCEL_RUN}
+EITHER = {Action.REVIEW, Action.REJECT, Action.CANCEL_RUN}
+CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW}
 
 
 def targets(action: Action) -> st.SearchStrategy[Any]:
@@ -67,7 +68,7 @@ def test_a_click_is_read_as_it_was_written(click: Click) -> None:
     """A button's value, and a menu's choice, name the same action and target when they return."""
     if click.action in CHOICES:
         assert decode(MENU, encode(click)) == click
-    if click.action not in CHOICES - {Action.REVIEW, Action.CANCEL_RUN}:
+    if click.action not in CHOICES - EITHER:
         assert decode(click.action, encode(click.target)) == click
 
 

@@ -40,7 +40,8 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "Refund an order  ·  #1a2b3c4d",
         "The agent says:",
         "The parcel arrived broken.",
-        "ApproveEditRejectApprove with a note…Send the plan back…Cancel the request (who asked)",
+        "ApproveEditRejectApprove with a note…Reject with a reason…"
+        "Send the plan back…Cancel the request (who asked)",
     ]
 
 
@@ -60,15 +61,24 @@ def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:
     """Each button says which revision of what it means."""
     found = buttons(card(view(REFUND, replace(CANCEL, revision=4)), NOW).blocks)
     assert set(found) == {
-        *((verb, "call-1:1") for verb in ("approve", "edit", "reject")),
-        *((verb, "call-2:4") for verb in ("approve", "edit", "reject")),
+        *((verb, "call-1:1") for verb in ("approve", "edit", "reject_now")),
+        *((verb, "call-2:4") for verb in ("approve", "edit", "reject_now")),
         ("approve_all", "plan-1:3:0"),
         ("reject_all", "plan-1:3:0"),
-        ("cancel_run", "run-1"),
     }
     assert found["approve_all", "plan-1:3:0"]["text"]["text"] == "Approve all (2)"
     assert found["approve", "call-1:1"]["style"] == "primary"
-    assert found["reject", "call-1:1"]["style"] == "danger"
+    assert found["reject_now", "call-1:1"]["style"] == "danger"
+
+
+def test_reject_is_one_step_where_no_reason_is_needed() -> None:
+    """Else the button opens the dialog, which stands in the menu otherwise."""
+    free = card(view(), NOW).blocks
+    assert buttons(free)["reject_now", "call-1:1"]["text"]["text"] == "Reject"
+    assert "Reject with a reason…" in read(free)
+    bound = card(view(replace(REFUND, no_needs_words=True)), NOW).blocks
+    assert buttons(bound)["reject", "call-1:1"]["text"]["text"] == "Reject…"
+    assert "Reject with a reason…" not in read(bound)
 
 
 def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:

@@ -91,7 +91,7 @@ def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
     drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
     assert "waiting for the other decisions" in read(drawn.blocks)
-    assert action_ids(drawn.blocks) == ["approve", "edit", "reject"]
+    assert action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
 
 
 def test_the_notification_of_a_decided_card_says_the_outcome() -> None:

@@ -57,14 +57,21 @@ def told(harness: Harness, who: str, channel: str, thread: str, text: str) -> st
 def open_modal(
     harness: Harness, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
 ) -> dict[str, Any]:
-    """Click a card's nth button of that action id as it was drawn in `card`.
-
-    Returns the dialog, waited for.
-    """
-    person = harness.person(who)
-    person.click(channel, card["ts"], action, value=value_of(card, action, nth), seen=card)
-    view: dict[str, Any] = harness.slack.wait(person.view)
+    """Press as `press` does; returns the dialog, waited for."""
+    press(harness, who, channel, card, action, nth)
+    view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
     return view
+
+
+def press(
+    harness: Harness, who: str, channel: str, card: dict[str, Any], action: str, nth: int = 0
+) -> Sent:
+    """Click the nth button of that action id as it was drawn in `card`, or the menu's choice."""
+    if action not in action_ids(card):
+        return menu(harness, who, card, f"{action}:", channel, nth)
+    value = value_of(card, action, nth)
+    sent: Sent = harness.person(who).click(channel, card["ts"], action, value=value, seen=card)
+    return sent
 
 
 def reject(
@@ -131,17 +138,23 @@ def all_sent(harness: Harness) -> None:
 
 
 def menu(
-    harness: Harness, who: str, card: dict[str, Any], choice: str, channel: str = SUPPORT
+    harness: Harness,
+    who: str,
+    card: dict[str, Any],
+    choice: str,
+    channel: str = SUPPORT,
+    nth: int = 0,
 ) -> Sent:
-    """Choose from one of the card's menus, by the beginning of the option's value."""
-    block, option = next(
+    """Choose the nth such option of the card's menus, by the beginning of its value."""
+    found = [
         (block["block_id"], option)
         for block in card["blocks"]
         for element in block.get("elements", [])
         if element.get("action_id") == "more"
         for option in element["options"]
         if option["value"].startswith(choice)
-    )
+    ]
+    block, option = found[nth]
     person, ts = harness.person(who), card["ts"]
     sent: Sent = person.click(channel, ts, "more", block, selected=option, seen=card)
     return sent

@@ -9,7 +9,7 @@ import pytest
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import action_ids, having, words
-from tests.stories.steps import arrived, ask, now_at, open_modal, told, typed
+from tests.stories.steps import arrived, ask, now_at, open_modal, press, told, typed
 
 
 def status(harness: Harness, thread: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_a_dialog_that_slack_will_not_open(
         harness.slack.faults.fail("views.open", "expired_trigger_id", person="ana")
     else:
         harness.slack.faults.drop("views.open", person="ana")
-    harness.person("ana").click(SUPPORT, card["ts"], action)
+    press(harness, "ana", SUPPORT, card, action)
     told(harness, "ana", SUPPORT, thread, "Slack did not let me open the dialog in time")
     assert harness.person("ana").view() is None
     open_modal(harness, "ana", SUPPORT, card, action)

@@ -128,6 +128,22 @@ def test_two_people_in_the_same_second(harness: Harness, fakes: FakeTools) -> No
     assert fakes.did("note", "race") == 1
 
 
+def test_reject_is_one_step(harness: Harness, fakes: FakeTools) -> None:
+    """Where no reason is wanted, the click itself rejects; the thread and the model hear so."""
+    thread = ask(harness, ("note", {"text": "no, thanks"}), answer="It was rejected.")
+    card = harness.card(SUPPORT, thread)
+    harness.person("ana").click(SUPPORT, card["ts"], "reject_now", seen=card)
+    harness.said(SUPPORT, thread, "It was rejected.")
+    assert [call.status for call in harness.calls_in(thread)] == [CallStatus.REJECTED]
+    assert "🚫 <@UANA00001> rejected: Write “no, thanks”" in words(
+        harness.said(SUPPORT, thread, "🚫")
+    )
+    [output] = harness.outputs()
+    assert output["output"].startswith("REJECTED")
+    assert harness.person("ana").view() is None
+    assert fakes.did("note", "no, thanks") == 0
+
+
 def test_approve_against_reject(harness: Harness, fakes: FakeTools) -> None:
     """A dialog that was open while somebody else approved says so at its field.
 

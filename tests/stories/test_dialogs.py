@@ -10,7 +10,7 @@ from storage.models import Audit
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import PARTNERS, SUPPORT, Harness
 from tests.stories.messages import action_ids
-from tests.stories.steps import ask, forget_people, menu, open_modal, told
+from tests.stories.steps import ask, forget_people, menu, open_modal, press, told
 
 TWO = (("note", {"text": "one"}), ("note", {"text": "two"}))
 NO = "You cannot decide this one"
@@ -117,7 +117,7 @@ def test_a_slow_look_up_opens_nothing(harness: Harness, fakes: FakeTools) -> Non
     forget_people(harness)
     harness.slack.faults.fail("users.info", times=4)
     before = opened(harness)
-    harness.person("ana").click(SUPPORT, card["ts"], "reject", seen=card)
+    press(harness, "ana", SUPPORT, card, "reject")
     told(harness, "ana", SUPPORT, thread, "I could not check with Slack")
     assert opened(harness) == before
     assert refused(harness, thread) == [("UANA00001", "reject", "lookup")]

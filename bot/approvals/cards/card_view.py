@@ -154,6 +154,7 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     )
     return {
         "needs_words": gate.reasons in ("approve", "always"),
+        "no_needs_words": gate.reasons in ("reject", "always"),
         "offers": tuple(sentences.offer_label(offer, titles) for offer in gate.remember),
     }
 

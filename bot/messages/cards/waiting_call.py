@@ -105,16 +105,20 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
         row = [button(Action.REVIEW, "Review and approve…", about, style="primary")]
     if call.editable:
         row.append(button(Action.EDIT, "Edit", about))
-    return [*row, button(Action.REJECT, "Reject", about, style="danger")]
+    if call.no_needs_words:
+        return [*row, button(Action.REJECT, "Reject…", about, style="danger")]
+    return [*row, button(Action.REJECT_NOW, "Reject", about, style="danger")]
 
 
 def _more(call: CallView, filled: Filled, whole: RunTarget | None) -> Json:
-    """Build the menu of what is needed less often, without Review where that is a button."""
+    """Build the menu of what is needed less often, without what is a button already."""
     about, choices = call.target, []
     if approved_here(call, filled):
         remember = " or remember it" if call.offers else ""
         label = f"Approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
+    if not call.no_needs_words:
+        choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
     if call.has_rows:
         choices.append((ALL_ROWS, Click(Action.ROWS, about)))
     taken_back = (
