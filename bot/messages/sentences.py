@@ -165,7 +165,10 @@ def not_remembered() -> str:
 
 def words_needed() -> str:
     """Tell somebody that the policy wants a reason with this decision."""
-    return "Please say why: this one needs a note. Open Review on the card, or choose Reject."
+    return (
+        "Please say why: this one needs words of yours. Choose *Review and approve…* or *Reject…* "
+        "on the card."
+    )
 
 
 def not_the_requester(requester: str) -> str:
@@ -286,9 +289,9 @@ def edit_not_saved(why: str) -> str:
     return f"Your edit was not saved: {said(why) or 'the tool has changed since.'}"
 
 
-def not_asked(tool: str, why: str) -> str:
-    """Tell the thread that a call was refused before anybody was asked."""
-    return f"I did not ask anybody about {said(tool, 80)}: {said(why)}."
+def not_asked(title: str, why: str) -> str:
+    """Tell the thread that a call was refused before anybody was asked; `title` is its tool's."""
+    return f"I did not ask anybody about “{said(title, 80)}”: {said(why)}."
 
 
 def plainly(text: str) -> str:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from bot.runs.proposals import Prepared
 
 
-def tell(tx: Transaction, run: Run, prepared: Prepared) -> None:
-    """Tell the thread why nobody was asked about a call; each reason once in a run."""
+def tell(tx: Transaction, run: Run, prepared: Prepared, title: str) -> None:
+    """Tell the thread why nobody was asked about a call of that tool; each reason once in a run."""
     why = prepared.tell_requester
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
     if outbox.by_key(tx, key) is None:
-        text = sentences.not_asked(prepared.call.tool, why)
+        text = sentences.not_asked(title, why)
         outbox.notice(tx, run, key, {"text": text})
 
 

@@ -145,7 +145,8 @@ class Turns:
                 put_mark(tx, held, row.id)
             for each in prepared:
                 if each.tell_requester:
-                    transcript.tell(tx, run, each)
+                    tool = self._tools.get(each.call.tool)
+                    transcript.tell(tx, run, each, tool.title if tool else each.call.tool)
             if waits and not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
         if waits:

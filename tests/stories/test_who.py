@@ -261,7 +261,9 @@ def test_a_call_that_nobody_can_approve_is_refused(harness: Harness, fakes: Fake
     thread = ask(harness, ("wipe", {"text": "everything"}))
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
-    assert "wipe" in words(harness.said(SUPPORT, thread, "none of its approvers can be reached"))
+    assert "“Wipe something”" in words(
+        harness.said(SUPPORT, thread, "none of its approvers can be reached")
+    )
     assert [c.status for c in harness.calls_in(thread)] == [CallStatus.REFUSED]
     assert harness.outputs()[-1]["output"].startswith("REFUSED")
     assert not [m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]
