@@ -26,7 +26,7 @@ from tests.messages.cards_support import (
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
-    """The effect stands first and big, then arguments, who and when, the agent, the buttons."""
+    """The effect stands first and big, then arguments, the agent, who and when, the buttons."""
     drawn = card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
@@ -34,12 +34,12 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
         "Refund 40.00 EUR of order 1042",
         "Order:  1042",
         "Amount:  40.00 EUR",
+        "The agent says:",
+        "The parcel arrived broken.",
         "Asked by <@UBEN00001>  ·  Approvers: <!subteam^S0LEADS>, <@UANA00001>  ·  "
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
         "Refund an order  ·  #1a2b3c4d",
-        "The agent says:",
-        "The parcel arrived broken.",
         "ApproveEditRejectApprove with a note…Reject with a reason…"
         "Send the plan back…Cancel the request (who asked)",
     ]

@@ -53,6 +53,8 @@ def waiting_blocks(
     blocks += packed(filled.body, RICH_LIMIT, partial(block_id, Block.VALUES, about))
     if filled.missing:
         blocks.append(context(block_id(Block.MISSING, about), [plain_text(f"🔎 {filled.missing}")]))
+    if filled.reason:
+        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
     small = [*asked]
     if call.edited_by:
         small.append(f"Edited by {mention(call.edited_by)}")
@@ -61,8 +63,6 @@ def waiting_blocks(
     facts = [mrkdwn("  ·  ".join(small))] if small else []
     facts.append(plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}"))
     blocks.append(context(block_id(Block.SMALL_PRINT, about), facts))
-    if filled.reason:
-        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
     if call.progress:
         blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
     row = [*_buttons(call, filled), _more(call, filled, whole)]
