@@ -1,14 +1,12 @@
 """Every sentence that people are told about a decision, in one place.
 
-Pure: mrkdwn out (but for `offer_label` and `plainly`), nothing is looked up. People and times
+Pure: mrkdwn out (but for `offer_label`), nothing is looked up. People and times
 arrive as ids and datetimes and become mentions and local times; everything that a person, a tool or
 the model wrote is made visible, put on one line and escaped.
 """
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -240,6 +238,14 @@ def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
     return f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
 
 
+def words_decide_nothing() -> str:
+    """Tell a requester who writes while people decide how the request can still be changed."""
+    return (
+        "People decide this by the buttons on its card, so I left your words alone. Mention me to "
+        "change the request, or say `cancel` to take it back."
+    )
+
+
 def cancelled_line(person: str) -> str:
     """Tell the thread in one line that the request was stopped."""
     what = f"{mention(person)} cancelled the request" if person else "The request was cancelled"
@@ -292,11 +298,3 @@ def edit_not_saved(why: str) -> str:
 def not_asked(title: str, why: str) -> str:
     """Tell the thread that a call was refused before anybody was asked; `title` is its tool's."""
     return f"I did not ask anybody about “{said(title, 80)}”: {said(why)}."
-
-
-def plainly(text: str) -> str:
-    """Return one of these sentences without mrkdwn, for places that show plain text only."""
-    text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
-    text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
-    text = re.sub(r"<@[^>]+>", "somebody", text)
-    return html.unescape(text.replace("*", ""))

@@ -5,6 +5,7 @@ Pure; it decides nothing and knows no blocks.
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import UTC, datetime
 
@@ -227,3 +228,11 @@ def _longest(text: str, limit: int) -> int:
         if used > limit:
             return max(index, 1)
     return len(text)
+
+
+def plainly(text: str) -> str:
+    """Return a sentence of ours without mrkdwn, for places that show plain text only."""
+    text = re.sub(r"<!date\^\d+\^[^|>]*\|([^>]*)>", r"\1", text)
+    text = re.sub(r"<@[^|>]+\|([^>]+)>", r"\1", text)
+    text = re.sub(r"<@[^>]+>", "somebody", text)
+    return html.unescape(text.replace("*", ""))

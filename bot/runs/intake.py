@@ -25,7 +25,11 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
-CANCEL = ("cancel", "stop")
+CANCEL = frozenset(
+    f"{verb}{what}"
+    for verb in ("cancel", "stop", "abort")
+    for what in ("", " it", " this", " that", " this request", " the request", " my request")
+) | {"never mind", "nevermind", "forget it"}
 R = RunStatus
 
 
@@ -115,7 +119,9 @@ class Intake:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
-            if run is not None and run.status is R.WAITING and not addressed:
+            heard = addressed or _cancels(text)
+            if run is not None and run.status is R.WAITING and not heard:
+                self._private(tx, delivery, sentences.words_decide_nothing(), key=f"hint:{run.id}")
                 inbox.settle(tx, delivery, "words change nothing while people decide")
             else:
                 self._act(tx, delivery, run, text)
@@ -143,7 +149,7 @@ class Intake:
             self._private(tx, delivery, sentences.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")
             return
-        if text.lower().strip(" .!") in CANCEL:
+        if _cancels(text):
             self._cancel(tx, delivery, run)
             return
         if run is None or not runs.is_open(run):
@@ -261,11 +267,17 @@ class Intake:
         return [(tool.title, str(tool.does)) for tool in self._tools]
 
     def _private(
-        self, tx: Transaction, delivery: Delivery, text: str, *, mrkdwn: bool = False
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        text: str,
+        *,
+        mrkdwn: bool = False,
+        key: str = "",
     ) -> None:
         outbox.private(
             tx,
-            f"private:{delivery.seq}",
+            key or f"private:{delivery.seq}",
             channel=delivery.channel,
             thread_ts=delivery.thread_ts,
             person=delivery.user,
@@ -276,3 +288,9 @@ class Intake:
     def _tell(self, delivery: Delivery, text: str) -> None:
         with self._store.write() as tx:
             self._private(tx, delivery, text)
+
+
+def _cancels(text: str) -> bool:
+    """Return whether these are the words of somebody who takes a request back, and no others."""
+    words = " ".join(text.lower().strip(" .!").removeprefix("please ").split())
+    return words.removesuffix(" please").rstrip(" ,") in CANCEL

@@ -24,7 +24,7 @@ from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages import sentences
 from bot.messages.answers import notice_blocks
-from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention
+from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention, plainly
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry
 from storage.models import Run
@@ -174,9 +174,7 @@ class Commands:
             text = sentences.could_not(False)
         try:
             text = _short(text)
-            respond(
-                text=sentences.plainly(text), blocks=notice_blocks(text), response_type="ephemeral"
-            )
+            respond(text=plainly(text), blocks=notice_blocks(text), response_type="ephemeral")
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer to %s could not be given: %s", COMMAND, type(error).__name__)
 

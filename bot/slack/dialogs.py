@@ -38,6 +38,7 @@ from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.parts import Json
 from bot.messages.pieces import PieceKind
 from bot.messages.review import review_modal
+from bot.messages.text import plainly
 from bot.policy.authority import Yes
 from bot.policy.directory import Directory, NotYetKnownError
 from bot.policy.gates import Ask, load_gate
@@ -266,7 +267,7 @@ class Dialogs:
 
     def _plainly(self, text: str) -> str:
         """An error at a field is plain text: mentions and dates would show as codes."""
-        return sentences.plainly(with_names(self._directory, text))[:150]
+        return plainly(with_names(self._directory, text))[:150]
 
     def _refusal(
         self, verb: Verb, target: CallTarget | CardTarget, body: dict[str, Any], block: str

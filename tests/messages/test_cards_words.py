@@ -60,7 +60,7 @@ SAID = {
     "not_asked": (EVIL, EVIL),
     "edit_not_saved": (EVIL,),
     "could_not": (True,),
-    "plainly": ("*x*",),
+    "words_decide_nothing": (),
     "said": (EVIL,),
     "past": ("approve",),
 }

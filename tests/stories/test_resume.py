@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bot.sandbox.openai.server import Turn
 from storage.models import Delivery
 from storage.states import CallStatus, RunStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
-from tests.stories.steps import ask_for, menu, session
+from tests.stories.steps import ask_for, menu, session, told
 
 C = CallStatus
 
@@ -39,22 +41,32 @@ def test_the_requester_remakes_the_plan(harness: Harness, fakes: FakeTools) -> N
 
 
 def test_other_words_change_nothing(harness: Harness) -> None:
-    """While people decide, words without a mention, and anybody's yes, change nothing."""
+    """While people decide, words without a mention, and anybody's yes, change nothing.
+
+    The requester is told once what would.
+    """
     thread, _ = ask_for(harness, "words")
     asked = len(harness.planner.requests)
     harness.person("ben").say(SUPPORT, "hm, let me think", thread)
+    told(harness, "ben", SUPPORT, thread, "People decide this by the buttons")
+    harness.person("ben").say(SUPPORT, "so I wait", thread)
     harness.person("ana").say(SUPPORT, "yes, approved!", thread)
     harness.person("ana").say(SUPPORT, "@bot I approve this", thread)
     harness.slack.wait(
         lambda: (
-            len(harness.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "done")) == 4
+            len(harness.all(Delivery, Delivery.thread_ts == thread, Delivery.status == "done")) == 5
         )
     )
     harness.settle()
     assert harness.calls_in(thread)[0].status is C.PENDING
     assert len(harness.planner.requests) == asked
-    told = [m for m in harness.person("ana").messages(SUPPORT, thread) if m.get("is_ephemeral")]
-    assert any("UBEN00001" in words(m) for m in told)
+    assert any("UBEN00001" in words(m) for m in private(harness, "ana", thread))
+    assert len([m for m in private(harness, "ben", thread) if "by the buttons" in words(m)]) == 1
+
+
+def private(harness: Harness, who: str, thread: str) -> list[dict[str, Any]]:
+    """What only this person sees in the thread."""
+    return [m for m in harness.person(who).messages(SUPPORT, thread) if m.get("is_ephemeral")]
 
 
 def test_a_message_while_the_run_works_waits_for_the_next_turn(harness: Harness) -> None:
@@ -75,19 +87,20 @@ def test_a_message_while_the_run_works_waits_for_the_next_turn(harness: Harness)
 
 
 def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> None:
-    """The requester's word, the card's button and Slack's Stop each end the run.
+    """The requester's words, the card's menu and Slack's Stop each end the run.
 
-    The pending card dies, and Slack's session is no longer at work.
+    The words need no mention. The pending card dies, and Slack's session is no longer at work.
     """
-    for how in ("word", "button", "stop"):
+    ways = ("@bot cancel", "cancel", "Please cancel it.", "never mind, please!", "button", "stop")
+    for how in ways:
         thread, card = ask_for(harness, f"cancel by {how}")
         ben = harness.person("ben")
-        if how == "word":
-            ben.say(SUPPORT, "@bot cancel", thread)
-        elif how == "button":
+        if how == "button":
             menu(harness, "ben", card, "cancel_run")
-        else:
+        elif how == "stop":
             ben.stop_agent(SUPPORT, thread)
+        else:
+            ben.say(SUPPORT, how, thread)
         harness.said(SUPPORT, thread, "cancelled the request")
         harness.settle()
         harness.slack.wait(lambda ts=thread: session(harness, ts) == "active")
