@@ -170,6 +170,7 @@ def test_who_continues_a_finished_thread(harness: Harness) -> None:
 def test_what_is_no_message_of_a_person(harness: Harness) -> None:
     """Other bots, edits, deletions and channel notices that name the bot start nothing."""
     asked, slack = len(harness.planner.requests), harness.slack.world
+    before = harness.all(Delivery, Delivery.status != "done")
     with slack.lock:
         place = slack.channel(GENERAL)
         base = {
@@ -198,4 +199,5 @@ def test_what_is_no_message_of_a_person(harness: Harness) -> None:
         messages.remove(slack, mine)
     arrived(harness)
     assert len(harness.planner.requests) == asked
-    assert not harness.all(Delivery, Delivery.status != "done")
+    left = {each.seq for each in harness.all(Delivery, Delivery.status != "done")}
+    assert left == {each.seq for each in before}

@@ -36,6 +36,7 @@ def test_the_operator_follows_what_was_approved(
     """
     thread = ask(harness, ("note", {"text": SECRETIVE}))
     card = harness.card(SUPPORT, thread)
+    harness.settle()  # that it was shown is written down
     harness.person("cleo").click(SUPPORT, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
@@ -70,6 +71,7 @@ def test_the_operator_follows_what_was_rejected(
     """Who tried and may not, who rejected, and that the request ended; not in whose words."""
     thread = ask(harness, ("note", {"text": SECRETIVE}))
     card = harness.card(SUPPORT, thread)
+    harness.settle()
     harness.person("ben").click(SUPPORT, card["ts"], "approve")
     reject(harness, "cleo", SUPPORT, card, "it is Ana's, of Rose Street")
     harness.said(SUPPORT, thread, "That is all.")

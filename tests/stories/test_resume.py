@@ -91,7 +91,7 @@ def test_cancel_by_word_button_and_stop(harness: Harness, fakes: FakeTools) -> N
 
     The words need no mention. The pending card dies, and Slack's session is no longer at work.
     """
-    ways = ("@bot cancel", "cancel", "Please cancel it.", "never mind, please!", "button", "stop")
+    ways = ("@bot cancel", "cancel", "Please cancel it.", "Forget it, please!", "button", "stop")
     for how in ways:
         thread, card = ask_for(harness, f"cancel by {how}")
         ben = harness.person("ben")
