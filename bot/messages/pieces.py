@@ -117,7 +117,7 @@ def pieces_of(call: CallView) -> list[Piece]:
     effect = effect_of(call)
     if not fits_header(effect):
         pieces.append(_piece(PieceKind.SENTENCE, effect, lambda text: (line(_bold(text)),)))
-    pieces.extend(_argument(value) for value in call.values)
+    pieces.extend(_argument(value) for value in call.values if value.says_something)
     if call.preview.strip():
         title = line(words("Preview", bold=True))
         pieces.append(

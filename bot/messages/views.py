@@ -8,6 +8,8 @@ from datetime import datetime
 from bot.messages.actions import CallTarget, CardTarget
 from storage.states import CallStatus
 
+UNSET = "—"  # a text of just this is put in quotes
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -17,6 +19,11 @@ class Value:
     text: str  # "—" for unset, "(empty)" for an empty string, a mask for what is declared secret
     before: str | None = None  # what it was before the latest edit, where that differs
     secret: bool = False  # its tool's author declared it secret: it is masked for everybody
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is set, or was until the latest edit."""
+        return self.text != UNSET or self.before is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 
 from bot.messages.cards.card import card
 from bot.messages.views import CallView, Value
+from storage.states import CallStatus
 from tests.messages.cards_support import (
     CANCEL,
     NOW,
@@ -79,6 +80,17 @@ def test_reject_is_one_step_where_no_reason_is_needed() -> None:
     bound = card(view(replace(REFUND, no_needs_words=True)), NOW).blocks
     assert buttons(bound)["reject", "call-1:1"]["text"]["text"] == "Reject…"
     assert "Reject with a reason…" not in read(bound)
+
+
+def test_only_arguments_that_are_set_are_shown() -> None:
+    """But one that an edit has emptied is: that is what has changed."""
+    values = (Value("Order", "1042"), Value("Note", "—"), Value("Reason", "—", "damaged"))
+    text = read(card(view(replace(REFUND, values=values)), NOW).blocks)
+    assert "Order:  1042" in text
+    assert "Note" not in text
+    assert "Reason:  damaged  →  —" in text
+    decided = replace(REFUND, values=values, status=CallStatus.SUCCEEDED)
+    assert "Note" not in read(card(view(decided), NOW).blocks)
 
 
 def test_only_what_cannot_be_undone_asks_for_confirmation() -> None:

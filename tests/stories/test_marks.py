@@ -12,7 +12,7 @@ from tests.stories.harness import SUPPORT, Harness
 from tests.stories.steps import all_sent, ask, ask_for, reject
 
 WAITS, DONE, REJECTED = "hourglass_flowing_sand", "white_check_mark", "no_entry_sign"
-EXPIRED, FAILED, UNKNOWN = "hourglass", "warning", "question"
+EXPIRED, FAILED, UNKNOWN = "hourglass", "x", "question"
 HOUR = 3600
 
 

@@ -16,7 +16,7 @@ from storage.transaction import Transaction
 WAITS = "hourglass_flowing_sand"
 ENDS = {  # the first of these that a call ended with is the request's
     CallStatus.UNKNOWN: "question",
-    CallStatus.FAILED: "warning",
+    CallStatus.FAILED: "x",
     CallStatus.REJECTED: "no_entry_sign",
     CallStatus.EXPIRED: "hourglass",
     CallStatus.SUCCEEDED: "white_check_mark",

@@ -77,8 +77,8 @@ def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
     )
     if text and not inline:
         elements.append(quote(text))
-    if call.values:
-        elements.append(line(*compact(call.values)))
+    if values := [each for each in call.values if each.says_something]:
+        elements.append(line(*compact(values)))
     blocks = [
         rich(block_id(Block.OUTCOME, call.target), elements),
         context(block_id(Block.SMALL_PRINT, call.target), _small(call)),

@@ -16,11 +16,10 @@ from typing import Any
 
 from bot.messages.forms.slots import Kind, Mark, Slot, lookup, slots
 from bot.messages.text import visible
-from bot.messages.views import Value
+from bot.messages.views import UNSET, Value
 from bot.tools import Tool
 from storage.masking import MASK
 
-UNSET = "—"
 EMPTY = "(empty)"
 _SHORT_LIST = 60  # characters up to which a list stands on one line
 
