@@ -8,8 +8,9 @@ BIN := .venv/bin
 
 .venv/ready: pyproject.toml constraints.txt
 	@command -v "$(PYTHON)" >/dev/null || { echo "Countersign needs Python 3.11 or newer, and none was found; set PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing Countersign and what it needs into .venv: once, for about a minute"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: .venv/ready  ## a local Slack, a local planner and the real bot, in one process
