@@ -108,6 +108,7 @@ def holds(bot: BotProcess, stage: str) -> Any:
 def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
     """Whatever the moment, after the restart there is one card, one effect, one answer."""
     bot.planner.script(Turn(calls=[("once", {"text": "it"})]), Turn(text=ANSWER))
+    before = len(bot.slack.deliveries)  # of which a life that was killed may owe an answer
     late = stage in ("click being decided", "second model turn")
     held = None if late else holds(bot, stage)
     thread = bot.slack.person("ben").say(SUPPORT, "@bot do it")
@@ -117,7 +118,7 @@ def test_killed_at_a_stage(bot: BotProcess, stage: str) -> None:
             decided = stage == "second model turn"
             held = bot.planner.hold() if decided else bot.slack.faults.hold("usergroups.list")
             bot.slack.set_group("shop-leads", ["ana"])  # so that the group is looked up again
-            bot.slack.wait(lambda: all(d.outcome == "acked" for d in bot.slack.deliveries))
+            bot.slack.wait(lambda: all(d.outcome == "acked" for d in bot.slack.deliveries[before:]))
         bot.slack.person("ana").click(SUPPORT, shown["ts"], "approve")
     assert held is not None
     assert held.arrived.wait(10)
