@@ -32,9 +32,15 @@ PAUSE = 5.0  # seconds before Slack is tried again, where it does not say
 TRIES = 5  # to show one look
 REMEMBERED = 2_000  # threads
 PROMPTS = [
-    {"title": "Refund a broken order", "message": "Refund 40 EUR of order 1042, it arrived broken"},
+    {
+        "title": "Refund part of an order",
+        "message": "Refund 15 EUR of order 1042, the mug was chipped",
+    },
     {"title": "Look up an order", "message": "Look up order 1042"},
-    {"title": "Cancel and tell the team", "message": "Cancel order 1043 and tell #support"},
+    {
+        "title": "Cancel and tell the team",
+        "message": "Cancel order 1043, the customer changed her mind, and tell #support",
+    },
 ]
 
 

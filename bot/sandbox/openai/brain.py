@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.sandbox.openai import phrases, reports
-from bot.sandbox.openai.phrases import Values
+from bot.sandbox.openai.phrases import REASON_FIELD, Values
 from bot.sandbox.openai.wire import Turn
 
 AUTHOR = re.compile(r"^[^\n:]{0,80}<@([UW]\w+)>\) writes(?:, on [^\n]*)?:\n")
@@ -28,6 +28,7 @@ CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)
 NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
 IT = re.compile(r"\b(?:it|that|same)\b", re.I)
 LONGEST = 4_000  # characters of a request
+MOST_OF_REASON = 500  # characters that an approver is told
 
 
 @dataclass
@@ -120,6 +121,8 @@ def _told(talk: Talk) -> Turn:
         for made in talk.made
         if made.outcome
     ]
+    if any(made.outcome and made.outcome.status == "sent back" for made in talk.made):
+        lines.append("Tell me what to change, and I propose it anew.")
     return Turn(text="\n\n".join(lines))
 
 
@@ -134,19 +137,20 @@ def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:
     known = {}
     if IT.search(request):
         known = {key: value for made in talk.earlier for key, value in made.arguments.items()}
-    found = phrases.proposals(request, tools, known)
+    found, left = phrases.proposals(request, tools, known)
     if not found and CORRECTION.search(request) and talk.earlier:
         return _corrected(talk, tools)
     questioned = talk.said.removesuffix(reports.NOTICE).rstrip().endswith("?")
     if questioned and (not found or NUMBER.fullmatch(request)):
-        found = phrases.proposals(f"{talk.previous.rstrip(' .')} {request}", tools, known)
+        found, left = phrases.proposals(f"{talk.previous.rstrip(' .')}. {request}", tools, known)
+    if found and left:
+        return Turn(text=reports.no_tool(left))
     lacking = [each for each in found if each.missing]
     if lacking:
         return Turn(text=reports.question(lacking))
     if found:
         return Turn(calls=[(each.tool, each.arguments) for each in found])
-    lost = "" if not request or HELP.match(request) else "I could not make out what to do.\n\n"
-    return Turn(text=lost + reports.help_text(tools))
+    return Turn(text=reports.help_text(tools, is_lost=bool(request) and not HELP.match(request)))
 
 
 def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:
@@ -155,14 +159,18 @@ def _corrected(talk: Talk, tools: dict[str, Values]) -> Turn:
         made
         for made in talk.earlier
         if made.name in tools
-        and not (made.outcome and made.outcome.status in ("succeeded", "unknown"))
+        and not (made.outcome and made.outcome.status in ("succeeded", "unknown", ""))
     ]
     if not again:
         ran = "What I proposed before has run already, or there was nothing to change."
         return Turn(text=f"{ran} Please tell me the whole new request.")
     named = phrases.corrected(talk.request)
+    if not any(named.keys() & made.arguments.keys() for made in again):
+        return Turn(text="What is it to be? I need an order number, a reason or an amount in EUR.")
     calls = []
     for made in again:
         values = {key: value for key, value in named.items() if key in made.arguments}
+        if why := made.arguments.get(REASON_FIELD):
+            values[REASON_FIELD] = f"{why} Then: “{talk.request}”"[:MOST_OF_REASON]
         calls.append((made.name, {**made.arguments, **values}))
     return Turn(calls=calls)

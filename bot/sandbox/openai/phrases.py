@@ -14,8 +14,22 @@ from typing import Any
 Values = dict[str, Any]
 REASON_FIELD = "reason_for_approver"
 NUMBER = r"(?<![\d.,])\d+(?:[.,]\d{1,2})?(?![.,]?\d)"
-MONEY = re.compile(rf"(?:€|\bEUR)\s?({NUMBER})|({NUMBER})\s?(?:€|EUR\b|euros?\b)", re.I)
-ORDER = re.compile(r"\border\s+(?:number\s+|no\.?\s+)?#?(\d+)|#(\d+)\b|(?<![\d.,])(\d{4,})\b", re.I)
+PLUS = r"(?<![−–-])(?<![−–-]\s)(?<!minus\s)(?<!negative\s)"
+MONEY = re.compile(
+    rf"{PLUS}(?:€|\bEUR)\s?({NUMBER})|{PLUS}({NUMBER})\s?(?:€|EUR\b|euros?\b(?!\s+cents?))", re.I
+)
+# An amount without a currency, only where the words around it leave nothing else for it to be.
+BARE = re.compile(
+    r"(?:^|[.,:;]\s|\b(?:refund|reimburse|amount|by|of|it|only|just|to|rather|meant|pay|give)\s)"
+    rf"\s*({NUMBER})(?=\s*$|[.,:;!?]|\s+(?:of|for|from|on|to|back|because|as|since|instead|please)\b)",
+    re.I,
+)
+# Four digits and more are an order's number, where no currency stands beside them.
+ORDER = re.compile(
+    r"\border\s+(?:number\s+|no\.?\s+)?#?(\d+)|#(\d+)\b"
+    r"|(?<![\d.,€])(?<!€\s)(?<!EUR)(?<!EUR\s)(\d{4,})\b(?![.,]\d|\s?(?:€|EUR\b|euros?\b)(?!\s?\d))",
+    re.I,
+)
 CHANNEL = re.compile(r"<#(C\w+)(?:\|([^>]*))?>|(#[a-z][\w-]*)", re.I)
 MENTION = re.compile(r"<@([UW]\w+)(?:\|[^>]*)?>")
 QUOTED = re.compile(
@@ -29,11 +43,22 @@ FILLER = re.compile(
     r"|i(?: want| need)(?: you to| to| a))\b[\s,]*)+",
     re.I,
 )
+# Where an order begins, also one that no tool is for, so that none is passed over.
 NEXT = re.compile(
-    r"[,;.]? +(?:and|then|and then) +(?=(?:please )?(?:refund|cancel|look|tell|post)\b)", re.I
+    r"(?:[,;.]? +(?:and|then|and then)|[,;.]) +(?=(?:please )?(?:refund|cancel|look|tell|post"
+    r"|archive|block|call|change|charge|close|create|delete|e?-?mail|invite|message|notify|put"
+    r"|remind|remove|replace|resend|send|ship|update)\b)",
+    re.I,
+)
+NEVER = re.compile(r"\b(?:don['’]?t|do not|never)\b", re.I)
+WHY = re.compile(
+    r"(?:,|\bbecause|\bsince|\bas)\s+(?!(?:€|EUR)?\s?\d|please\b|order\b)"
+    r"(.{3,}?)(?=[\s.]*$|\.\s+(?:order\b|#?\d))",
+    re.I | re.S,
 )
 SMALL = re.compile(
-    r"^(?:(?:a|an|the|for|to|of|in|on|with|as|is|called|named|channel)\b[\s:]*)+", re.I
+    r"^(?:(?:a|an|all|the|me|please|for|to|of|in|on|with|as|is|called|named|channel)\b[\s:,]*)+",
+    re.I,
 )
 REASONS = {
     "damaged": r"broken?|chipped|damaged|cracked|defect\w*|open(?:ed)?|torn",
@@ -61,17 +86,25 @@ class Proposal:
     missing: tuple[str, ...] = ()
 
 
-def proposals(request: str, tools: Mapping[str, Values], known: Values) -> list[Proposal]:
-    """Return the calls that a request asks for; `known` is what "it" may stand for."""
+def proposals(
+    request: str, tools: Mapping[str, Values], known: Values
+) -> tuple[list[Proposal], list[str]]:
+    """Return the calls that a request asks for, and its orders that no tool is for.
+
+    `known` is what "it" may stand for.
+    """
     found: list[Proposal] = []
+    left: list[str] = []
     for text in _orders(request):
         news = " ".join(_news(each) for each in found if each.tool == "cancel_order")
         order = Order(text, known, news)
         if picked := _picked(order, tools):
             name, values = picked
-            found.append(_completed(name, values, tools[name]["parameters"], request))
+            found.append(_completed(name, values, tools[name]["parameters"], order))
             known = {**known, **values}
-    return found
+        else:
+            left.append(text)
+    return found, left
 
 
 def corrected(text: str) -> Values:
@@ -89,20 +122,23 @@ def _orders(request: str) -> list[str]:
 def _picked(order: Order, tools: Mapping[str, Values]) -> tuple[str, Values] | None:
     for name, begins, read in FORMS:
         if name in tools and re.match(begins, order.text, re.I):
-            return name, read(order)
+            return None if name.endswith("_order") and _is_several(order) else (name, read(order))
     for name, tool in tools.items():
         gaps = None if name in KNOWN_BY_HEART else _gaps(name, order.text)
         if gaps is not None:
-            return name, _generic(tool["parameters"], gaps, order)
+            values = _generic(tool["parameters"], gaps, order)
+            return None if values is None else (name, values)
     return None
 
 
-def _completed(name: str, values: Values, schema: Values, request: str) -> Proposal:
+def _completed(name: str, values: Values, schema: Values, order: Order) -> Proposal:
     known = schema.get("properties", {})
     values = {key: value for key, value in values.items() if key in known}
     if REASON_FIELD in known:
-        said = " ".join(request.split())
-        values[REASON_FIELD] = f"I was asked: “{said if len(said) < 400 else said[:400] + '…'}”."
+        why = _why(order) if name in ("refund_order", "cancel_order") else ""
+        said = " ".join((why or order.text).split())
+        quoted = f"“{said if len(said) < 400 else said[:400] + '…'}”."
+        values[REASON_FIELD] = f"{'The request says' if why else 'I was asked'}: {quoted}"
     missing = [key for key in schema.get("required", []) if key not in {*values, REASON_FIELD}]
     return Proposal(name, values, tuple(missing))
 
@@ -110,16 +146,25 @@ def _completed(name: str, values: Values, schema: Values, request: str) -> Propo
 # the demo's shop, posts, databases
 
 
+def _numbers(text: str) -> list[int]:
+    return [int(next(filter(None, found.groups()))) for found in ORDER.finditer(text)]
+
+
+def _is_several(order: Order) -> bool:
+    """Return whether it names several orders or amounts, of which a call would take one."""
+    asked = WHY.sub(" ", order.text)
+    return len(set(_numbers(asked))) > 1 or len(MONEY.findall(ORDER.sub(" ", asked))) > 1
+
+
 def _number(order: Order) -> Values:
-    found = ORDER.search(order.text)
-    if found:
-        return {"order_id": int(found[1] or found[2] or found[3])}
+    if numbers := _numbers(WHY.sub(" ", order.text)) or _numbers(order.text):
+        return {"order_id": numbers[0]}
     return {key: value for key, value in order.known.items() if key == "order_id"}
 
 
 def _refund(order: Order) -> Values:
     rest = ORDER.sub(" ", order.text)
-    amount = MONEY.search(rest) or re.search(rf"({NUMBER})\b", rest)
+    amount = MONEY.search(rest) or BARE.search(rest)
     values = _number(order)
     if amount:
         whole, _, cents = (
@@ -132,9 +177,13 @@ def _refund(order: Order) -> Values:
     return values | ({"reason": "wrong_item" if reason == "wrong" else reason} if reason else {})
 
 
+def _why(order: Order) -> str:
+    said = WHY.search(order.text)
+    return said[1].strip(" .") if said else ""
+
+
 def _cancel(order: Order) -> Values:
-    said = re.search(r"(?:,|\bbecause|\bsince|\bas)\s+(.{3,})$", order.text, re.S)
-    reason = said[1].strip(" .") if said else f"As asked: {order.text}"
+    reason = _why(order) or f"As asked: {order.text}"
     return _number(order) | {"reason": (reason[:1].upper() + reason[1:])[:300]}
 
 
@@ -187,6 +236,8 @@ KNOWN_BY_HEART = {name for name, _, _ in FORMS}
 def _gaps(name: str, text: str) -> list[str] | None:
     """Return what stands around the words of a tool's name; None where they are not all there."""
     gaps, rest = [], text
+    if NEVER.search(text):
+        return None
     for word in re.split(r"[_-]", name):
         found = re.search(rf"\b{re.escape(word)}(?:es|s)?\b", rest, re.I)
         if not found:
@@ -196,8 +247,11 @@ def _gaps(name: str, text: str) -> list[str] | None:
     return [*gaps, rest]
 
 
-def _generic(schema: Values, gaps: list[str], order: Order) -> Values:
-    """Read arguments by their names and types; what a word or number is for is said beside it."""
+def _generic(schema: Values, gaps: list[str], order: Order) -> Values | None:
+    """Read arguments by their names and types; what a word or number is for is said beside it.
+
+    None where words are left that no argument takes.
+    """
     values: Values = {}
     left = CHANNEL.sub(" ", " ".join(gaps))
     text = next((said for said in map(_stripped, [*gaps, left]) if said), "")
@@ -214,7 +268,8 @@ def _generic(schema: Values, gaps: list[str], order: Order) -> Values:
             values[name] = _quoted(order.text) or text
         elif "array" in kinds and text:
             values[name] = [text]
-    return values
+    is_taken = any(isinstance(each, str | list) for key, each in values.items() if key != "channel")
+    return values if is_taken or not text else None
 
 
 def _stripped(said: str) -> str:

@@ -8,33 +8,38 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bot.sandbox.openai.phrases import REASON_FIELD, Proposal
 
 NOTICE = "_I am the offline stand-in planner, not a language model._"
 EXAMPLES = {
-    "refund_order": "Refund 40 EUR of order 1042, it arrived broken",
+    "refund_order": "Refund 15 EUR of order 1042, the mug was chipped",
     "look_up_order": "Look up order 1042",
-    "cancel_order": "Cancel order 1043 and tell #support",
-    "post_message": "Post 'hello' in #general",
+    "cancel_order": "Cancel order 1043, the customer changed her mind",
 }
 OUTCOMES = {
     "succeeded": "is done",
     "rejected": "was rejected",
-    "expired": "was not done",
+    "sent back": "was sent back",
+    "expired": "has expired",
     "cancelled": "was cancelled",
-    "superseded": "was replaced and did not run",
-    "invalidated": "did not run",
+    "superseded": "was set aside",
+    "invalidated": "is no longer valid",
     "refused": "was refused",
-    "invalid arguments": "was not proposed, because its arguments are not valid",
+    "invalid arguments": "was not proposed, because it is not valid",
     "failed": "failed",
     "unknown": "is uncertain",
 }
 STATUS = re.compile(rf"({'|'.join(each.upper() for each in OUTCOMES)})\b")
-# Sentences of an output that are meant for a model's ears only.
-FOR_MODELS = re.compile(r"\s*\b(?:Do not|Propose it|Change it, or)\b[^.]*\.")
+AGAIN = "NOT RUN AGAIN"
+HEAD = re.compile(r'(?:[^"\n]|"(?:\\.|[^"\\])*")*', re.S)  # a line; what is quoted may be several
+# Sentences of an output that are meant for a model's ears only; what is quoted is a person's.
+FOR_MODELS = re.compile(
+    r"(\".*\")|\s*\b(?:Do not|Propose|Change it, or|If an earlier call)\b[^.]*\.", re.S
+)
+EDITED = re.compile(r" and ran with: (\{.*\})$", re.S)
 LISTED = 20  # entries of a list that are shown
 
 
@@ -42,27 +47,31 @@ LISTED = 20  # entries of a list that are shown
 class Outcome:
     """What an output says became of a call."""
 
-    status: str  # a key of OUTCOMES
+    status: str  # a key of OUTCOMES; "" where the output does not say
     result: Any = None  # of a success: parsed where it is JSON
     words: str = ""  # what else the output says about it
     ran: Mapping[str, Any] | None = None  # the arguments that ran, where a person edited them
+    again: bool = False  # that of an earlier call which is the same, this one having done nothing
 
 
 def outcome_of(output: str) -> Outcome:
     """Read an output: a status word with words after it, a tool's result on the lines below."""
-    first, _, rest = output.strip().partition("\n")
-    if "says that it DID happen" in first:
-        return Outcome("succeeded", words=first)
+    output = output.strip()
+    head = HEAD.match(output)
+    first = head[0] if head else ""
+    if first.startswith(AGAIN):
+        return replace(outcome_of(output.partition("\n")[2]), again=True)
     status = STATUS.match(first)
     if not status:
-        return Outcome("succeeded", _parsed(output))
-    told, _, edited = first[status.end() :].partition(" and ran with:")
-    if status[1] == "SUCCEEDED":
-        ran = _parsed(edited.strip())
-        words = told.strip(" .:")
-        return Outcome("succeeded", _parsed(rest), words, ran if isinstance(ran, dict) else None)
-    told = FOR_MODELS.sub("", f"{told} {rest}")
-    return Outcome(status[1].lower(), words=" ".join(told.strip(" .:;,\n").split()))
+        return Outcome("", _parsed(output))
+    if status[1] != "SUCCEEDED":
+        told = FOR_MODELS.sub(r"\1", output[status.end() :])
+        return Outcome(status[1].lower(), words=" ".join(told.strip(" .:;,\n").split()))
+    edited = EDITED.search(first)
+    ran = _parsed(edited[1]) if edited else None
+    words = first[status.end() : edited.start() if edited else None].strip(" .:")
+    result = _parsed(output[len(first) :].strip())
+    return Outcome("succeeded", result, words, ran if isinstance(ran, dict) else None)
 
 
 def _parsed(text: str) -> Any:
@@ -76,16 +85,25 @@ def report(tool: str, arguments: Mapping[str, Any], outcome: Outcome) -> str:
     """Say in Markdown what became of one call."""
     shown = values(outcome.result)
     looked = REASON_FIELD not in arguments and not outcome.words
-    if outcome.status == "succeeded" and looked:
+    if outcome.status in ("succeeded", "") and looked:
         return shown or "There is nothing to show."
     told = re.sub("^Approved", "approved", outcome.words)
     if outcome.ran:
-        pairs = (f"{_words(key)} {_flat(value)}" for key, value in outcome.ran.items())
-        told += f" and ran with {', '.join(pairs)}"
+        changed = [
+            f"{_words(key)} {_flat(value)}"
+            for key, value in outcome.ran.items()
+            if value is not None and value != arguments.get(key)
+        ]
+        told += f" and ran with {', '.join(changed)}" if changed else ""
     if told:
-        told = f" {told}" if told.startswith("by ") else f": {told.removesuffix('.')}"
-    about = label(tool, {**arguments, **(outcome.ran or {})})
-    return f"**{about}** {OUTCOMES[outcome.status]}{told}.\n{shown}".strip()
+        joined = told.startswith(("by ", "before "))
+        told = f" {told}" if joined else f": {told.removesuffix('.')}"
+    about = f"**{label(tool, {**arguments, **(outcome.ran or {})})}**"
+    if outcome.again:
+        about += " was not run again; what I proposed before"
+    if not outcome.status:
+        return f"{about}: {shown}"
+    return f"{about} {OUTCOMES[outcome.status]}{told}.\n{shown}".strip()
 
 
 def label(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -122,34 +140,36 @@ def _member(key: str, value: Any) -> str:
     return f"{name}\n{values(value)}" if rows else f"- {name} {_flat(value)}"
 
 
-def help_text(tools: Mapping[str, Mapping[str, Any]]) -> str:
-    """Say what the stand-in is and what it can do with these tools."""
-    lines = ["I am the offline stand-in planner: a program with a few rules, not a language model."]
-    if tools:
-        lines.append("With the tools I was given I can:")
-        lines += [
-            f"- **{_words(name)}**: {_first_sentence(tool.get('description') or '')}"
-            for name, tool in tools.items()
-        ]
-    said = [f"“{text}”" for name, text in EXAMPLES.items() if name in tools]
-    if said:
-        lines.append(f"For example: {' · '.join(said)}.")
-    lines.append("What needs a person's yes is shown on a card first.")
-    return "\n".join(lines)
+def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
+    """Say what the stand-in is, and up to three requests to copy: what it says has no buttons."""
+    names = list(tools)
+    lost = "I did not understand that, or have no tool for it. " if is_lost else ""
+    who = f"{lost}I am the offline stand-in planner, not a language model."
+    said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
+    can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
+    return f"{who}\n\n" + "\n".join(["Copy one of these and change it:", *said] if said else [can])
+
+
+def no_tool(left: Iterable[str]) -> str:
+    """Refuse a request of which no tool does a part."""
+    orders = " and ".join(f"“{each}”" for each in left)
+    return f"I have no tool for {orders}, so I did nothing. Ask me for the rest alone, please."
 
 
 def question(lacking: Iterable[Proposal]) -> str:
     """Ask for what proposals still need."""
     return "\n".join(
-        f"To {_words(each.tool)} I still need the "
-        f"{' and the '.join(_words(re.sub('_id$', ' number', name)) for name in each.missing)}. "
+        f"For “{_words(each.tool)}” I still need the "
+        f"{' and the '.join(_wanted(name) for name in each.missing)}. "
         "Can you tell me?"
         for each in lacking
     )
 
 
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s", " ".join(text.split()))[0][:160] or "no description"
+def _wanted(name: str) -> str:
+    return (
+        "amount in EUR, above zero" if name == "amount" else _words(re.sub("_id$", " number", name))
+    )
 
 
 def _words(name: str) -> str:

@@ -34,7 +34,8 @@ def called(answer: Turn) -> Calls:
         assert isinstance(arguments, dict)
         values = dict(arguments)
         if name in WRITES:
-            assert values.pop("reason_for_approver").startswith("I was asked: “")
+            why = values.pop("reason_for_approver")
+            assert why.startswith(("I was asked: “", "The request says: “"))
         (READS | WRITES)[name].model_validate(values)
         found.append((name, values))
     return found
@@ -107,6 +108,10 @@ PHRASES: list[tuple[str, Calls]] = [
     ("please put <@UCLEO0001> on duty", [duty("UCLEO0001")]),
     ("create a channel launch-week", [("create_channel", {"name": "launch-week"})]),
     ("list channels", [("list_channels", {})]),
+    ("list all the channels, please", [("list_channels", {})]),
+    ("Refund 1500 EUR of order 1042", [refund(1042, "1500.00")]),
+    ("refund 1042 €40", [refund(1042, "40.00")]),
+    ("cancel order 1043, it doubles order 1042", [cancel(1043, "It doubles order 1042")]),
     (
         "In shop: `select name from customers`",
         [("query", {"database": "shop", "sql": "select name from customers"})],
@@ -129,16 +134,6 @@ def test_phrases_become_calls(words: str, expected: Calls) -> None:
     answer = turn(said(words))
     got = called(answer)
     assert got == expected
-
-
-@pytest.mark.parametrize("words", ["hi", "help", "What can you do?", "sing me a song", ""])
-def test_small_talk_says_what_it_is(words: str) -> None:
-    """Greetings and what it cannot read are answered without a call, by what it can do."""
-    answer = turn(said(words))
-    assert not answer.calls
-    assert "offline stand-in planner" in answer.text
-    assert "not a language model" in answer.text
-    assert "refund order" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from bot.agent import outputs
 from tests.sandbox.openai.test_phrases import called, cancel, refund, said, turn
 
 SUPERSEDED = (
@@ -47,53 +49,136 @@ def test_a_failed_look_up_is_told() -> None:
     assert "failed: there is no order 1042" in answer.text
 
 
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
-        (
-            'SUCCEEDED. Approved by <@UANA00001>.\n{"refunded": "40.00 EUR"}',
-            ["is done", "<@UANA00001>", "40.00 EUR"],
-        ),
-        (
-            'SUCCEEDED. It was edited by <@UANA00001> and ran with: {"amount": "30.00"}\n"ok"',
-            ["is done", "edited by <@UANA00001>", "amount 30.00"],
-        ),
-        (
-            'REJECTED by <@UANA00001>; it was not run. Their reason, quoted: "too much" '
-            "Do not propose it again.",
-            ["was rejected by <@UANA00001>", '"too much"'],
-        ),
-        (
-            "EXPIRED: nobody decided before the deadline, so it was not run.",
-            ["was not done", "nobody decided"],
-        ),
-        ("CANCELLED: an earlier step of the plan failed.", ["was cancelled", "an earlier step"]),
-        (
-            "REFUSED by policy: no refunds on Sundays",
-            ["was refused by policy", "no refunds on Sundays"],
-        ),
-        (
-            "INVALID ARGUMENTS, nobody was asked:\n- amount: too big",
-            ["not valid", "amount: too big"],
-        ),
-        (
-            "INVALIDATED: it was not run, because the tool changed.",
-            ["did not run", "the tool changed"],
-        ),
-        ("FAILED: the bank said no", ["failed", "the bank said no"]),
-        (
-            "UNKNOWN: it is not known whether it happened. Do not assume that it did.",
-            ["is uncertain", "not known"],
-        ),
-    ],
-)
-def test_outcomes_are_told_truthfully(output: str, told: list[str]) -> None:
-    """Each end of a call is told as what it is, with its reason; only a success is done."""
+ANA = "<@UANA00001>"
+RAN = outputs.approved_by(["UANA00001"])
+NOTE = outputs.noted("UANA00001", "Mind the bank.\nDo not tell it twice.")
+EDITED = RAN + NOTE + outputs.edited_by(["UANA00001"], '{"order_id": 1042, "amount": "30.00"}')
+DONE = outputs.succeeded(RAN, '{"refunded": "40.00 EUR"}')
+NO = outputs.rejected([("UANA00001", "Too much. Do not ask again.")])
+# Whatever the model is told about its calls, by the name of its maker, and how people hear of it.
+TOLD: dict[str, tuple[str, str]] = {
+    "UNKNOWN": (outputs.UNKNOWN, "is uncertain: it was started, and it is not known"),
+    "STILL_RUNNING": (outputs.STILL_RUNNING, "is uncertain: the request was cancelled while"),
+    "STEP_FAILED": (outputs.STEP_FAILED, "was cancelled: an earlier step of the plan failed"),
+    "REJECTED_BEFORE": (outputs.REJECTED_BEFORE, "was refused: a person rejected this very"),
+    "SLACK_SILENT": (outputs.SLACK_SILENT, "was refused: Slack could not be asked who"),
+    "NAMES_UNKNOWN": (outputs.NAMES_UNKNOWN, "was refused: Slack could not be asked which"),
+    "succeeded": (DONE, f"is done: approved by {ANA}.\n- **Refunded:** 40.00 EUR"),
+    "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
+    "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
+    "invalidated": (outputs.invalidated("it changed"), "is no longer valid: it was not run"),
+    "forbidden_since": (outputs.forbidden_since("no"), "is no longer valid: policy now forbids"),
+    "forbidden": (outputs.forbidden("no Sundays"), "was refused by policy: no Sundays"),
+    "no_such_tool": (outputs.no_such_tool("x", ["y"]), "was refused: there is no tool named 'x'"),
+    "too_many_calls": (outputs.too_many_calls(9), "was refused: this request may propose 9"),
+    "not_arguments": (
+        outputs.not_arguments("no JSON"),
+        "was not proposed, because it is not valid",
+    ),
+    "invalid_arguments": (
+        outputs.invalid_arguments(["amount: too big"]),
+        "was not proposed, because it is not valid: nobody was asked: - amount: too big",
+    ),
+    "would_fail": (
+        outputs.would_fail("none is left.", earlier=True),
+        "failed before it was run, and nobody was asked: none is left",
+    ),
+    "no_approvers": (outputs.no_approvers("nobody may"), "was refused: this needs an approval"),
+    "cards_used_up": (outputs.cards_used_up(9), "was refused: this request has asked people 9"),
+    "too_many_wait": (outputs.too_many_wait(9), "was refused: 9 calls of this requester wait"),
+    "asked_too_often": (outputs.asked_too_often("9 calls", 5), "was refused: 9 calls of this"),
+    "not_run_again": (
+        outputs.not_run_again(NO),
+        "was not run again; what I proposed before was rejected by",
+    ),
+    "unseen": (outputs.unseen("the card was lost"), "was cancelled: the card was lost"),
+    "rejected": (
+        NO,
+        f"was rejected by {ANA}; it was not run. "
+        'Their reason, quoted: "Too much. Do not ask again."',
+    ),
+    "expired": (
+        outputs.expired(),
+        "has expired: nobody decided before the deadline, so it was not",
+    ),
+    "cancelled": (outputs.cancelled(), "was cancelled by the requester; it was not run"),
+    "withdrawn": (outputs.withdrawn(), "was cancelled: the requester withdrew this call"),
+    "left_behind": (outputs.left_behind(), "was set aside: a new request was made in this thread"),
+    "superseded": (outputs.superseded(), "was set aside: the requester wrote something new"),
+    "sent_back": (
+        outputs.sent_back("UANA00001", "make it 30"),
+        f'was sent back by {ANA}; nothing of this was run. Their feedback, quoted: "make it 30"',
+    ),
+    "lost": (outputs.lost(), "is uncertain: it was started, and its end is not known"),
+    "resolved": (outputs.resolved("UANA00001", done=False), f"failed: {ANA} looked and says that"),
+}
+PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
+
+
+def test_every_output_is_tried() -> None:
+    """A new thing that the model is told about a call is tried below, too."""
+    there = {
+        name
+        for name, made in vars(outputs).items()
+        if name.isupper() or getattr(made, "__module__", "") == outputs.__name__
+    }
+    assert there - PARTS == TOLD.keys()
+
+
+@pytest.mark.parametrize(("output", "told"), TOLD.values(), ids=TOLD)
+def test_outcomes_are_told_truthfully(output: str, told: str) -> None:
+    """Each end of a call is told as what it is, with its reason; only a success is done.
+
+    What is for the model alone is left out; what a person wrote stays as it is.
+    """
     answer = turn(*refunded(output))
     assert not answer.calls
-    assert all(each in answer.text for each in told)
-    assert ("is done" in answer.text) == ("is done" in told)
-    assert "Do not" not in answer.text
+    assert answer.text.startswith(f"**Refund order 1042, amount 40.00** {told}")
+    assert ("is done" in answer.text) == (output == DONE)
+    assert not re.search("Do not (?!ask again)|Propose|Change it, or|If an earlier", answer.text)
+
+
+def test_an_edited_call_is_told_as_it_ran() -> None:
+    """The amount that ran is told, not the one proposed, also beside a note of several lines."""
+    text = turn(*refunded(outputs.succeeded(EDITED, '"ok"'))).text
+    assert text.startswith("**Refund order 1042, amount 30.00** is done: approved by")
+    assert "Mind the bank.\nDo not tell it twice." in text
+    assert "and ran with amount 30.00.\nok" in text
+    assert "40.00" not in text
+
+
+@pytest.mark.parametrize("output", [outputs.resolved("UANA00001", done=True), "Who knows?"])
+def test_other_words_are_passed_on(output: str) -> None:
+    """Where an output does not say what became of the call, its words are told and no more.
+
+    A correction does not propose such a call again.
+    """
+    text = turn(*refunded(output)).text
+    assert text.startswith(f"**Refund order 1042, amount 40.00**: {output}")
+    assert not turn(*refunded(output), said("make it 30 instead")).calls
+
+
+def test_a_repeated_success_is_told_as_the_first() -> None:
+    """A call for which an earlier one stands is never told as one more that was done."""
+    text = turn(*refunded(outputs.not_run_again(DONE))).text
+    assert "was not run again; what I proposed before is done: approved by" in text
+
+
+def test_what_was_sent_back_is_changed() -> None:
+    """After a plan was sent back it asks what to change, and proposes that with both reasons."""
+    items = refunded(outputs.sent_back("UANA00001", "less"))
+    assert "Tell me what to change, and I propose it anew." in turn(*items).text
+    again = turn(*items, said("make it 30"))
+    assert called(again) == [refund(1042, "30.00", "damaged")]
+    assert "I was asked: “x”. Then: “make it 30”" in str(again.calls)
+
+
+@pytest.mark.parametrize("words", ["make it -5 EUR", "make it 40 USD instead", "make it nicer"])
+def test_a_correction_it_cannot_read_changes_nothing(words: str) -> None:
+    """What was refused is not proposed again as it was; it asks."""
+    answer = turn(*refunded(SUPERSEDED), said(words))
+    assert not answer.calls
+    assert "What is it to be?" in answer.text
 
 
 def test_every_call_of_a_plan_is_told() -> None:
@@ -103,7 +188,7 @@ def test_every_call_of_a_plan_is_told() -> None:
     )
     text = turn(*refunded("REJECTED by <@UANA00001>; it was not run."), *more).text
     assert "Refund order 1042, amount 40.00** was rejected" in text
-    assert "Post message #support** was not done" in text
+    assert "Post message #support** has expired" in text
 
 
 @pytest.mark.parametrize("output", [SUPERSEDED, "REJECTED by <@UANA00001>; it was not run."])

@@ -1,0 +1,43 @@
+"""A first hour with the demo's stand-in for the model: what it says is so, over the real wire."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import menu
+
+
+def test_from_a_question_to_a_changed_plan(harness: Harness) -> None:
+    """It takes no −5 EUR, tells that a plan was sent back, and proposes it changed.
+
+    Nothing is called done before it is.
+    """
+    left = harness.shop.order(1042).left
+    ben, ana = harness.person("ben"), harness.person("ana")
+    thread = ben.say(SUPPORT, "@bot refund −5 EUR of order 1042")
+    harness.said(SUPPORT, thread, "I still need the amount in EUR, above zero.")
+    ben.say(SUPPORT, "@bot 15 EUR, the mug was chipped", thread)
+    card = harness.card(SUPPORT, thread)
+    assert "The request says: “the mug was chipped”." in words(card)
+    menu(harness, "ana", card, "send_back")
+    harness.slack.wait(ana.view)
+    assert ana.submit({"words": {"text": {"value": "less, please"}}})["outcome"] == "closed"
+    harness.said(SUPPORT, thread, "Tell me what to change, and I propose it anew.")
+    assert "is done" not in str([words(each) for each in harness.thread(SUPPORT, thread)])
+    ben.say(SUPPORT, "@bot make it 10 EUR", thread)
+    card = harness.card(SUPPORT, thread)
+    ana.click(SUPPORT, card["ts"], "approve", seen=card)
+    harness.said(SUPPORT, thread, "is done: approved by")
+    assert harness.shop.order(1042).left == left - Decimal(10)
+
+
+def test_what_it_does_not_understand(harness: Harness) -> None:
+    """What no tool does gets three requests to copy; a request with such a part is not begun."""
+    ben = harness.person("ben")
+    thread = ben.say(SUPPORT, "@bot email the warehouse")
+    harness.said(SUPPORT, thread, "Copy one of these and change it:")
+    thread = ben.say(SUPPORT, "@bot refund 3 EUR of order 1042 and email the warehouse")
+    harness.said(SUPPORT, thread, "I have no tool for “email the warehouse”, so I did nothing.")
+    assert not harness.calls_in(thread)
