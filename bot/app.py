@@ -19,6 +19,7 @@ from slack_sdk import WebClient
 
 from bot.agent.late_planner import LatePlanner
 from bot.agent.turn import ModelTurns
+from bot.approvals.home.home_view import HomeViews
 from bot.approvals.terms.grants import GrantList
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -36,6 +37,7 @@ from bot.signing_key import open_store
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands import Answerer, Commands
 from bot.slack.dialogs import Dialogs
+from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
 from bot.slack.outbox.lanes import Outbox
@@ -65,6 +67,7 @@ class App:
     outbox: Outbox
     listeners: Listeners
     presence: SlackPresence
+    home: SlackHome
     directory: SlackDirectory
     slack: tuple[SlackClient, ...]
     planner: LatePlanner
@@ -85,7 +88,8 @@ class App:
             own = {self.core.identity.user, self.core.identity.bot} - {""}
             self.handler = connect_alone(self.bolt, settings, arrivals, self._ended, own)
         self.loop.adopt()
-        for name, body in (("loop", self.loop.run), ("outbox", self.outbox.run)):
+        bodies = {"loop": self.loop.run, "outbox": self.outbox.run, "home": self.home.run}
+        for name, body in bodies.items():
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -106,6 +110,7 @@ class App:
         self.loop.stop(GRACE)
         self.planner.close()
         self.outbox.stop()
+        self.home.stop()
         for thread in self._threads:
             thread.join(timeout=10)
         self.listeners.close()
@@ -203,6 +208,7 @@ def _assemble(
     store, clock, me = core.store, core.clock, core.identity
     tool_pool = ThreadPoolExecutor(settings.workers * 2, thread_name_prefix="tool")
     presence = SlackPresence(posting, PROMPTS if settings.shop_path else [], signals)
+    home = make_home(core.over(directory.within(PATIENCE)), posting)
     planner = LatePlanner(lambda: make_planner(settings, signals.stopping))
     streaming = Streaming(clock)
     worker = core.worker(
@@ -214,7 +220,7 @@ def _assemble(
     )
     deciding = core.over(directory.within(0))
     loop = deciding.loop(
-        deciding.intake(directory, presence.suggest, presence.done),
+        deciding.intake(directory, presence.suggest, presence.done, home.opened),
         worker.advance,
         lambda arrived: look_ahead(directory, core.policy.policy, me.user, arrived),
         presence.done,
@@ -230,6 +236,7 @@ def _assemble(
         listeners=make_listeners(core, bolt, posting, directory.within(LOOK_UP)),
         directory=directory,
         presence=presence,
+        home=home,
         slack=(posting, reading),
         planner=planner,
         tool_pool=tool_pool,
@@ -253,6 +260,13 @@ def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
         token_verification_enabled=False,
         listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
     )
+
+
+def make_home(core: Core, posting: SlackClient) -> SlackHome:
+    """Make what publishes the Home tab; `core` looks people up for as long as that may wait."""
+    grants = GrantList(core.store, core.clock, core.tools, core.identity.team)
+    views = HomeViews(core.identity.user, core.authority, core.permissions(), grants)
+    return SlackHome(posting, views.of, core.signals)
 
 
 def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Directory) -> Listeners:

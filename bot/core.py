@@ -52,6 +52,10 @@ def unseen(_run: Run) -> None:
     """Show nobody that a run is over."""
 
 
+def unshown(_person: str) -> None:
+    """Publish no Home tab."""
+
+
 @dataclass(frozen=True, slots=True)
 class Core:
     """The parts from which the others are made."""
@@ -116,8 +120,12 @@ class Core:
         known: Attentive,
         prompts: Callable[[str], None],
         ended: Callable[[Run], None] = unseen,
+        home: Callable[[str], None] = unshown,
     ) -> Intake:
-        """Return what takes in messages and events; `ended` is told of cancelled runs."""
+        """Return what takes in messages and events.
+
+        `ended` is told of cancelled runs, `home` of people who open the Home tab.
+        """
         return Intake(
             self.store,
             self.clock,
@@ -128,6 +136,7 @@ class Core:
             known,
             prompts,
             ended,
+            home,
         )
 
     def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:

@@ -88,13 +88,10 @@ def test_it_fits_slacks_schema() -> None:
 
 
 def test_it_is_an_agent() -> None:
-    """It is an agent in Socket Mode that can be written to in its DM.
-
-    It claims no Home tab, as there is none.
-    """
+    """It is an agent in Socket Mode that can be written to in its DM, and has a Home tab."""
     features, settings = manifest()["features"], manifest()["settings"]
     assert features["app_home"] == {
-        "home_tab_enabled": False,
+        "home_tab_enabled": True,
         "messages_tab_enabled": True,
         "messages_tab_read_only_enabled": False,
     }

@@ -71,6 +71,7 @@ class Block(StrEnum):
     RETRY = "t"
     FEEDBACK = "f"
     RECORD = "rec"
+    HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 
 
 class Field(StrEnum):

@@ -55,11 +55,12 @@ class Intake:
         known: Attentive,
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
+        home: Callable[[str], None],
     ) -> None:
         """`known` heeds what an event says has changed.
 
-        `prompts(dm channel)` shows the suggested prompts, `ended` that a request is over; neither
-        ever fails.
+        `prompts(dm channel)` shows the suggested prompts, `ended` that a request is over,
+        `home(person)` the Home tab; none of them ever fails or waits.
         """
         self._store = store
         self._clock = clock
@@ -70,6 +71,7 @@ class Intake:
         self._known = known
         self._prompts = prompts
         self._ended = ended
+        self._home = home
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one delivery.
@@ -212,6 +214,9 @@ class Intake:
             )
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
+        if event.get("tab") == "home":
+            self._home(delivery.user)
+            return "home"
         if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
             return "nothing to greet"
         with self._store.write() as tx:

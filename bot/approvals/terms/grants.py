@@ -150,11 +150,16 @@ class GrantList:
 
     def listed(self, person: str) -> str:
         """Return what is remembered that this person asked for or approved, as mrkdwn."""
-        with self.store.read() as tx:
-            found = grants.open_for(tx, self.team, person, self.clock.now())
+        found = self.lines(person)
         if not found:
             return "Nothing is remembered for you, and nothing that you approved."
-        return "\n".join(f"• `{grant.id}`  {self._described(grant)}" for grant in found)
+        return "\n".join(f"• {each}" for each in found)
+
+    def lines(self, person: str) -> list[str]:
+        """Return the same, each by itself, with its id."""
+        with self.store.read() as tx:
+            found = grants.open_for(tx, self.team, person, self.clock.now())
+        return [f"`{grant.id}`  {self._described(grant)}" for grant in found]
 
     def revoke(self, grant_id: str, person: str) -> str:
         """End what is remembered; only who asked for it or gave it may.

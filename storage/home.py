@@ -1,0 +1,40 @@
+"""Queries for the Home tab: what waits in a workspace, what one person asked for of late."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, select
+from sqlmodel import col
+
+from storage.models import Call, Run
+from storage.states import CallStatus
+from storage.transaction import Transaction, readable
+
+_PENDING = (
+    select(Call)
+    .join(Run, col(Run.id) == col(Call.run_id))
+    .where(col(Call.status) == CallStatus.PENDING, col(Call.deadline) > bindparam("at_"))
+    .where(col(Run.team) == bindparam("team_"))
+    .order_by(col(Call.deadline))
+    .limit(bindparam("most_"))
+)
+_OF_LATE = (
+    select(Run)
+    .where(col(Run.team) == bindparam("team_"), col(Run.requester) == bindparam("person_"))
+    .order_by(col(Run.created_at).desc())
+    .limit(bindparam("most_"))
+)
+
+
+def pending(tx: Transaction, team: str, at: datetime, most: int) -> list[Call]:
+    """The calls of a workspace that can still be decided at that moment, the first deadline first.
+
+    At most so many, whoever may decide them.
+    """
+    return readable(tx, Call, col(Call.id), _PENDING, team_=team, at_=at, most_=most)
+
+
+def of_late(tx: Transaction, team: str, person: str, most: int) -> list[Run]:
+    """The newest requests of a person, at most so many."""
+    return readable(tx, Run, col(Run.id), _OF_LATE, team_=team, person_=person, most_=most)

@@ -1,0 +1,56 @@
+"""What the Home tab asks of the database: found by index, in order, and no more than wanted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from storage import home
+from storage.models import Call
+from storage.store import Store
+from storage.transaction import Trace
+from tests.runs.fakes import BEN
+from tests.storage.builders import AT, TEAM, C, seed
+
+
+def test_it_reads_no_more_than_it_shows(store: Store) -> None:
+    """What waits comes by its deadline from an index; a person's requests are found by theirs."""
+    seed(store, C.PENDING, C.PENDING, C.APPROVED)
+    asked: dict[str, Any] = {}
+
+    class Seen(Trace):
+        def running(self, sql: str, values: Any) -> None:
+            asked[sql] = values
+
+    store.trace = Seen()
+    with store.read() as tx:
+        assert len(home.pending(tx, TEAM, AT, 10)) == 2
+        assert len(home.pending(tx, TEAM, AT, 1)) == 1
+        assert home.pending(tx, "T0OTHERCO", AT, 10) == []
+        assert [run.requester for run in home.of_late(tx, TEAM, BEN, 10)] == [BEN]
+        assert home.of_late(tx, TEAM, "UNOBODY", 10) == []
+    store.trace = None
+    with store.read() as tx:
+        steps = {
+            sql: str([row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values)])
+            for sql, values in asked.items()
+            if sql.startswith("SELECT")
+        }
+    assert not [each for each in steps.values() if "SCAN" in each]
+    [waiting] = [plan for sql, plan in steps.items() if "deadline >" in sql]
+    assert "ix_call_due" in waiting
+    assert "TEMP B-TREE" not in waiting  # the first fifty, not the first fifty of all
+    [mine] = [plan for sql, plan in steps.items() if "deadline >" not in sql]
+    assert "ix_run_requester" in mine
+
+
+def test_what_fell_due_waits_no_more(store: Store) -> None:
+    """A call whose deadline has passed is not among what can be decided."""
+    made = seed(store, C.PENDING)
+    with store.read() as tx:
+        [call] = home.pending(tx, TEAM, AT, 10)
+        assert isinstance(call, Call)
+        assert call.id == made.ids[0]
+        assert call.deadline is not None
+        assert home.pending(tx, TEAM, call.deadline, 10) == []
+        assert home.pending(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []
