@@ -20,7 +20,6 @@ from slack_sdk import WebClient
 from bot.agent.late_planner import LatePlanner
 from bot.agent.turn import ModelTurns
 from bot.approvals.home.home_view import HomeViews
-from bot.approvals.terms.grants import GrantList
 from bot.clock import Clock
 from bot.config.settings import Settings
 from bot.core import Core
@@ -264,8 +263,7 @@ def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
 
 def make_home(core: Core, posting: SlackClient) -> SlackHome:
     """Make what publishes the Home tab; `core` looks people up for as long as that may wait."""
-    grants = GrantList(core.store, core.clock, core.tools, core.identity.team)
-    views = HomeViews(core.identity.user, core.authority, core.permissions(), grants)
+    views = HomeViews(core.identity.user, core.authority, core.permissions(), core.grants())
     return SlackHome(posting, views.of, core.signals)
 
 
@@ -277,7 +275,7 @@ def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Direct
         store, clock, core.tools, hurried, signals.post, asking.permissions(), asking.edits()
     )
     grounds = Grounds(core.sources(), core.authority, core.limits())
-    commands = Commands(Answerer(grounds, GrantList(store, clock, core.tools, team), core.tools))
+    commands = Commands(Answerer(grounds, core.grants(), core.tools))
     return Listeners(
         store,
         clock,

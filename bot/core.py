@@ -23,6 +23,7 @@ from bot.approvals.reminders import Reminders
 from bot.approvals.replies import Replies
 from bot.approvals.requests import Requests
 from bot.approvals.terms.facts import Sources
+from bot.approvals.terms.grants import GrantList
 from bot.approvals.terms.limits import Allowance
 from bot.approvals.votes import Votes
 from bot.clock import Clock
@@ -112,8 +113,13 @@ class Core:
             PlanChanges(self.store, self.tools, permissions, self.settings.max_rounds),
             Requests(self.store, permissions, self.tools, self.key, ended),
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
+            self.grants(),
             Replies(self.store),
         )
+
+    def grants(self) -> GrantList:
+        """Return what lists and ends remembered approvals."""
+        return GrantList(self.store, self.clock, self.tools, self.identity.team)
 
     def intake(
         self,

@@ -9,8 +9,9 @@ from typing import Any
 from bot.approvals.dialog_access import AllRows
 from bot.approvals.edits import Edit, Edits, Forbidden, Unchanged
 from bot.approvals.plans import PlanChanges
-from bot.approvals.replies import Replies
+from bot.approvals.replies import Replies, tell
 from bot.approvals.requests import Requests
+from bot.approvals.terms.grants import GrantList
 from bot.approvals.votes import Votes
 from bot.messages import sentences
 from bot.messages.actions import (
@@ -29,10 +30,12 @@ from bot.messages.actions import (
 from bot.messages.forms.form import FieldErrors
 from bot.messages.modals import read_feedback, read_rejection
 from bot.messages.review import read_approval
+from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind, Resolution, Verb
 
 log = logging.getLogger("countersign.clicks")
+NOTHING_LEFT = "That was revoked already, or has come to its end."
 RESOLVE = {
     Action.RESOLVE_DONE: Resolution.DONE,
     Action.RESOLVE_NOT_DONE: Resolution.NOT_DONE,
@@ -51,6 +54,7 @@ class Clicks:
         plans: PlanChanges,
         requests: Requests,
         rows: AllRows,
+        grants: GrantList,
         replies: Replies,
     ) -> None:
         """`team`: the workspace whose people are heard; each act knows who of them may do it."""
@@ -60,6 +64,7 @@ class Clicks:
         self._plans = plans
         self._requests = requests
         self._rows = rows
+        self._grants = grants
         self._replies = replies
 
     def take(self, delivery: Delivery) -> None:
@@ -99,12 +104,22 @@ class Clicks:
                 self._requests.cancel(delivery, run)
             case Click(Action.RETRY, RunTarget(run)):
                 self._requests.retry(delivery, run)
+            case Click(Action.REVOKE, CallTarget() as target):
+                self._revoke(delivery, target)
             case Click(Action.FEEDBACK, Rating() as rating):
                 self._requests.feedback(delivery, rating)
             case Click(action, CallTarget() as target) if action in RESOLVE:
                 self._requests.resolve(delivery, target, RESOLVE[action])
             case Click(action):
                 self._odd(delivery, Malformed(f"{action} is not for the loop"))
+
+    def _revoke(self, delivery: Delivery, target: CallTarget) -> None:
+        """End what was remembered when this call was approved; Home shows that it is gone."""
+        with self._grants.store.write() as tx:
+            person, at = delivery.user, delivery.received_at
+            ended = self._grants.end(tx, target.call, person, at)
+            tell(tx, delivery, "" if ended else NOTHING_LEFT)
+            inbox.settle(tx, delivery, "revoked" if ended else "nothing to revoke")
 
     def _submitted(self, delivery: Delivery, dialog: Subject, state: dict[str, Any]) -> None:
         match dialog:

@@ -32,6 +32,7 @@ class Action(StrEnum):
     RESOLVE_DONE = "resolve_done"  # of a call whose end is unknown: it happened
     RESOLVE_NOT_DONE = "resolve_not_done"  # it did not happen
     RUN_AGAIN = "run_again"  # run it again
+    REVOKE = "revoke"  # end what was remembered when this call was approved
     FEEDBACK = "feedback"  # thumbs up or down for an answer
 
 

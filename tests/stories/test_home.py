@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from bot.approvals.home.home_view import LOOKED_AT
 from bot.messages.home.draw import REQUESTS, WAITING
 from bot.sandbox.openai.server import Turn
+from storage.models import Grant
 from storage.states import CallStatus
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import SUPPORT, Harness
@@ -66,6 +68,18 @@ def button(harness: Harness, who: str, action: str) -> dict[str, Any]:
     harness.person(who).click_home(action)
     view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
     return view
+
+
+def remember(harness: Harness, text: str) -> str:
+    """Ben asks for this, and Ana approves it and has it remembered; returns the thread."""
+    thread = ask(harness, ("note", {"text": text}))
+    menu(harness, "ana", harness.card(SUPPORT, thread), "review")
+    view = harness.slack.wait(harness.person("ana").view)
+    [offer] = [b for b in view["blocks"] if b.get("block_id") == "remember"]
+    chosen = offer["element"]["options"][0]
+    harness.person("ana").submit({"remember": {"offer": {"selected_option": chosen}}})
+    arrived(harness)
+    return thread
 
 
 @pytest.fixture
@@ -173,17 +187,35 @@ def test_what_fell_due_goes(harness: Harness) -> None:
 
 
 def test_remembered_approvals_stand_there(harness: Harness) -> None:
-    """Who gave a remembered approval and whom it is for see it, with the id that ends it."""
-    thread = ask(harness, ("note", {"text": "weekly compost"}))
-    menu(harness, "ana", harness.card(SUPPORT, thread), "review")
-    view = harness.slack.wait(harness.person("ana").view)
-    [offer] = [b for b in view["blocks"] if b.get("block_id") == "remember"]
-    chosen = offer["element"]["options"][0]
-    harness.person("ana").submit({"remember": {"offer": {"selected_option": chosen}}})
+    """Who gave a remembered approval and whom it is for see it; Revoke ends it for both."""
+    thread = remember(harness, "weekly compost")
+    opened(harness, "dan", "Nothing waits for you", without="Remembered approvals")
+    opened(harness, "ben", "Remembered approvals", "weekly compost", "given by <@UANA00001>")
+    opened(harness, "ana", "Remembered approvals", "weekly compost")
+    harness.person("ana").click_home("revoke")
+    wait(harness, "ana", "Nothing waits for you", without="Remembered approvals")
+    wait(harness, "ben", "weekly compost", without="Remembered approvals")
+    [grant] = harness.all(Grant, Grant.call_id == harness.calls_in(thread)[0].id)
+    assert grant.revoked_by == "UANA00001"
+
+
+def test_nobody_else_revokes(harness: Harness) -> None:
+    """Only who gave a remembered approval or whom it is for ends it, whatever a click claims."""
+    remember(harness, "fresh mulch")
+    opened(harness, "ana", "Remembered approvals", "fresh mulch")
+    click = harness.person("ana").click_home("revoke")
+    wait(harness, "ana", "Nothing waits for you", without="Remembered approvals")
+    thread = remember(harness, "more mulch")
+    payload = copy.deepcopy(click.payload)
+    payload["user"] |= {"id": "UDAN00001"}
+    payload["actions"][0] |= {"value": f"{harness.calls_in(thread)[0].id}:0", "action_ts": "1.1"}
+    harness.slack.forge(payload)
     arrived(harness)
-    for who in ("ana", "ben"):
-        opened(harness, who, "Remembered approvals", "weekly compost", "/approvals revoke")
-    opened(harness, "dan", without="Remembered approvals")
+    dan = harness.person("dan")
+    harness.slack.wait(lambda: "revoked already" in str(dan.everything(dan.dm_channel)))
+    opened(harness, "ben", "Remembered approvals", "more mulch")
+    harness.person("ben").click_home("revoke")
+    wait(harness, "ben", "more mulch", without="Remembered approvals")
 
 
 def test_much_is_counted_within_slacks_limit(own: Harness) -> None:

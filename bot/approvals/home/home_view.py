@@ -14,7 +14,7 @@ from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.grants import GrantList
 from bot.messages.actions import CallTarget
 from bot.messages.home.draw import REMEMBERED, REQUESTS, WAITING
-from bot.messages.home.view import HomeView, OwnRequest, WaitingCall
+from bot.messages.home.view import HomeView, OwnRequest, Remembered, WaitingCall
 from bot.policy.authority import Authority, No, Yes
 from storage import calls, home, runs
 from storage.masking import masked
@@ -59,7 +59,7 @@ class HomeViews:
             )
             late = home.of_late(tx, team, person, REQUESTS + 1)
             requests = tuple(self._asked(tx, run, now) for run in late[:REQUESTS])
-        remembered = self.grants.lines(person)
+        remembered = self.grants.each(person)
         return HomeView(
             bot=self.bot,
             waiting=waiting,
@@ -68,7 +68,9 @@ class HomeViews:
             unsure=unsure,
             requests=requests,
             more_requests=len(late) > REQUESTS,
-            remembered=tuple(remembered[:REMEMBERED]),
+            remembered=tuple(
+                Remembered(grant.call_id, text) for grant, text in remembered[:REMEMBERED]
+            ),
             more_remembered=max(0, len(remembered) - REMEMBERED),
         )
 

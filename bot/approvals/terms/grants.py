@@ -150,16 +150,26 @@ class GrantList:
 
     def listed(self, person: str) -> str:
         """Return what is remembered that this person asked for or approved, as mrkdwn."""
-        found = self.lines(person)
+        found = self.each(person)
         if not found:
             return "Nothing is remembered for you, and nothing that you approved."
-        return "\n".join(f"• {each}" for each in found)
+        return "\n".join(f"• `{grant.id}`  {text}" for grant, text in found)
 
-    def lines(self, person: str) -> list[str]:
-        """Return the same, each by itself, with its id."""
+    def each(self, person: str) -> list[tuple[Grant, str]]:
+        """Return the same one by one, with what is said of it."""
         with self.store.read() as tx:
             found = grants.open_for(tx, self.team, person, self.clock.now())
-        return [f"`{grant.id}`  {self._described(grant)}" for grant in found]
+        return [(grant, self._described(grant)) for grant in found]
+
+    def end(self, tx: Transaction, call_id: str, person: str, at: datetime) -> bool:
+        """End what was remembered when this call was approved; False where nothing of it is left.
+
+        Only who asked for it or gave it may.
+        """
+        mine = grants.open_for(tx, self.team, person, at)
+        given = [grant for grant in mine if grant.call_id == call_id]
+        ended = [grants.revoke(tx, grant.id, person, at) for grant in given]
+        return any(ended)
 
     def revoke(self, grant_id: str, person: str) -> str:
         """End what is remembered; only who asked for it or gave it may.

@@ -6,13 +6,14 @@ is, it stays below Slack's 100 blocks, and what is left out is said.
 
 from __future__ import annotations
 
-from bot.messages.actions import Action, Block, RunTarget, block_id
+from bot.messages.actions import Action, Block, CallTarget, RunTarget, block_id
 from bot.messages.cards.decided_call import ICONS, WORDS
-from bot.messages.home.view import HomeView, OwnRequest, WaitingCall
+from bot.messages.home.view import HomeView, OwnRequest, Remembered, WaitingCall
 from bot.messages.parts import (
     Json,
     actions,
     button,
+    confirm,
     context,
     divider,
     header,
@@ -159,11 +160,16 @@ def _stands(status: CallStatus, effect: str) -> str:
 def _remembered(view: HomeView) -> list[Json]:
     if not view.remembered:
         return []
-    blocks = [
-        section(_id("grant", number), mrkdwn(text))
-        for number, text in enumerate(view.remembered[:REMEMBERED])
-    ]
+    blocks = [_grant(number, each) for number, each in enumerate(view.remembered[:REMEMBERED])]
     left = view.more_remembered + max(0, len(view.remembered) - REMEMBERED)
-    more = f"and {left} more; `/approvals grants` lists all. " if left else ""
-    end = _small("revoke", f"{more}`/approvals revoke` with its id ends one.")
-    return [header(_id("remembered"), "Remembered approvals"), *blocks, end]
+    if left:
+        blocks.append(_small("grants", f"and {left} more; `/approvals grants` lists all."))
+    return [header(_id("remembered"), "Remembered approvals"), *blocks]
+
+
+def _grant(number: int, grant: Remembered) -> Json:
+    # one approval, whichever revision it was given to
+    target = CallTarget(grant.call, 0)
+    ask = confirm("Revoke this?", "The next such call is asked again.", "Revoke")
+    revoke = button(Action.REVOKE, "Revoke", target, confirm=ask)
+    return {**section(_id("grant", number), mrkdwn(grant.text)), "accessory": revoke}

@@ -34,6 +34,14 @@ class OwnRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """A remembered approval that this person gave, or that is for them."""
+
+    call: str  # the one with whose approval it was given
+    text: str  # mrkdwn
+
+
+@dataclass(frozen=True, slots=True)
 class HomeView:
     """The tab of one person."""
 
@@ -44,5 +52,5 @@ class HomeView:
     unsure: int = 0  # calls of which Slack did not say whether they may
     requests: tuple[OwnRequest, ...] = ()  # the newest first
     more_requests: bool = False
-    remembered: tuple[str, ...] = ()  # mrkdwn: what is remembered for or by them, with its id
+    remembered: tuple[Remembered, ...] = ()  # the first to end first
     more_remembered: int = 0
