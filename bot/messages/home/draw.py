@@ -140,7 +140,7 @@ def _request(asked: OwnRequest) -> Json:
     said = f"“{_one_line(asked.words, WORDS_LIMIT)}”" if asked.words else "A new request"
     # its calls say how a request stands that waits for them, or has come to its end
     is_told = bool(asked.calls) and asked.status in (RunStatus.WAITING, RunStatus.COMPLETED)
-    stands = "asked " if is_told else f"{_STANDS[asked.status]}  ·  asked "
+    stands = "Asked " if is_told else f"{_STANDS[asked.status]}  ·  asked "
     lines = [
         line(words(said, bold=True)),
         line(words(stands), moment(asked.at)),
