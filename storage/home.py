@@ -11,10 +11,10 @@ from storage.models import Call, Run
 from storage.states import CallStatus
 from storage.transaction import Transaction, readable
 
-_PENDING = (
+_WAITING = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))
-    .where(col(Call.status) == CallStatus.PENDING, col(Call.deadline) > bindparam("at_"))
+    .where(col(Call.status) == bindparam("status_"), col(Call.deadline) > bindparam("at_"))
     .where(col(Run.team) == bindparam("team_"))
     .order_by(col(Call.deadline))
     .limit(bindparam("most_"))
@@ -27,12 +27,16 @@ _OF_LATE = (
 )
 
 
-def pending(tx: Transaction, team: str, at: datetime, most: int) -> list[Call]:
-    """The calls of a workspace that can still be decided at that moment, the first deadline first.
+def waiting(
+    tx: Transaction, team: str, at: datetime, most: int, status: CallStatus = CallStatus.PENDING
+) -> list[Call]:
+    """The calls of a workspace that wait for people at that moment, the first deadline first.
 
-    At most so many, whoever may decide them.
+    At most so many, whoever may decide them. `status`: PENDING, or UNKNOWN for those of which
+    somebody has to say what became of them.
     """
-    return readable(tx, Call, col(Call.id), _PENDING, team_=team, at_=at, most_=most)
+    given = {"team_": team, "at_": at, "most_": most, "status_": status}
+    return readable(tx, Call, col(Call.id), _WAITING, **given)
 
 
 def of_late(tx: Transaction, team: str, person: str, most: int) -> list[Run]:

@@ -184,6 +184,8 @@ class Intake:
 
     def _event(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
         match event["type"]:
+            case "app_home_opened" if event.get("tab") == "home":
+                self._home(delivery.user)
             case "app_home_opened":
                 return self._opened(delivery, event)
             case "agent_session_stopped":
@@ -214,9 +216,6 @@ class Intake:
             )
 
     def _opened(self, delivery: Delivery, event: dict[str, Any]) -> str | None:
-        if event.get("tab") == "home":
-            self._home(delivery.user)
-            return "home"
         if event.get("tab") != "messages" or not self._authority.colleague(delivery.user):
             return "nothing to greet"
         with self._store.write() as tx:

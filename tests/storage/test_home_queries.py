@@ -15,7 +15,7 @@ from tests.storage.builders import AT, TEAM, C, seed
 
 def test_it_reads_no_more_than_it_shows(store: Store) -> None:
     """What waits comes by its deadline from an index; a person's requests are found by theirs."""
-    seed(store, C.PENDING, C.PENDING, C.APPROVED)
+    seed(store, C.PENDING, C.PENDING, C.APPROVED, C.UNKNOWN)
     asked: dict[str, Any] = {}
 
     class Seen(Trace):
@@ -24,9 +24,10 @@ def test_it_reads_no_more_than_it_shows(store: Store) -> None:
 
     store.trace = Seen()
     with store.read() as tx:
-        assert len(home.pending(tx, TEAM, AT, 10)) == 2
-        assert len(home.pending(tx, TEAM, AT, 1)) == 1
-        assert home.pending(tx, "T0OTHERCO", AT, 10) == []
+        assert len(home.waiting(tx, TEAM, AT, 10)) == 2
+        assert len(home.waiting(tx, TEAM, AT, 1)) == 1
+        assert len(home.waiting(tx, TEAM, AT, 10, C.UNKNOWN)) == 1
+        assert home.waiting(tx, "T0OTHERCO", AT, 10) == []
         assert [run.requester for run in home.of_late(tx, TEAM, BEN, 10)] == [BEN]
         assert home.of_late(tx, TEAM, "UNOBODY", 10) == []
     store.trace = None
@@ -48,9 +49,9 @@ def test_what_fell_due_waits_no_more(store: Store) -> None:
     """A call whose deadline has passed is not among what can be decided."""
     made = seed(store, C.PENDING)
     with store.read() as tx:
-        [call] = home.pending(tx, TEAM, AT, 10)
+        [call] = home.waiting(tx, TEAM, AT, 10)
         assert isinstance(call, Call)
         assert call.id == made.ids[0]
         assert call.deadline is not None
-        assert home.pending(tx, TEAM, call.deadline, 10) == []
-        assert home.pending(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []
+        assert home.waiting(tx, TEAM, call.deadline, 10) == []
+        assert home.waiting(tx, TEAM, call.deadline - timedelta(seconds=1), 10) != []

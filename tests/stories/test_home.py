@@ -175,6 +175,20 @@ def test_who_has_voted_waits_for_others(harness: Harness) -> None:
     assert "old hedge" in shown(harness, "cleo")
 
 
+def test_what_nobody_knows_is_said_there(harness: Harness) -> None:
+    """Who could have approved a call says in Home whether it happened; it cannot be run there."""
+    thread = ask(harness, ("lose", {"text": "garden gate"}))
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.slack.wait(lambda: statuses(harness, thread) == [CallStatus.UNKNOWN])
+    blocks = opened(harness, "cleo", "garden gate", "nobody knows whether it finished")
+    offered = [e["action_id"] for b in blocks if b["type"] == "actions" for e in b["elements"]]
+    assert offered == ["resolve_done", "resolve_not_done"]
+    opened(harness, "ana", "garden gate", "nobody knows")  # though she has voted on it
+    harness.person("cleo").click_home("resolve_done")
+    wait(harness, "cleo", "Nothing waits for you", without="garden gate")
+    assert statuses(harness, thread) == [CallStatus.SUCCEEDED]
+
+
 def test_what_fell_due_goes(harness: Harness) -> None:
     """A call whose deadline passes leaves Home by itself, and is told to who asked."""
     ask(harness, ("note", {"text": "late seedling"}))

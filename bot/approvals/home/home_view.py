@@ -24,6 +24,7 @@ from storage.transaction import Transaction
 
 LOOKED_AT = 50  # calls of which it is judged whether the person may decide
 CALLS = 4  # calls shown of one request
+_VERBS = {CallStatus.PENDING: Verb.APPROVE, CallStatus.UNKNOWN: Verb.RESOLVE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class HomeViews:
                     requester=run.requester,
                     channel=run.channel,
                     deadline=call.deadline,
+                    unknown=call.status is CallStatus.UNKNOWN,
                 )
                 for call, run in mine[:WAITING]
             )
@@ -75,26 +77,33 @@ class HomeViews:
         )
 
     def _decidable(self, person: str, now: datetime) -> tuple[list[tuple[Call, Run]], int, bool]:
-        """Return the calls that this person may approve now and has not voted on.
+        """Return the calls on which this person has a say now: theirs to approve and not voted on,
+        after those of which they may say what became of them.
 
         Beside them: of how many Slack did not say, and whether there are more to look at.
         """
         with self.grants.store.read() as tx:
-            found = home.pending(tx, self.authority.team, now, LOOKED_AT + 1)
+            team, most = self.authority.team, LOOKED_AT + 1
+            unknown = home.waiting(tx, team, now, most, CallStatus.UNKNOWN)
+            found = [*unknown, *home.waiting(tx, team, now, most)]
             judged: list[tuple[Call, Run]] = []
             for call in found[:LOOKED_AT]:
                 run = runs.get(tx, call.run_id)
-                voted = {vote.person for vote in calls.votes(tx, call.id, call.revision)}
-                if run is not None and person not in voted:
+                if run is not None and not self._voted(tx, call, person):
                     judged.append((call, run))
         verdicts = [
-            self.permissions.verdict(Verb.APPROVE, call, run, person, at=now)
+            self.permissions.verdict(_VERBS[call.status], call, run, person, at=now)
             for call, run in judged
         ]
         mine = [
             each for each, verdict in zip(judged, verdicts, strict=True) if isinstance(verdict, Yes)
         ]
         return mine, verdicts.count(No("lookup")), len(found) > LOOKED_AT
+
+    def _voted(self, tx: Transaction, call: Call, person: str) -> bool:
+        """Return whether they have said already what they can say of a call that is pending."""
+        votes = calls.votes(tx, call.id, call.revision)
+        return call.status is CallStatus.PENDING and person in {vote.person for vote in votes}
 
     def _asked(self, tx: Transaction, run: Run, now: datetime) -> OwnRequest:
         """Return a request in its first words, with the calls that change something or asked."""

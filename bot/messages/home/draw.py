@@ -103,19 +103,28 @@ def _call(call: WaitingCall) -> list[Json]:
     about = call.target
     small = [f"Asked by {mention(call.requester)} {_where(call.channel)}"]
     if call.deadline:
-        small.append(f"⏳ Decide by {due(call.deadline)}")
-    if call.does == "destructive":
+        small.append(f"⏳ {'Say' if call.unknown else 'Decide'} by {due(call.deadline)}")
+    if call.unknown:
+        small.insert(0, "❓ *It started, and nobody knows whether it finished*")
+    elif call.does == "destructive":
         small.append("⚠️ *This cannot be undone*")
     return [
         section(block_id(Block.HEADLINE, about), plain_text(_one_line(call.effect, EFFECT))),
         context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(small))]),
-        actions(
-            block_id(Block.CALL_BUTTONS, about),
-            [
-                button(Action.REVIEW, "Review and approve…", about, style="primary"),
-                button(Action.REJECT, "Reject", about, style="danger"),
-            ],
-        ),
+        actions(block_id(Block.CALL_BUTTONS, about), _buttons(call)),
+    ]
+
+
+def _buttons(call: WaitingCall) -> list[Json]:
+    """Build what can be said here; to run it again, one has to have seen all of it: on the card."""
+    if call.unknown:
+        return [
+            button(Action.RESOLVE_DONE, "It happened", call.target),
+            button(Action.RESOLVE_NOT_DONE, "It did not happen", call.target),
+        ]
+    return [
+        button(Action.REVIEW, "Review and approve…", call.target, style="primary"),
+        button(Action.REJECT, "Reject…", call.target, style="danger"),
     ]
 
 

@@ -11,7 +11,7 @@ from storage.states import CallStatus, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that this person may approve now."""
+    """A call that this person may approve now, or of which they may say what became of it."""
 
     target: CallTarget
     effect: str  # "Refund 40.00 EUR of order 1042"; secrets masked
@@ -19,6 +19,7 @@ class WaitingCall:
     requester: str  # Slack user id
     channel: str  # where it was asked
     deadline: datetime | None
+    unknown: bool = False  # it started, and nobody knows whether it finished
 
 
 @dataclass(frozen=True, slots=True)
