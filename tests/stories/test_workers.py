@@ -20,7 +20,7 @@ from tests.storage.builders import ONE
 from tests.stories.fakes import FakeTools
 from tests.stories.harness import FINANCE, GENERAL, SUPPORT, Harness
 from tests.stories.messages import action_ids, words
-from tests.stories.steps import all_sent, ask_for, chat, showing, told
+from tests.stories.steps import all_sent, arrived, ask_for, chat, showing, told
 
 C = CallStatus
 LEASE = 61  # seconds: a little more than a worker's lease
@@ -110,7 +110,7 @@ def test_two_sockets_answer_once(harness: Harness) -> None:
         for number in range(3):
             threads.append(chat(harness, f"Answer number {number}."))
             harness.said(SUPPORT, threads[-1], f"Answer number {number}.")
-        harness.settle()
+        arrived(harness)
         assert len({d.socket_id for d in harness.slack.deliveries[before:]}) == 2
         assert [len(showing(harness, SUPPORT, t, "Answer number")) for t in threads] == [1, 1, 1]
     finally:
