@@ -222,6 +222,7 @@ def unknown(harness: Harness, thread: str, number: int) -> str:
         return sum(harness.audit_of(c).count("call.unknown") for c in harness.calls_in(thread))
 
     harness.slack.wait(lambda: lost() == number)
+    harness.settle()  # until then the card may be the one about the loss before
     return str(harness.card(SUPPORT, thread, "ben", having="resolve_not_done")["ts"])
 
 
