@@ -72,6 +72,7 @@ def _limits(sample: Json, seen: set[str]) -> Iterator[tuple[str, str, Any]]:
                 )
 
 
+@pytest.mark.long
 def test_limits_of_the_models() -> None:
     """Whatever limit the models have holds.
 
