@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bench.fakes import APPROVER, ASKER, BOT, CHANNEL, REQUEST, TEAM
-from bot.messages.actions import Action, CallTarget, encode
+from bot.messages.actions.codec import encode
+from bot.messages.actions.names import Action
+from bot.messages.actions.targets import CallTarget
 from storage.models import Call
 
 

@@ -13,23 +13,13 @@ from bot.approvals.replies import Replies, tell
 from bot.approvals.requests import Requests
 from bot.approvals.terms.grants import GrantList
 from bot.approvals.votes import Votes
-from bot.messages import sentences
-from bot.messages.actions import (
-    Action,
-    CallTarget,
-    CardTarget,
-    Click,
-    Dialog,
-    Malformed,
-    Rating,
-    RunTarget,
-    Subject,
-    decode_action,
-    decode_dialog,
-)
+from bot.messages.actions.codec import Click, Malformed, Subject, decode_action, decode_dialog
+from bot.messages.actions.names import Action, Dialog
+from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget
 from bot.messages.forms.form import FieldErrors
 from bot.messages.modals import read_feedback, read_rejection
 from bot.messages.review import read_approval
+from bot.messages.sentences import refusals
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind, Resolution, Verb
@@ -145,7 +135,7 @@ class Clicks:
         if malformed.name is None:
             self._replies.settle(delivery, "unknown action refused")
         else:
-            self._replies.refuse(delivery, sentences.stale_card())
+            self._replies.refuse(delivery, refusals.stale_card())
 
     def _edited(self, delivery: Delivery, target: CallTarget, state: dict[str, Any]) -> None:
         at = delivery.received_at
@@ -154,7 +144,7 @@ class Clicks:
                 self._replies.refuse(delivery, sentence)
             case FieldErrors(errors=errors):  # something has changed since the dialog was checked
                 why = next(iter(errors.values()), "")
-                self._replies.refuse(delivery, sentences.edit_not_saved(why))
+                self._replies.refuse(delivery, refusals.edit_not_saved(why))
             case Unchanged(approve=True):
                 self._votes.vote(delivery, [target], Verb.APPROVE)
             case Unchanged():

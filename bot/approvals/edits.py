@@ -26,8 +26,9 @@ from bot.approvals.terms.fingerprint import fingerprint
 from bot.approvals.terms.gating import gate_of
 from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.refusals import RefusedError
-from bot.messages import sentences
+from bot.messages import quoting
 from bot.messages.forms.form import FieldErrors, failing, read_submission
+from bot.messages.sentences import notices, refusals
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
@@ -147,7 +148,7 @@ class Edits:
         try:
             parsed = read_submission(editable, before, state, names)
         except LookupFailedError:
-            return Forbidden(sentences.lookup_failed())
+            return Forbidden(refusals.lookup_failed())
         if isinstance(parsed, FieldErrors):
             return parsed
         if not parsed.changed:
@@ -177,8 +178,8 @@ class Edits:
                 gate, requester=run.requester, channel=run.channel, editors=editors
             )
         except LookupFailedError:
-            return Forbidden(sentences.lookup_failed())
-        return Forbidden(sentences.too_few_after_edit(gate.people)) if short > 0 else None
+            return Forbidden(refusals.lookup_failed())
+        return Forbidden(refusals.too_few_after_edit(gate.people)) if short > 0 else None
 
     def _preview(
         self, run: Run, shown: Shown, tool: Tool[Any], args: BaseModel, patience: float
@@ -208,7 +209,7 @@ class Edits:
         before, now = load_gate(call.gate), gate_of(self._sources, run, tool, args, call=call)
         match now:
             case Deny(reason=reason):
-                return Forbidden(f"Policy forbids this: {sentences.said(reason)}")
+                return Forbidden(f"Policy forbids this: {quoting.said(reason)}")
             case Allow() if isinstance(before, Ask):
                 now = before  # what people were asked about is not taken from them by an edit
             case Ask() if isinstance(before, Ask):
@@ -250,7 +251,7 @@ class Edits:
                 asked = Asked(outcome.call, edit.gate, place)
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)
-            line = sentences.decision_line(Verb.EDIT, delivery.user, [effect])
+            line = notices.decision_line(Verb.EDIT, delivery.user, [effect])
             outbox.notice(tx, edit.run, f"edited:{delivery.seq}", {"text": line})
             if approve is not None:
                 approve(tx, outcome.call)

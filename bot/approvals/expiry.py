@@ -10,14 +10,9 @@ from datetime import datetime
 from bot.agent import outputs
 from bot.approvals.terms.effect import effect_of
 from bot.clock import Clock
-from bot.messages import sentences
-from bot.messages.actions import (
-    CallTarget,
-    CardTarget,
-    RunTarget,
-    decode_action,
-    decode_dialog,
-)
+from bot.messages.actions.codec import decode_action, decode_dialog
+from bot.messages.actions.targets import CallTarget, CardTarget, RunTarget
+from bot.messages.sentences import notices
 from bot.tools import Registry
 from storage import calls, endings, inbox, outbox, runs, schedule
 from storage.models import Call, Delivery
@@ -84,9 +79,7 @@ class Expiry:
         """Say in the thread what of one plan has expired."""
         first, run = fallen[0], runs.get(tx, fallen[0].run_id)
         if run is not None:
-            text = sentences.expired_line(
-                [self._effect(tx, call) for call in fallen], first.deadline
-            )
+            text = notices.expired_line([self._effect(tx, call) for call in fallen], first.deadline)
             outbox.notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
 
     def _effect(self, tx: Transaction, call: Call) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from bot.approvals.terms.grants import may_decide
 from bot.approvals.terms.progress import standing, waited
 from bot.clock import Clock
-from bot.messages import sentences
+from bot.messages.sentences import refusals
 from bot.messages.text import channel_mention, mention
 from bot.policy.authority import Authority, No, Verdict, Yes
 from bot.policy.directory import LookupFailedError
@@ -120,19 +120,19 @@ class Permissions:
         """Return the private sentence for who may not."""
         match verdict.why:
             case "own_request":
-                return sentences.own_request()
+                return refusals.own_request()
             case "own_edit":
-                return sentences.own_edit()
+                return refusals.own_edit()
             case "lookup":
-                return sentences.lookup_failed()
+                return refusals.lookup_failed()
             case "not_yet":
-                return sentences.not_yet(self._approvers(call))
+                return refusals.not_yet(self._approvers(call))
             case "stranger":
                 return STRANGER
             case _ if verb is Verb.EDIT:
-                return sentences.not_an_editor()
+                return refusals.not_an_editor()
             case _:
-                return sentences.not_an_approver(self._approvers(call))
+                return refusals.not_an_approver(self._approvers(call))
 
     def _approvers(self, call: Call) -> str:
         """Return who could approve it now, as mentions; of a channel's members none is named.
@@ -164,18 +164,18 @@ class Permissions:
         """Return what to tell who came too late, and by what."""
         match outcome:
             case Decided(call=call) if call.status is CallStatus.EXPIRED:
-                return sentences.too_late(call.deadline)
+                return refusals.too_late(call.deadline)
             case Decided(call=call):
                 with self._store.read() as tx:
                     votes = calls.votes(tx, call.id, call.revision)
                 by = votes[0].person if votes else ""
                 verb = votes[0].verb if votes else PAST.get(call.status, "decided")
                 if by == person:
-                    return sentences.your_own_click(verb)
-                return sentences.already_decided(by, verb, call.decided_at)
+                    return refusals.your_own_click(verb)
+                return refusals.already_decided(by, verb, call.decided_at)
             case TooLate(call=call):
-                return sentences.too_late(call.deadline)
+                return refusals.too_late(call.deadline)
             case Voted(verb=verb):
-                return sentences.your_own_click(verb)
+                return refusals.your_own_click(verb)
             case _:
-                return sentences.stale_card()
+                return refusals.stale_card()

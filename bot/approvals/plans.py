@@ -6,8 +6,8 @@ from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms.effect import effect_of
-from bot.messages import sentences
-from bot.messages.actions import CallTarget
+from bot.messages.actions.targets import CallTarget
+from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No
 from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
@@ -39,11 +39,11 @@ class PlanChanges:
                 tell(tx, delivery, self._permissions.lost(found, delivery.user))
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, found.call, Verb.WITHDRAW, No("not_requester"))
-                tell(tx, delivery, sentences.not_the_requester(run.requester))
+                tell(tx, delivery, refusals.not_the_requester(run.requester))
             else:
                 effect = effect_of(self._tools, tx, found.call)
                 endings.withdraw(tx, found.call, delivery.user, at=at, words=outputs)
-                line = sentences.withdrawn_line(delivery.user, [effect])
+                line = notices.withdrawn_line(delivery.user, [effect])
                 outbox.notice(tx, run, f"withdrawn:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "withdraw")
 
@@ -71,9 +71,9 @@ class PlanChanges:
                 record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
                 tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
             elif run.rounds >= self._max_rounds:
-                tell(tx, delivery, sentences.sent_back_enough(run.rounds))
+                tell(tx, delivery, refusals.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:
                 endings.send_back(tx, run, delivery.user, feedback, at=at, words=outputs)
-                line = sentences.sent_back_line(delivery.user, feedback)
+                line = notices.sent_back_line(delivery.user, feedback)
                 outbox.notice(tx, run, f"sent_back:{delivery.seq}", {"text": line})
             inbox.settle(tx, delivery, "send back")

@@ -16,7 +16,7 @@ from bot.approvals.cards.routing import Asked, card_row
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import next_moment, standing, waited
 from bot.clock import Clock
-from bot.messages import sentences
+from bot.messages.sentences import notices
 from bot.messages.text import channel_mention, group_mention, mention
 from bot.policy.authority import Authority
 from bot.policy.directory import LookupFailedError, NotYetKnownError
@@ -75,10 +75,10 @@ class Reminders:
         voted = {vote.person for vote in votes}
         news: list[tuple[Sentence, Approvers]] = []
         if stage > call.told_stage:
-            news.append((sentences.next_step, gate.approvers_of(stage, waiting)))
+            news.append((notices.next_step, gate.approvers_of(stage, waiting)))
         elif passed and set(passed) & set(gate.reminders):
-            news.append((sentences.reminder, gate.approvers_of(stage, waiting)))
-        news += [(sentences.escalated, step.approvers) for step in escalated]
+            news.append((notices.reminder, gate.approvers_of(stage, waiting)))
+        news += [(notices.escalated, step.approvers) for step in escalated]
         found = [(sentence, *self._people(run, gate, who, voted)) for sentence, who in news]
         groups = group_ids(self._authority, gate)
         told = call.told_moments + len(passed)

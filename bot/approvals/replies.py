@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.messages.actions import (
-    Action,
-    CallTarget,
-    CardTarget,
-    Dialog,
-    Rating,
-    RunTarget,
-    Target,
-)
+from bot.messages.actions.names import Action, Dialog
+from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget, Target
 from bot.policy.authority import No
 from storage import audit, calls, inbox, outbox, runs
 from storage.models import Call, Delivery, Run

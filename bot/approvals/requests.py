@@ -10,8 +10,9 @@ from bot.agent import outputs
 from bot.approvals.permissions import Permissions
 from bot.approvals.replies import Replies, record_refusal, tell
 from bot.approvals.terms.fingerprint import as_asked_again
-from bot.messages import sentences
-from bot.messages.actions import Action, CallTarget, Rating
+from bot.messages.actions.names import Action
+from bot.messages.actions.targets import CallTarget, Rating
+from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No, Yes
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Registry
@@ -51,12 +52,12 @@ class Requests:
             run = runs.get(tx, call.run_id) if call else None
         # that one never had a gate
         if call is None or run is None or call.status is CallStatus.REFUSED:
-            self._replies.refuse(delivery, sentences.stale_card())
+            self._replies.refuse(delivery, refusals.stale_card())
             return
         gate = load_gate(call.gate)
         # one click is not the votes it takes
         if resolution is Resolution.AGAIN and isinstance(gate, Ask) and gate.people > 1:
-            self._replies.refuse(delivery, sentences.again_needs_all())
+            self._replies.refuse(delivery, refusals.again_needs_all())
             return
         if isinstance(gate, Ask):
             verdict = self._permissions.verdict(
@@ -84,7 +85,7 @@ class Requests:
                     case Applied():
                         pass
                     case Decided():  # it was approved long ago; what is over is the question
-                        tell(tx, delivery, sentences.stale_card())
+                        tell(tx, delivery, refusals.stale_card())
                     case _:
                         tell(tx, delivery, self._permissions.lost(outcome, delivery.user))
             inbox.settle(tx, delivery, f"resolve {resolution}")
@@ -94,10 +95,10 @@ class Requests:
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             if run is None:
-                tell(tx, delivery, sentences.stale_card())
+                tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.CANCEL_RUN, No("not_requester"))
-                tell(tx, delivery, sentences.not_your_run(run.requester))
+                tell(tx, delivery, refusals.not_your_run(run.requester))
             elif endings.cancel(
                 tx, run, at=delivery.received_at, actor=delivery.user, words=outputs
             ):
@@ -105,11 +106,11 @@ class Requests:
                     tx,
                     run,
                     f"cancelled:{run.id}",
-                    {"text": sentences.cancelled_line(delivery.user)},
+                    {"text": notices.cancelled_line(delivery.user)},
                 )
                 self._ended(run)
             else:
-                tell(tx, delivery, sentences.nothing_to_cancel())
+                tell(tx, delivery, refusals.nothing_to_cancel())
             inbox.settle(tx, delivery, "cancel")
 
     def retry(self, delivery: Delivery, run_id: str) -> None:
@@ -118,12 +119,12 @@ class Requests:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
             if run is None:
-                tell(tx, delivery, sentences.stale_card())
+                tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.RETRY, No("not_requester"))
-                tell(tx, delivery, sentences.not_your_run(run.requester))
+                tell(tx, delivery, refusals.not_your_run(run.requester))
             elif run.status is not RunStatus.FAILED or newest is None or newest.id != run.id:
-                tell(tx, delivery, sentences.nothing_to_retry())
+                tell(tx, delivery, refusals.nothing_to_retry())
             else:
                 moves.run(
                     tx, run, RunStatus.READY, at=delivery.received_at, actor=delivery.user, error=""

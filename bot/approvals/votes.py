@@ -11,9 +11,9 @@ from bot.approvals.terms import grants
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.progress import still_needed, weigher
 from bot.clock import Clock
-from bot.messages import sentences
-from bot.messages.actions import CallTarget, CardTarget
+from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.modals import REASONS
+from bot.messages.sentences import notices, refusals
 from bot.policy.authority import No, Yes
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
@@ -132,7 +132,7 @@ class Votes:
                 offer = found.offer if isinstance(found, Admission) else None
                 done.append((outcome.call, offer))
                 if remember is not None and offer is None:
-                    told.append(sentences.not_remembered())
+                    told.append(refusals.not_remembered())
                 continue
             told.append(self._permissions.lost(outcome, delivery.user))
             if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
@@ -152,7 +152,7 @@ class Votes:
             return
         with self._store.write() as tx:
             outbox.redraw(tx, card.plan)
-            tell(tx, delivery, sentences.stale_card())
+            tell(tx, delivery, refusals.stale_card())
             inbox.settle(tx, delivery, f"{verb} all: stale")
 
     def _admitted(
@@ -192,7 +192,7 @@ class Votes:
         gate = load_gate(call.gate)
         if isinstance(verdict, Yes) and isinstance(gate, Ask):
             if words_for(call, verb) and not _own_words(verb, reason):
-                return Barred(call, No("words"), sentences.words_needed())
+                return Barred(call, No("words"), refusals.words_needed())
             offer = grants.offer_of(gate, remember) if verb is Verb.APPROVE else None
             if offer and not self._permissions.may_be_remembered(gate, run, person):
                 offer = None
@@ -212,13 +212,13 @@ class Votes:
         """Say in the thread what was voted, and what is remembered of it."""
         effects = [effect_of(self._tools, tx, call) for call, _ in done]
         needed = max(still_needed(tx, call) for call, _ in done)
-        line = sentences.decision_line(verb, delivery.user, effects, reason, needed)
+        line = notices.decision_line(verb, delivery.user, effects, reason, needed)
         policy, now = self._policy, self._clock.now()
         for call, offer in done:
             if call.status is CallStatus.APPROVED and offer is not None:
                 given = grants.remember(tx, policy, run, call, delivery.user, offer, now=now)
                 if given:
-                    line += f"\n{sentences.remembered(given.id, given.until, given.uses)}"
+                    line += f"\n{notices.remembered(given.id, given.until, given.uses)}"
         outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
 
 

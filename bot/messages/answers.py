@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.messages.actions import Action, Block, Rating, RunTarget, block_id, encode
+from bot.messages.actions.codec import block_id, encode
+from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import Rating, RunTarget
 from bot.messages.parts import (
     Json,
     actions,
@@ -19,9 +21,8 @@ from bot.messages.parts import (
     section,
     words,
 )
-from bot.messages.sentences import said
+from bot.messages.quoting import said
 from bot.messages.text import (
-    escape,
     mention,
     neutral_markdown,
     plain,
@@ -35,11 +36,6 @@ from storage.states import CallStatus
 MOST_EFFECTS, MOST_OF_EFFECT = 3, 160  # effects told for each word; characters of one
 CELL = 80  # characters of a table's cell
 TABLE = 9_500  # characters of all cells of a table together; Slack takes 10,000
-_EFFECTS = {
-    "read": "🔎 *These look something up*",
-    "write": "✋ *These change something*",
-    "destructive": "⚠️ *These cannot be undone*",
-}
 
 
 def answer_blocks(text: str, run_id: str, last: bool, record: str = "") -> list[Json]:
@@ -255,45 +251,3 @@ def request_edited(person: str, text: str) -> str:
 def request_deleted() -> str:
     """Tell the thread that a request is over because its message is gone."""
     return "⏹️ The message was deleted, so the request is withdrawn. Nothing more will run."
-
-
-def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:
-    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin."""
-    lines = [
-        f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
-        "mentioning me in a channel.",
-        "What only reads I do at once. What changes something I first show to the people who may "
-        "decide, and nothing happens until one of them approves.",
-    ]
-    if tools:
-        lines.append(f"I can, for example: {_some(tools)}. Say `help` for all of it.")
-    lines.append("I can be wrong, so please check what matters.")
-    return "\n".join(lines)
-
-
-def _some(tools: Sequence[tuple[str, str]]) -> str:
-    names = [_name(title) for title, _ in tools[:4]]
-    return ", ".join(name[:1].lower() + name[1:] for name in names)
-
-
-def _name(title: str) -> str:
-    return escape(visible(" ".join(title.split())))
-
-
-def help_text(tools: Sequence[tuple[str, str]]) -> str:
-    """List all that the agent may propose, by effect class, in mrkdwn.
-
-    `tools`: (title, read | write | destructive).
-    """
-    lines = [
-        "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "
-        "directly."
-    ]
-    for effect, heading in _EFFECTS.items():
-        if titles := [_name(title) for title, does in tools if does == effect]:
-            lines += ["", heading, *(f"• {title}" for title in titles)]
-    end = (
-        "Say `cancel` in our thread to stop a request. Only buttons decide: words like “yes” "
-        "approve nothing."
-    )
-    return "\n".join([*lines, "", end])

@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.messages.actions import (
-    CallTarget,
-    CardTarget,
-    Dialog,
-    Entry,
-    Field,
-    Subject,
-    encode_dialog,
-)
+from bot.messages.actions.codec import Subject, encode_dialog
+from bot.messages.actions.names import Dialog, Entry, Field
+from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.parts import Json, header, plain_text, section
 from bot.messages.pieces import fits_header, shown
 from bot.messages.text import plain

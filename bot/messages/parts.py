@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.messages.actions import MENU, Action, Click, Target, encode
+from bot.messages.actions.codec import Click, encode
+from bot.messages.actions.names import MENU, Action
+from bot.messages.actions.targets import Target
 from bot.messages.text import DATE_FORMAT, PERSON, in_utc, slack_length
 
 Json = dict[str, Any]

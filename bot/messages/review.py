@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bot.messages.actions import Dialog, Entry, Field, Subject, encode_dialog
+from bot.messages.actions.codec import Subject, encode_dialog
+from bot.messages.actions.names import Dialog, Entry, Field
 from bot.messages.modals import MAX_WORDS, chosen_value, entered_text, input_block, text_element
 from bot.messages.onlookers import revealed
 from bot.messages.parts import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.messages.actions import CallTarget, CardTarget
+from bot.messages.actions.targets import CallTarget, CardTarget
 from storage.states import CallStatus
 
 UNSET = "—"  # a text of just this is put in quotes

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 from bot.agent import outputs
 from bot.approvals.changed_requests import CHANGES, changed
 from bot.clock import Clock
-from bot.messages import answers, sentences
+from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text
+from bot.messages.sentences import refusals
+from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.tools import Registry
@@ -123,7 +125,7 @@ class Intake:
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             heard = addressed or _cancels(text)
             if run is not None and run.status is R.WAITING and not heard:
-                self._private(tx, delivery, sentences.words_decide_nothing(), key=f"hint:{run.id}")
+                self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
                 inbox.settle(tx, delivery, "words change nothing while people decide")
             else:
                 self._act(tx, delivery, run, text)
@@ -148,7 +150,7 @@ class Intake:
             inbox.settle(tx, delivery, "help")
             return
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
-            self._private(tx, delivery, sentences.waits_for(run.requester))
+            self._private(tx, delivery, refusals.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")
             return
         if _cancels(text):
@@ -174,11 +176,9 @@ class Intake:
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:
         now = self._clock.now()
         if run is None or not endings.cancel(tx, run, at=now, actor=delivery.user, words=outputs):
-            self._private(tx, delivery, sentences.nothing_to_cancel())
+            self._private(tx, delivery, refusals.nothing_to_cancel())
         else:
-            outbox.notice(
-                tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
-            )
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
             self._ended(run)
         inbox.settle(tx, delivery, "cancel")
 
@@ -221,7 +221,7 @@ class Intake:
         with self._store.write() as tx:
             fresh = contacts.met(tx, delivery.team, delivery.user, at=self._clock.now())
             if fresh:
-                text = answers.greeting(self._bot_user, self._titles())
+                text = greeting(self._bot_user, self._titles())
                 key = f"greeting:{delivery.team}:{delivery.user}"
                 outbox.put(
                     tx,
@@ -245,16 +245,14 @@ class Intake:
                 tx, run, at=self._clock.now(), actor=delivery.user, words=outputs
             ):
                 return "nothing to stop"
-            outbox.notice(
-                tx, run, f"cancelled:{run.id}", {"text": sentences.cancelled_line(delivery.user)}
-            )
+            outbox.notice(tx, run, f"cancelled:{run.id}", {"text": cancelled_line(delivery.user)})
         self._ended(run)
         return "stopped"
 
     def _greet(self, tx: Transaction, delivery: Delivery) -> None:
         """Say privately what this is, at a first request outside a DM."""
         if contacts.met(tx, delivery.team, delivery.user, at=self._clock.now()):
-            text = answers.greeting(self._bot_user, self._titles())
+            text = greeting(self._bot_user, self._titles())
             self._private(tx, delivery, text, mrkdwn=True)
 
     def _say_help(self, tx: Transaction, delivery: Delivery) -> None:
@@ -263,7 +261,7 @@ class Intake:
             kind=MessageKind.NOTICE,
             channel=delivery.channel,
             thread_ts=delivery.thread_ts,
-            body=outbox.dump({"text": answers.help_text(self._titles()), "mrkdwn": True}),
+            body=outbox.dump({"text": help_text(self._titles()), "mrkdwn": True}),
         )
         outbox.put(tx, row)
 

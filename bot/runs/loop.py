@@ -22,7 +22,7 @@ from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
 from bot.clock import Clock
 from bot.config.settings import Settings
-from bot.messages import sentences
+from bot.messages.sentences import refusals
 from bot.policy.directory import LookupFailedError, NotYetKnownError
 from bot.runs.intake import Intake
 from bot.signals import Signals, Waiting
@@ -212,7 +212,7 @@ class Loop:
                     channel=delivery.channel or delivery.user,
                     thread_ts=delivery.thread_ts,
                     person=delivery.user,
-                    text=sentences.could_not(known),
+                    text=refusals.could_not(known),
                 )
         wait = timedelta(seconds=min(30, 0.5 * 2**delivery.attempts))
         self._not_before[delivery.seq] = self._clock.now() + wait

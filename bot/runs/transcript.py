@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bot.agent import outputs
 from bot.agent.turn import Proposal, Proposed
-from bot.messages import sentences
+from bot.messages.sentences import notices
 from storage import outbox
 from storage.models import Run
 from storage.transaction import Transaction
@@ -27,7 +27,7 @@ def tell(tx: Transaction, run: Run, prepared: Prepared, title: str) -> None:
     reason = hashlib.sha256(re.sub(r"\d+", "", why).encode()).hexdigest()[:16]
     key = f"refused:{run.id}:{reason}"
     if outbox.by_key(tx, key) is None:
-        text = sentences.not_asked(title, why)
+        text = notices.not_asked(title, why)
         outbox.notice(tx, run, key, {"text": text})
 
 

@@ -22,7 +22,8 @@ from bot.approvals.cards.placement import find_place
 from bot.approvals.cards.routing import Asked, put_cards, unasked_card
 from bot.approvals.terms.refusals import RefusedError
 from bot.clock import Clock
-from bot.messages import answers, sentences
+from bot.messages import answers
+from bot.messages.sentences import notices
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.executor import CallExecutor
@@ -246,7 +247,7 @@ class Worker:
             if held is None or held.fence != run.fence or held.status is not R.RUNNING:
                 return False
             moves.run(tx, held, R.FAILED, at=now, fence=run.fence, data={"why": why}, error=why)
-            text = sentences.gave_up(why)
+            text = notices.gave_up(why)
             outbox.notice(
                 tx,
                 run,

@@ -22,8 +22,9 @@ from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError, typed_call
-from bot.messages import sentences
+from bot.messages import quoting
 from bot.messages.answers import notice_blocks
+from bot.messages.sentences import refusals
 from bot.messages.text import CHANNEL, channel_mention, escape, group_mention, mention, plainly
 from bot.policy.directory import Directory, LookupFailedError
 from bot.tools import Registry
@@ -92,7 +93,7 @@ class SlackWords:
 
     def quoted(self, text: str) -> str:
         """Made visible, on one line, escaped."""
-        return sentences.said(text, 1200)
+        return quoting.said(text, 1200)
 
 
 def _explain(can: Answerer, asked: SlashCommand) -> str:
@@ -171,7 +172,7 @@ class Commands:
             )
         except Exception:
             log.exception("a question could not be answered")
-            text = sentences.could_not(False)
+            text = refusals.could_not(False)
         try:
             text = _short(text)
             respond(text=plainly(text), blocks=notice_blocks(text), response_type="ephemeral")
@@ -188,7 +189,7 @@ class Commands:
                 raise MistypedError(f"I do not know {COMMAND} {name!r}.")
             return question.answer(self._answerer, SlashCommand(person, channel, words))
         except MistypedError as error:
-            return f"{sentences.said(str(error), 1200)} See {COMMAND} help."
+            return f"{quoting.said(str(error), 1200)} See {COMMAND} help."
         except LookupFailedError:
             return "I could not ask Slack about this just now. Please try again in a minute."
 

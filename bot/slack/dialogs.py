@@ -19,25 +19,16 @@ from bot.approvals.permissions import Permissions
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.votes import words_for
 from bot.clock import Clock
-from bot.messages import sentences
-from bot.messages.actions import (
-    Action,
-    CallTarget,
-    CardTarget,
-    Click,
-    Dialog,
-    Field,
-    Subject,
-    decode_action,
-    decode_dialog,
-    in_thread,
-)
+from bot.messages.actions.codec import Click, Subject, decode_action, decode_dialog, in_thread
+from bot.messages.actions.names import Action, Dialog, Field
+from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.forms.form import FieldErrors, edit_modal
 from bot.messages.incoming import team_of
 from bot.messages.modals import read_rejection, reject_modal, send_back_modal
 from bot.messages.parts import Json
 from bot.messages.pieces import PieceKind
 from bot.messages.review import review_modal
+from bot.messages.sentences import refusals
 from bot.messages.text import plainly
 from bot.policy.authority import Yes
 from bot.policy.directory import Directory, NotYetKnownError
@@ -104,7 +95,7 @@ class Dialogs:
             return self._asked(body)
         except Exception as error:
             log.exception("dialog %s: %s", body["actions"][0]["action_id"], error)
-            return TurnedAway(sentences.trigger_expired())
+            return TurnedAway(refusals.trigger_expired())
 
     def _asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
         match decode_action(body["actions"][0]):
@@ -115,7 +106,7 @@ class Dialogs:
                     return found
                 return self._opening(action, target, found)
             case _:
-                return TurnedAway(sentences.stale_card())
+                return TurnedAway(refusals.stale_card())
 
     def open(self, client: WebClient, body: dict[str, Any], found: Opening | TurnedAway) -> None:
         """Open the dialog, or say privately why not; what it shows is written down before."""
@@ -133,7 +124,7 @@ class Dialogs:
                     return
                 except Exception as error:  # noqa: BLE001 - the person is told, and may try again
                     log.warning("dialog %s for %s: %s", name, person, error)
-                    told = sentences.trigger_expired()
+                    told = refusals.trigger_expired()
         channel = (body.get("channel") or {}).get("id") or person
         message = body.get("message") or {}
         with self._store.write() as tx:
@@ -157,9 +148,9 @@ class Dialogs:
                     shown = calls.shown(tx, target.call)
                     tool = self._tools.get(shown.call.tool) if shown else None
                     if shown is None or shown.revision.number != target.revision:
-                        return TurnedAway(sentences.stale_card())
+                        return TurnedAway(refusals.stale_card())
                     if action is Action.EDIT and tool is None:
-                        return TurnedAway(sentences.stale_card())
+                        return TurnedAway(refusals.stale_card())
                     made = self._about_call(tx, action, target, shown, admitted.bar)
         return replace(made, view=in_thread(made.view, run.channel, run.thread_ts))
 

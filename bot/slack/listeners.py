@@ -22,17 +22,10 @@ from slack_sdk import WebClient
 
 from bot.approvals.dialog_access import TurnedAway
 from bot.clock import Clock
-from bot.messages import sentences
-from bot.messages.actions import (
-    MENU,
-    OPENS_DIALOG,
-    Action,
-    Click,
-    decode_action,
-    thread_of,
-    value_of,
-)
+from bot.messages.actions.codec import OPENS_DIALOG, Click, decode_action, thread_of, value_of
+from bot.messages.actions.names import MENU, Action
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
+from bot.messages.sentences import refusals
 from bot.signals import Signals
 from bot.slack.commands import Commands
 from bot.slack.dialogs import Dialogs
@@ -143,7 +136,7 @@ class Listeners:
     def _open(self, ack: Callable[[], None], body: dict[str, Any]) -> None:
         """Open the dialog of a button, for who may use it."""
         ack()
-        slow = TurnedAway(sentences.lookup_failed())
+        slow = TurnedAway(refusals.lookup_failed())
         found = _in_time(self._checks.submit(self._dialogs.asked, body), slow, OPENING)
         self._dialogs.open(self._client, body, found)
 
@@ -151,7 +144,7 @@ class Listeners:
         """Check a submitted dialog: answer with errors at its fields, or store and close it."""
         inputs = (each["block_id"] for each in body["view"]["blocks"] if each["type"] == "input")
         # with no field to say it at: stored, and decided by the loop with its own look-ups
-        slow = {first: sentences.lookup_failed() for first in islice(inputs, 1)}
+        slow = {first: refusals.lookup_failed() for first in islice(inputs, 1)}
         errors = _in_time(self._checks.submit(self._dialogs.check, body), slow, LOOK_UP)
         if errors:
             ack(response_action="errors", errors=errors)

@@ -17,7 +17,7 @@ NOT_OURS = (  # where these words mean something else
     "bot/messages/forms/errors.py",  # Pydantic's kinds of errors
     "storage/migrations/",
 )
-CODEC = "bot/messages/actions.py"
+CODEC = "bot/messages/actions/codec.py"
 DRAWS_OR_READS_BUTTONS = ("bot/messages/", "bot/approvals/", "bot/runs/", "bot/slack/")
 CUTS = {"partition", "rpartition", "split", "rsplit"}
 

@@ -109,7 +109,7 @@ FINE: list[tuple[Check, str, str]] = [
     (bare_strings, ROWS, "row.status = MessageStatus.SENT"),
     (bare_strings, ROWS, 'if row.status == "": pass'),
     (bare_strings, "bot/tools/database/preview.py", 'x = statement.verb == "insert"'),
-    (values_by_hand, "bot/messages/actions.py", 'a, _, b = value.partition(":")'),
+    (values_by_hand, "bot/messages/actions/codec.py", 'a, _, b = value.partition(":")'),
     (values_by_hand, LOOP, 'target = row.key.rpartition(":")[2]'),
     (values_by_hand, LOOP, 'key = f"{call.id}:{call.revision}"'),
     (values_by_hand, CARD, "button(Action.APPROVE, label)"),

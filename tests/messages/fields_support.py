@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import AnyUrl, BaseModel, EmailStr, Field, SecretStr
 from slack_sdk.models.views import View
 
-from bot.messages.actions import CallTarget
+from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission
 from bot.sandbox.blockkit.blocks import check_view
 from bot.sandbox.blockkit.inputs import merge, problems, states

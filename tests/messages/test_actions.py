@@ -10,19 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.messages.actions import (
-    MENU,
-    Action,
-    Block,
-    CallTarget,
-    CardTarget,
+from bot.messages.actions.codec import (
     Click,
-    Dialog,
     Malformed,
-    Rating,
-    RunTarget,
     Subject,
-    Target,
     block_id,
     decode,
     decode_action,
@@ -32,6 +23,8 @@ from bot.messages.actions import (
     in_thread,
     thread_of,
 )
+from bot.messages.actions.names import MENU, Action, Block, Dialog
+from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget, Target
 from storage.models import new_id
 
 IDS = st.text(f"{ascii_letters}{digits}_-", min_size=1, max_size=64)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.messages.actions import CallTarget, CardTarget
+from bot.messages.actions.targets import CallTarget, CardTarget
 from bot.messages.modals import REASONS, read_rejection, reject_modal
 from bot.messages.review import chunks, review_modal
 from bot.messages.text import slack_length, visible

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
 from datetime import UTC, datetime
 
 import pytest
 
-from bot.messages import sentences
-from bot.messages.answers import answer_blocks, greeting, help_text, notice_blocks, retry_blocks
+from bot.messages import quoting, sentences
+from bot.messages.answers import answer_blocks, notice_blocks, retry_blocks
+from bot.messages.help import greeting, help_text
+from bot.messages.sentences import notices, refusals
 from bot.messages.text import unescape
 from bot.policy.gates import Offer
 from tests.messages.cards_support import accept_message, buttons, inside
@@ -66,13 +70,28 @@ SAID = {
 }
 
 
+MODULES = [
+    quoting,
+    *(
+        importlib.import_module(f"{sentences.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(sentences.__path__)
+    ),
+]
+SENTENCES = {
+    name: each
+    for module in MODULES
+    for name, each in inspect.getmembers(module, inspect.isfunction)
+    if each.__module__ == module.__name__ and not name.startswith("_")
+}
+
+
 @pytest.mark.parametrize("name", SAID)
 def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
     """A sentence holds mentions of ours and escaped text.
 
     It never holds a broadcast, a foreign mention or a link.
     """
-    sentence = getattr(sentences, name)(*SAID[name])
+    sentence = SENTENCES[name](*SAID[name])
     assert sentence.strip()
     assert "<!channel" not in sentence
     assert "UEVE" not in "".join(re.findall(r"<[^>]*>", sentence))
@@ -82,12 +101,7 @@ def test_no_sentence_passes_on_what_others_wrote(name: str) -> None:
 
 def test_every_sentence_is_looked_at() -> None:
     """A new sentence has to be added to the list above."""
-    public = {
-        name
-        for name, each in inspect.getmembers(sentences, inspect.isfunction)
-        if each.__module__ == sentences.__name__ and not name.startswith("_")
-    }
-    assert public == set(SAID)
+    assert set(SENTENCES) == set(SAID)
 
 
 def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
@@ -95,25 +109,25 @@ def test_who_clicks_too_late_is_told_by_whom_and_when() -> None:
 
     Where it was nobody, it hears what the clock or policy did.
     """
-    sentence = sentences.already_decided("UANA00001", "approve", AT)
+    sentence = refusals.already_decided("UANA00001", "approve", AT)
     assert sentence.startswith("<@UANA00001> already approved this, <!date^1795269720^")
-    assert sentences.already_decided("", "reject", None).startswith("This is already rejected.")
-    assert "12" not in sentences.too_late(None)
+    assert refusals.already_decided("", "reject", None).startswith("This is already rejected.")
+    assert "12" not in refusals.too_late(None)
 
 
 def test_a_refusal_says_who_may() -> None:
     """And an empty list says that nobody may."""
-    assert "<@UANA00001>" in sentences.not_an_approver("<@UANA00001>")
-    assert "nobody" in sentences.not_an_approver("")
+    assert "<@UANA00001>" in refusals.not_an_approver("<@UANA00001>")
+    assert "nobody" in refusals.not_an_approver("")
 
 
 def test_the_thread_line_is_one_line() -> None:
     """The thread is told in one line, with the reason quoted."""
-    line = sentences.decision_line(
+    line = notices.decision_line(
         "reject", "UANA00001", ["Refund 40.00 EUR of order 1042"], "paid\ntwice"
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
-    assert sentences.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+    assert quoting.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
 
 
 def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:
@@ -133,7 +147,7 @@ def test_a_sentence_as_blocks_is_literal_beside_our_mentions(name: str) -> None:
 
     Its mentions, times and links act.
     """
-    sentence = getattr(sentences, name)(*SAID[name])
+    sentence = SENTENCES[name](*SAID[name])
     blocks = notice_blocks(sentence)
     accept_message(blocks)
     leaves = blocks[0]["elements"][0]["elements"]
@@ -164,7 +178,7 @@ def test_a_decision_as_blocks_keeps_person_time_and_link() -> None:
 
 def test_retry_carries_the_run() -> None:
     """What went wrong is said, and one button continues."""
-    blocks = retry_blocks(sentences.gave_up(EVIL), "run-1")
+    blocks = retry_blocks(notices.gave_up(EVIL), "run-1")
     accept_message(blocks)
     assert list(buttons(blocks)) == [("retry", "run-1")]
 

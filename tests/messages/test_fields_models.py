@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from bot.messages.actions import CallTarget
+from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import FieldErrors, Parsed, edit_modal, read_submission, values
 from tests.messages.fields_support import (
     Address,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, EmailStr, SecretStr, create_model
 
-from bot.messages.actions import CallTarget
+from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.form import Parsed, diff, edit_modal, read_submission, values
 from bot.sandbox.blockkit.inputs import states
 from tests.messages.fields_support import tool_for, view_of

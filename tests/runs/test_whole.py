@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.messages.actions import CallTarget, Dialog, Subject, encode_dialog
+from bot.messages.actions.codec import Subject, encode_dialog
+from bot.messages.actions.names import Dialog
+from bot.messages.actions.targets import CallTarget
 from bot.policy.evaluate import parse
 from storage.states import CallStatus
 from storage.transaction import Trace, Transaction

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from bot.agent import prompt
 from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approvals, standing, waited
-from bot.messages import sentences
+from bot.messages import quoting
 from bot.messages.cards.card import approved_on
 from bot.messages.forms.form import values
 from bot.messages.onlookers import covered, for_onlookers
@@ -155,7 +155,7 @@ def _choices(tool: Tool[Any] | None, call: Call) -> dict[str, Any]:
     return {
         "needs_words": gate.reasons in ("approve", "always"),
         "no_needs_words": gate.reasons in ("reject", "always"),
-        "offers": tuple(sentences.offer_label(offer, titles) for offer in gate.remember),
+        "offers": tuple(quoting.offer_label(offer, titles) for offer in gate.remember),
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bot.approvals.cards.placement import Place, PlaceKind
-from bot.messages import sentences
+from bot.messages.sentences import notices
 from bot.policy.gates import Ask, Gate
 from storage import outbox
 from storage.models import Call, Message, Run
@@ -45,7 +45,7 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
         if place.kind is not PlaceKind.THREAD and place.targets:
             where = place.targets[0] if place.kind is PlaceKind.CHANNEL else ""
             key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
-            outbox.notice(tx, run, key, {"text": sentences.card_elsewhere(where)})
+            outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where)})
 
 
 def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:

@@ -12,7 +12,7 @@ from bot.agent import prompt
 from bot.approvals.permissions import Permissions
 from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.grants import GrantList
-from bot.messages.actions import CallTarget
+from bot.messages.actions.targets import CallTarget
 from bot.messages.home.draw import REMEMBERED, REQUESTS, WAITING
 from bot.messages.home.view import HomeView, OwnRequest, Remembered, WaitingCall
 from bot.policy.authority import Authority, No, Yes

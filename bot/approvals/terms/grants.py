@@ -15,7 +15,7 @@ from typing import Any
 
 from bot.approvals.terms.facts import Sources
 from bot.clock import Clock
-from bot.messages import sentences
+from bot.messages import quoting
 from bot.messages.text import channel_mention, mention, when
 from bot.policy.authority import Authority, Yes
 from bot.policy.current import CurrentPolicy
@@ -196,13 +196,13 @@ class GrantList:
         pinned = json.loads(grant.pinned)
         shown = tool.masked(pinned) if tool else dict.fromkeys(pinned, "••••••••")
         same = (
-            ", ".join(f"{name} {sentences.said(str(value), 60)}" for name, value in shown.items())
+            ", ".join(f"{name} {quoting.said(str(value), 60)}" for name, value in shown.items())
             or "any arguments"
         )
         where = f"in {channel_mention(grant.channel)}" if grant.channel else "everywhere"
         where = "in one thread" if grant.thread_ts else where
         return (
-            f"{sentences.said(tool.title if tool else grant.tool, 80)} ({same}) "
+            f"{quoting.said(tool.title if tool else grant.tool, 80)} ({same}) "
             f"for {mention(grant.requester)}, {where}, until {when(grant.until)}, "
             f"{grant.uses} more times; given by {mention(grant.given_by)}"
         )

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.durations import roughly
-from bot.messages.actions import Action, Block, CardTarget, Click, RunTarget, block_id
+from bot.messages.actions.codec import Click, block_id
+from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import CardTarget, RunTarget
 from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
 from bot.messages.cards.waiting_call import (
     CANCEL,

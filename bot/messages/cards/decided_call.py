@@ -5,7 +5,8 @@ Pure; part of `cards`.
 
 from __future__ import annotations
 
-from bot.messages.actions import Action, Block, block_id
+from bot.messages.actions.codec import block_id
+from bot.messages.actions.names import Action, Block
 from bot.messages.parts import (
     Json,
     actions,

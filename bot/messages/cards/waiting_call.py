@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bot.messages.actions import Action, Block, CallTarget, Click, RunTarget, block_id
+from bot.messages.actions.codec import Click, block_id
+from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import CallTarget, RunTarget
 from bot.messages.parts import (
     Json,
     actions,

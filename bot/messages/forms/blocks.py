@@ -10,7 +10,7 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from bot.messages.actions import Action, Entry, Field
+from bot.messages.actions.names import Action, Entry, Field
 from bot.messages.forms.inputs import (
     EMPTY_LIST,
     EMPTY_TEXT,

@@ -18,15 +18,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bot.messages.actions import (
-    Action,
-    CallTarget,
-    Dialog,
-    Entry,
-    Field,
-    Subject,
-    encode_dialog,
-)
+from bot.messages.actions.codec import Subject, encode_dialog
+from bot.messages.actions.names import Action, Dialog, Entry, Field
+from bot.messages.actions.targets import CallTarget
 from bot.messages.forms.blocks import input_block, section, shown_blocks, text_object, then_block
 from bot.messages.forms.errors import located, shortened
 from bot.messages.forms.inputs import Input, make

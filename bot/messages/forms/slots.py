@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
 
-from bot.messages.actions import ARGUMENT
+from bot.messages.actions.names import ARGUMENT
 
 if TYPE_CHECKING:  # slots are made of any model; only their signature names the tool
     from bot.tools import Tool

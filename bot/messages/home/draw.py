@@ -6,7 +6,9 @@ is, it stays below Slack's 100 blocks, and what is left out is said.
 
 from __future__ import annotations
 
-from bot.messages.actions import Action, Block, CallTarget, RunTarget, block_id
+from bot.messages.actions.codec import block_id
+from bot.messages.actions.names import Action, Block
+from bot.messages.actions.targets import CallTarget, RunTarget
 from bot.messages.cards.decided_call import ICONS, WORDS
 from bot.messages.home.view import HomeView, OwnRequest, Remembered, WaitingCall
 from bot.messages.parts import (

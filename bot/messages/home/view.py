@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.messages.actions import CallTarget
+from bot.messages.actions.targets import CallTarget
 from storage.states import CallStatus, RunStatus
 
 

@@ -1,31 +1,14 @@
-"""Every sentence that people are told about a decision, in one place.
+"""Every sentence that tells one person why their click or their words changed nothing. Pure.
 
-Pure: mrkdwn out (but for `offer_label`), nothing is looked up. People and times
-arrive as ids and datetimes and become mentions and local times; everything that a person, a tool or
-the model wrote is made visible, put on one line and escaped.
+Mrkdwn out. People and times arrive as ids and datetimes and become mentions and local times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from bot.durations import in_words
-from bot.messages.text import channel_mention, due, escape, mention, plain, visible, when
-from bot.policy.gates import Offer
-from storage.masking import masked
-
-_VERBS = {"approve": "approved", "reject": "rejected", "edit": "edited", "cancel": "cancelled"}
-
-
-def said(text: str, limit: int = 300) -> str:
-    """Quote what others wrote, in mrkdwn: masked, hidden characters shown, one line, escaped."""
-    return escape(plain(visible(" ".join(masked(text).split())), limit))
-
-
-def past(verb: str) -> str:
-    """Return the past of a verb ("approve": "approved"); other words as they are."""
-    return _VERBS.get(verb, verb)
+from bot.messages.quoting import past, said
+from bot.messages.text import mention, when
 
 
 def already_decided(by: str, verb: str, at: datetime | None) -> str:
@@ -116,37 +99,6 @@ def waits_for(requester: str) -> str:
     )
 
 
-def card_elsewhere(place: str, link: str = "") -> str:
-    """Tell the thread where its card went: `place` is a channel id, or "" for direct messages."""
-    where = channel_mention(place) if place else "the approvers, in direct messages"
-    seen = (
-        f" (<{link.replace('|', '%7C')}|see it>)"
-        if link.startswith("https://") and ">" not in link
-        else ""
-    )
-    return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
-
-
-def offer_label(what: Offer, titles: Mapping[str, str]) -> str:
-    """Word an offer to remember an approval, as the plain text of a menu's option.
-
-    "the same amount and account, in this thread, for 1 day, 10 times"; `titles` by field name.
-    """
-    same = "exactly this" if what.fields is None else "anything"
-    if what.fields:
-        same = "the same " + " and ".join(visible(titles.get(name, name)) for name in what.fields)
-    where = "in this thread" if what.where == "thread" else "everywhere"
-    return f"{same}, {where}, for {in_words(what.lasts)}, {what.uses} times"
-
-
-def remembered(grant_id: str, until: datetime, uses: int) -> str:
-    """Tell the thread that an approval is remembered, for how long and how often."""
-    return (
-        f"🧷 This is remembered until {when(until)}, for {uses} more times: `{grant_id}`, see "
-        "`/approvals grants`."
-    )
-
-
 def too_few_after_edit(people: int) -> str:
     """Tell an editor that too few would be left to approve, and what to do instead."""
     many = f"{people} people who have" if people > 1 else "somebody who has"
@@ -174,16 +126,6 @@ def not_the_requester(requester: str) -> str:
     return f"Only {mention(requester)}, who asked for this, can withdraw it. You can reject it."
 
 
-def withdrawn_line(person: str, effects: Sequence[str]) -> str:
-    """Tell the thread in one line that the requester has withdrawn a call."""
-    return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
-
-
-def sent_back_line(person: str, feedback: str) -> str:
-    """Tell the thread in one line that a plan was sent back."""
-    return f"↪️ {mention(person)} sent the plan back: “{said(feedback)}”. I will make a new one."
-
-
 def sent_back_enough(rounds: int) -> str:
     """Tell somebody that a request cannot be sent back any more."""
     return (
@@ -192,71 +134,11 @@ def sent_back_enough(rounds: int) -> str:
     )
 
 
-def effect_list(effects: Sequence[str]) -> str:
-    """Join effect sentences on one line: the first three, and how many others there are."""
-    named = [said(each, 160) for each in effects[:3]]
-    more = len(effects) - len(named)
-    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")
-
-
-def decision_line(
-    verb: str, person: str, effects: Sequence[str], reason: str = "", needed: int = 0
-) -> str:
-    """Tell the thread in one line who decided what.
-
-    "✅ @ana approved: Refund 40.00 EUR of order 1042". `needed`: how many more people have to
-    approve before anything happens.
-    """
-    icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
-    why = f" — “{said(reason)}”" if reason.strip() else ""
-    more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    return f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}{more}"
-
-
-def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Remind the approvers who have not decided yet; `who` is mrkdwn of their names."""
-    by = f" by {due(deadline)}" if deadline else ""
-    return f"⏰ {who}: this still waits for a decision{by}: {effect_list(effects)}"
-
-
-def next_step(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Tell the people of the next stage that it is their turn."""
-    by = f" by {due(deadline)}" if deadline else ""
-    return f"➡️ {who}: your approval comes next{by}: {effect_list(effects)}"
-
-
-def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
-    """Tell more people that they may decide as well, because nobody has."""
-    by = f" by {due(deadline)}" if deadline else ""
-    what = effect_list(effects)
-    return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {what}"
-
-
-def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
-    """Tell the thread in one line that nobody answered in time."""
-    by = f" by {when(deadline)}" if deadline else " in time"
-    return f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
-
-
 def words_decide_nothing() -> str:
     """Tell a requester who writes while people decide how the request can still be changed."""
     return (
         "People decide this by the buttons on its card, so I left your words alone. Mention me to "
         "change the request, or say `cancel` to take it back."
-    )
-
-
-def cancelled_line(person: str) -> str:
-    """Tell the thread in one line that the request was stopped."""
-    what = f"{mention(person)} cancelled the request" if person else "The request was cancelled"
-    return f"⏹️ {what}. Nothing more will run."
-
-
-def gave_up(error: str) -> str:
-    """Tell the thread that the run cannot go on; the Retry button goes with it."""
-    return (
-        f"I could not go on: {said(error)}\nNothing is lost: Retry continues from here, and "
-        "nothing runs twice."
     )
 
 
@@ -293,8 +175,3 @@ def could_not(slack_unreachable: bool) -> str:
 def edit_not_saved(why: str) -> str:
     """Tell an editor that what they saved could not be kept; `why` is a sentence."""
     return f"Your edit was not saved: {said(why) or 'the tool has changed since.'}"
-
-
-def not_asked(title: str, why: str) -> str:
-    """Tell the thread that a call was refused before anybody was asked; `title` is its tool's."""
-    return f"I did not ask anybody about “{said(title, 80)}”: {said(why)}."

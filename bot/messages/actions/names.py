@@ -1,0 +1,92 @@
+"""The ids of buttons, menus, dialogs and blocks. Pure.
+
+They stay as they are, since old cards are clicked. What stands in a button is read and written by
+`codec` alone.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What a click asks for: the action id of a button, or a choice of the card's menu."""
+
+    APPROVE = "approve"  # one call, as it is shown
+    REVIEW = "review"  # open the dialog that shows all of one call; also a choice
+    EDIT = "edit"  # open the form with one call's arguments
+    REJECT_NOW = "reject_now"  # one call, without a word
+    REJECT = "reject"  # open the dialog that asks why, for one call; also a choice
+    APPROVE_ALL = "approve_all"  # every call that waits on one card
+    REJECT_ALL = "reject_all"  # open the dialog that asks why, for the whole card
+    SEND_BACK = "send_back"  # open the dialog for a remark on the plan; a choice only
+    ROWS = "rows"  # send all rows of which the preview shows a part; a choice only
+    WITHDRAW = "withdraw"  # the requester takes one call back; a choice only
+    CANCEL_RUN = "cancel_run"  # the requester stops the whole request; also a choice
+    RETRY = "retry"  # go on with a request that failed
+    RESOLVE_DONE = "resolve_done"  # of a call whose end is unknown: it happened
+    RESOLVE_NOT_DONE = "resolve_not_done"  # it did not happen
+    RUN_AGAIN = "run_again"  # run it again
+    REVOKE = "revoke"  # end what was remembered when this call was approved
+    FEEDBACK = "feedback"  # thumbs up or down for an answer
+
+
+MENU = "more"  # the action id of the card's menu; which action was chosen stands in the value
+
+
+class Dialog(StrEnum):
+    """The callback id of a dialog."""
+
+    REVIEW = "review_call"
+    EDIT = "edit_call"
+    REJECT = "reject"
+    SEND_BACK = "send_back"
+
+
+class Block(StrEnum):
+    """What the id of a message's block begins with."""
+
+    PART = "part"  # "Part 1 of 2"
+    REQUEST = "x"
+    REWORDED = "y"
+    DIVIDER = "d"
+    HEADLINE = "h"
+    WARNING = "w"
+    NOTE = "n"
+    VALUES = "v"
+    MISSING = "m"
+    SMALL_PRINT = "c"
+    AGENT_WORDS = "q"
+    PROGRESS = "s"
+    CALL_BUTTONS = "a"
+    FOOT_DIVIDER = "e"
+    FOOT = "u"
+    FOOT_BUTTONS = "p"
+    OUTCOME = "o"
+    RESOLUTIONS = "r"
+    RETRY = "t"
+    FEEDBACK = "f"
+    RECORD = "rec"
+    HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
+
+
+class Field(StrEnum):
+    """The block id of an input in a dialog; the edit form adds one for each argument."""
+
+    NOTE = "note"
+    REMEMBER = "remember"
+    WORDS = "words"
+    REASON = "reason"
+    APPROVE_TOO = "then"
+
+
+ARGUMENT = "f:"  # what the block id of an argument's input begins with
+
+
+class Entry(StrEnum):
+    """The action id of the element inside a dialog's input."""
+
+    TEXT = "text"
+    OFFER = "offer"
+    PRESET = "preset"
+    VALUE = "v"

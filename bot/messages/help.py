@@ -1,0 +1,55 @@
+"""What somebody new is told: the greeting, and what the bot can do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.messages.text import escape, visible
+
+_EFFECTS = {
+    "read": "🔎 *These look something up*",
+    "write": "✋ *These change something*",
+    "destructive": "⚠️ *These cannot be undone*",
+}
+
+
+def greeting(bot_user: str, tools: Sequence[tuple[str, str]] = ()) -> str:
+    """Greet a person, in mrkdwn: what this is, that it is an AI, and how to begin."""
+    lines = [
+        f"👋 Hello, I am <@{bot_user}>, an AI assistant. Tell me what you need, here or by "
+        "mentioning me in a channel.",
+        "What only reads I do at once. What changes something I first show to the people who may "
+        "decide, and nothing happens until one of them approves.",
+    ]
+    if tools:
+        lines.append(f"I can, for example: {_some(tools)}. Say `help` for all of it.")
+    lines.append("I can be wrong, so please check what matters.")
+    return "\n".join(lines)
+
+
+def _some(tools: Sequence[tuple[str, str]]) -> str:
+    names = [_name(title) for title, _ in tools[:4]]
+    return ", ".join(name[:1].lower() + name[1:] for name in names)
+
+
+def _name(title: str) -> str:
+    return escape(visible(" ".join(title.split())))
+
+
+def help_text(tools: Sequence[tuple[str, str]]) -> str:
+    """List all that the agent may propose, by effect class, in mrkdwn.
+
+    `tools`: (title, read | write | destructive).
+    """
+    lines = [
+        "I am an AI assistant. Ask in your own words; mention me in a channel, or write to me "
+        "directly."
+    ]
+    for effect, heading in _EFFECTS.items():
+        if titles := [_name(title) for title, does in tools if does == effect]:
+            lines += ["", heading, *(f"• {title}" for title in titles)]
+    end = (
+        "Say `cancel` in our thread to stop a request. Only buttons decide: words like “yes” "
+        "approve nothing."
+    )
+    return "\n".join([*lines, "", end])
