@@ -115,6 +115,7 @@ class Core:
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             self.grants(),
             Replies(self.store),
+            {},
         )
 
     def grants(self) -> GrantList:

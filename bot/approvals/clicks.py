@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.approvals.dialog_access import AllRows
@@ -25,6 +26,8 @@ from storage.models import Delivery
 from storage.states import DeliveryKind, Resolution, Verb
 
 log = logging.getLogger("countersign.clicks")
+# deals with a click or a submitted dialog (the row, what it means, Slack's payload), and settles it
+Act = Callable[[Delivery, Click | Subject, dict[str, Any]], None]
 NOTHING_LEFT = "That was revoked already, or has come to its end."
 RESOLVE = {
     Action.RESOLVE_DONE: Resolution.DONE,
@@ -46,8 +49,12 @@ class Clicks:
         rows: AllRows,
         grants: GrantList,
         replies: Replies,
+        acts: Mapping[Action | Dialog, Act],
     ) -> None:
-        """`team`: the workspace whose people are heard; each act knows who of them may do it."""
+        """`team`: the workspace whose people are heard; each act knows who of them may do it.
+
+        `acts` deal with what is about anything else than the decision on a call.
+        """
         self._team = team
         self._votes = votes
         self._edits = edits
@@ -56,6 +63,7 @@ class Clicks:
         self._rows = rows
         self._grants = grants
         self._replies = replies
+        self._acts = acts
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one click or submitted dialog, and settle it.
@@ -73,6 +81,10 @@ class Clicks:
                 self._odd(delivery, wanted)
             case Click(name, target) | Subject(name, target) if delivery.team != self._team:
                 self._replies.turn_away(delivery, name, target)
+            case Click(Action() as name) if name in self._acts:
+                self._acts[name](delivery, wanted, payload)
+            case Subject(Dialog() as name) if name in self._acts:
+                self._acts[name](delivery, wanted, payload)
             case Click():
                 self._click(delivery, wanted)
             case Subject():
@@ -118,7 +130,7 @@ class Clicks:
                 self._votes.vote(delivery, [target], Verb.APPROVE, note, remember=chosen)
             case Subject(Dialog.SEND_BACK, CallTarget() as target):
                 self._plans.send_back(delivery, target, read_feedback(state))
-            case Subject(Dialog.REJECT, target):
+            case Subject(Dialog.REJECT, CallTarget() | CardTarget() as target):
                 reason = read_rejection(state)
                 if not isinstance(reason, str):
                     self._replies.settle(delivery, "invalid reason")
@@ -128,6 +140,8 @@ class Clicks:
                     self._votes.vote(delivery, [target], Verb.REJECT, reason)
             case Subject(Dialog.EDIT, CallTarget() as target):
                 self._edited(delivery, target, state)
+            case Subject(name):
+                self._odd(delivery, Malformed(f"{name} is about something else", name))
 
     def _odd(self, delivery: Delivery, malformed: Malformed) -> None:
         """Refuse what the bot never gave out; who used an odd button of ours is told so."""

@@ -1,4 +1,4 @@
-"""Opens dialogs from rows and checks what was submitted.
+"""Opens dialogs from rows and checks what was submitted: those about calls, and other families'.
 
 Decides nothing: a good submission is stored for the loop.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from slack_sdk import WebClient
@@ -34,6 +34,7 @@ from bot.policy.authority import Yes
 from bot.policy.directory import Directory, NotYetKnownError
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
+from bot.slack.dialog_family import DialogFamily, Opening
 from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments
@@ -57,15 +58,6 @@ VERBS: Mapping[Action, Verb] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A dialog for who may use it."""
-
-    view: Json
-    call: Call | None = None  # the one that it shows all of
-    reveals: bool = False  # it shows more of that call than the card does
-
-
 class Dialogs:
     """Called on listener threads."""
 
@@ -78,8 +70,12 @@ class Dialogs:
         post: Signal,
         permissions: Permissions,
         edits: Edits,
+        families: Sequence[DialogFamily] = (),
     ) -> None:
-        """`permissions` says who may, `edits` reads what was submitted."""
+        """`permissions` says who may, `edits` reads what was submitted.
+
+        `families` are asked for the dialogs that are about anything else than a call's decision.
+        """
         self._store = store
         self._clock = clock
         self._tools = tools
@@ -88,6 +84,8 @@ class Dialogs:
         self._permissions = permissions
         self._edits = edits
         self._access = DialogAccess(store, clock, permissions)
+        self._opens = {action: family for family in families for action in family.actions}
+        self._checks = {dialog: family for family in families for dialog in family.dialogs}
 
     def asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
         """Return the dialog that a button asks for, for who may use it. Looks people up."""
@@ -99,6 +97,8 @@ class Dialogs:
 
     def _asked(self, body: dict[str, Any]) -> Opening | TurnedAway:
         match decode_action(body["actions"][0]):
+            case Click(action) as click if action in self._opens:
+                return self._opens[action].opening(click, body)
             case Click(action, CallTarget() | CardTarget() as target) if action in VERBS:
                 person, team = body["user"]["id"], team_of(body)
                 found = self._access.admit(VERBS[action], target, person, team)
@@ -205,14 +205,16 @@ class Dialogs:
         """
         view = body["view"]
         match decode_dialog(view):
-            case Subject(Dialog.REJECT, target):
+            case Subject(dialog) as subject if dialog in self._checks:
+                return self._checks[dialog].check(subject, body)
+            case Subject(Dialog.REJECT, CallTarget() | CardTarget() as target):
                 reason = read_rejection(view["state"]["values"])
                 if isinstance(reason, dict):
                     return reason
                 return self._refusal(Verb.REJECT, target, body, Field.REASON)
-            case Subject(Dialog.SEND_BACK, target):
+            case Subject(Dialog.SEND_BACK, CallTarget() as target):
                 return self._refusal(Verb.SEND_BACK, target, body, Field.WORDS)
-            case Subject(Dialog.REVIEW, target):
+            case Subject(Dialog.REVIEW, CallTarget() as target):
                 return self._refusal(Verb.APPROVE, target, body, Field.NOTE)
             case Subject(Dialog.EDIT, CallTarget() as target):
                 return self._check_edit(target, body)

@@ -23,7 +23,7 @@ from slack_sdk import WebClient
 from bot.approvals.dialog_access import TurnedAway
 from bot.clock import Clock
 from bot.messages.actions.codec import OPENS_DIALOG, Click, decode_action, thread_of, value_of
-from bot.messages.actions.names import MENU, Action
+from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
 from bot.signals import Signals
@@ -58,8 +58,6 @@ EVENTS: frozenset[str] = frozenset(
         "user_change",
     }
 )
-# the buttons that only open a dialog; what they lead to is stored
-DIALOGS = (Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.REVIEW)
 # seconds a dialog may spend on look-ups before its person is asked to try again
 LOOK_UP = 1.5  # when it is submitted
 OPENING = 2.2  # before it opens; its trigger lives three
@@ -91,7 +89,8 @@ class Listeners:
         self._commands = commands
         self._checks = ThreadPoolExecutor(8, thread_name_prefix="check")
         app.middleware(self._store)
-        for name in (*DIALOGS, MENU):  # of a menu's choices, those come here that were not stored
+        # of a menu's choices, those come here that only open a dialog; what it leads to is stored
+        for name in (*sorted(OPENS_DIALOG), MENU):
             app.action(name)(self._open)
         app.view(re.compile(".*"))(self._submit)
         commands.listen(app)

@@ -29,7 +29,7 @@ class Subject:
     """A dialog and what it is about."""
 
     dialog: Dialog
-    target: CallTarget | CardTarget
+    target: Target
 
 
 @dataclass(frozen=True, slots=True)
