@@ -35,7 +35,7 @@ from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands import Answerer, Commands
-from bot.slack.dialogs import Dialogs
+from bot.slack.dialogs.dialogs import Dialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead

@@ -28,7 +28,7 @@ from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_
 from bot.messages.sentences import refusals
 from bot.signals import Signals
 from bot.slack.commands import Commands
-from bot.slack.dialogs import Dialogs
+from bot.slack.dialogs.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind

@@ -34,7 +34,7 @@ from bot.policy.authority import Yes
 from bot.policy.directory import Directory, NotYetKnownError
 from bot.policy.gates import Ask, load_gate
 from bot.signals import Signal
-from bot.slack.dialog_family import DialogFamily, Opening
+from bot.slack.dialogs.family import DialogFamily, Opening
 from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from bot.tools.arguments import as_editable, readable_arguments

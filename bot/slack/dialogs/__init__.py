@@ -1,0 +1,1 @@
+"""Dialogs: opened from rows, checked when they are submitted; each kind is a family."""
