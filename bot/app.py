@@ -34,7 +34,8 @@ from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
 from bot.slack.client import SlackClient, reading_client
-from bot.slack.commands import Answerer, Commands
+from bot.slack.commands.commands import Commands
+from bot.slack.commands.questions import Answerer
 from bot.slack.dialogs.dialogs import Dialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners

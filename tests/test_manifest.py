@@ -104,7 +104,7 @@ def test_it_is_an_agent() -> None:
 
 def test_its_command_is_answered() -> None:
     """It registers just the command that the code answers, with a hint what to ask first."""
-    from bot.slack.commands import COMMAND, QUESTIONS
+    from bot.slack.commands.questions import COMMAND, QUESTIONS
 
     [command] = manifest()["features"]["slash_commands"]
     assert command["command"] == COMMAND

@@ -27,7 +27,7 @@ from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
 from bot.signals import Signals
-from bot.slack.commands import Commands
+from bot.slack.commands.commands import Commands
 from bot.slack.dialogs.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery

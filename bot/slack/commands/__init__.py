@@ -1,0 +1,1 @@
+"""The slash command: what can be asked, and how it is answered."""

@@ -1,0 +1,92 @@
+"""What can be asked behind `/approvals`, and how each question is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bot.approvals.terms.grants import GrantList
+from bot.explain.explain import explain
+from bot.explain.grounds import Grounds
+from bot.explain.typed_call import MistypedError, typed_call
+from bot.messages.text import escape
+from bot.slack.commands.words import SlackWords
+from bot.tools import Registry
+from storage.models import Run
+
+COMMAND = "/approvals"
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """Who asks, where, and the words behind the command's own."""
+
+    person: str
+    channel: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing that can be asked."""
+
+    usage: str  # behind the command
+    says: str
+    # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
+    answer: Callable[[Answerer, SlashCommand], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """What it takes to answer the questions."""
+
+    grounds: Grounds
+    grants: GrantList
+    tools: Registry
+
+
+def _explain(can: Answerer, asked: SlashCommand) -> str:
+    tool, args = typed_call(can.tools, asked.words, can.grounds.sources.directory, asked.person)
+    now = can.grounds.sources.clock.now()
+    run = Run(
+        team=can.grants.team,
+        channel=asked.channel,
+        thread_ts="",
+        requester=asked.person,
+        created_at=now,
+        updated_at=now,
+    )
+    return "\n".join(
+        explain(can.grounds, SlackWords(can.grounds.sources.directory), run, tool, args)
+    )
+
+
+def _help(_can: Answerer, _asked: SlashCommand) -> str:
+    lines = [f"{COMMAND} {each.usage} — {each.says}" for each in QUESTIONS.values()]
+    return "\n".join(["You can ask me:", *(f"• {escape(line)}" for line in lines)])
+
+
+def _grants(can: Answerer, asked: SlashCommand) -> str:
+    return can.grants.listed(asked.person)
+
+
+def _revoke(can: Answerer, asked: SlashCommand) -> str:
+    if len(asked.words) != 1:
+        raise MistypedError("Name one remembered approval by its id.")
+    return can.grants.revoke(asked.words[0].strip("`"), asked.person)
+
+
+QUESTIONS: dict[str, Question] = {
+    "explain": Question(
+        "explain <tool> key=value …",
+        "what would become of this call if you asked for it here, and why",
+        _explain,
+    ),
+    "grants": Question(
+        "grants", "what is remembered for you, and what you had remembered", _grants
+    ),
+    "revoke": Question(
+        "revoke <id>", "end a remembered approval: the next such call is asked again", _revoke
+    ),
+    "help": Question("help", "this list", _help),
+}
