@@ -8,6 +8,11 @@ from typing import Any
 
 # the subtypes of what a person writes; the others say what became of a message, or of a channel
 WRITTEN = (None, "file_share", "thread_broadcast")
+CANCEL = frozenset(
+    f"{verb}{what}"
+    for verb in ("cancel", "stop", "abort")
+    for what in ("", " it", " this", " that", " this request", " the request", " my request")
+) | {"never mind", "nevermind", "forget it"}
 
 
 def message_text(event: dict[str, Any], bot_user: str) -> str:
@@ -48,3 +53,9 @@ def installation_of(body: dict[str, Any]) -> str:
 def team_of(body: dict[str, Any]) -> str:
     """Return the workspace that a click or a submitted dialog comes from; "" for none named."""
     return (body.get("team") or {}).get("id") or (body.get("user") or {}).get("team_id") or ""
+
+
+def takes_back(text: str) -> bool:
+    """Return whether these are the words of somebody who takes a request back, and no others."""
+    words = " ".join(text.lower().strip(" .!").removeprefix("please ").split())
+    return words.removesuffix(" please").rstrip(" ,") in CANCEL

@@ -14,7 +14,7 @@ from bot.agent import outputs
 from bot.approvals.changed_requests import CHANGES, changed
 from bot.clock import Clock
 from bot.messages.help import greeting, help_text
-from bot.messages.incoming import WRITTEN, message_text
+from bot.messages.incoming import WRITTEN, message_text, takes_back
 from bot.messages.sentences import refusals
 from bot.messages.sentences.notices import cancelled_line
 from bot.policy.authority import Authority
@@ -27,11 +27,6 @@ from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
-CANCEL = frozenset(
-    f"{verb}{what}"
-    for verb in ("cancel", "stop", "abort")
-    for what in ("", " it", " this", " that", " this request", " the request", " my request")
-) | {"never mind", "nevermind", "forget it"}
 R = RunStatus
 
 
@@ -123,7 +118,7 @@ class Intake:
             if not inbox.is_new(tx, delivery):
                 return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
-            heard = addressed or _cancels(text)
+            heard = addressed or takes_back(text)
             if run is not None and run.status is R.WAITING and not heard:
                 self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
                 inbox.settle(tx, delivery, "words change nothing while people decide")
@@ -153,7 +148,7 @@ class Intake:
             self._private(tx, delivery, refusals.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")
             return
-        if _cancels(text):
+        if takes_back(text):
             self._cancel(tx, delivery, run)
             return
         if run is None or not runs.is_open(run):
@@ -290,9 +285,3 @@ class Intake:
     def _tell(self, delivery: Delivery, text: str) -> None:
         with self._store.write() as tx:
             self._private(tx, delivery, text)
-
-
-def _cancels(text: str) -> bool:
-    """Return whether these are the words of somebody who takes a request back, and no others."""
-    words = " ".join(text.lower().strip(" .!").removeprefix("please ").split())
-    return words.removesuffix(" please").rstrip(" ,") in CANCEL
