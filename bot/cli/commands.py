@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "doctor": CommandEntry("bot.cli.doctor.doctor", "look at everything a start depends on"),
     "audit": CommandEntry(
-        "bot.cli.audit", "verify, show or export the record of what was decided and done"
+        "bot.cli.record.audit", "verify, show or export the record of what was decided and done"
     ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"

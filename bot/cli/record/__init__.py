@@ -1,0 +1,1 @@
+"""The commands about the record: is it whole, what it says, how people decided, what is kept."""
