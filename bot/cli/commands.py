@@ -56,6 +56,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "audit": CommandEntry(
         "bot.cli.record.audit", "verify, show or export the record of what was decided and done"
     ),
+    "report": CommandEntry(
+        "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
+    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),

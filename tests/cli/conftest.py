@@ -1,4 +1,4 @@
-"""The local Slack that the checks of a policy share, and the settings of a bot on it."""
+"""The local Slack that the checks of a policy share, the settings of a bot on it, and a record."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from bot.config.settings import Settings
 from bot.sandbox.server import Sandbox
+from tests.runs.harness import approved
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +34,19 @@ def settings(slack: Sandbox, tmp_path: Path) -> Settings:
             "COUNTERSIGN_SHOP": str(tmp_path / "shop.db"),
         }
     )
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The record of one call that was approved and run; the bot has ended."""
+    path = tmp_path / "countersign.db"
+    harness = approved(path)
+    harness.work()
+    harness.stop()
+    (tmp_path / "policy.toml").write_text('[defaults]\napprovers = ["@shop-leads"]\n')
+    for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "COUNTERSIGN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COUNTERSIGN_POLICY", "policy.toml")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    return path

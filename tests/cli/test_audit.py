@@ -11,21 +11,6 @@ import pytest
 
 from bot.cli.main import main
 from tests.runs.fakes import ANA
-from tests.runs.harness import approved
-
-
-@pytest.fixture
-def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The record of one call that was approved and run; the bot has ended."""
-    path = tmp_path / "countersign.db"
-    harness = approved(path)
-    harness.work()
-    harness.stop()
-    (tmp_path / "policy.toml").touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COUNTERSIGN_POLICY", "policy.toml")
-    monkeypatch.delenv("DATABASE_URL", raising=False)
-    return path
 
 
 def column(path: Path, name: str) -> list[str]:
