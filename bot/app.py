@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from slack_bolt import App as BoltApp
@@ -40,6 +41,7 @@ from bot.slack.dialogs.dialogs import Dialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
+from bot.slack.lookups.mentions import with_names
 from bot.slack.outbox.lanes import Outbox
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
@@ -48,6 +50,7 @@ from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.stream import SlackAnswer, Streaming
 from bot.slack.thread import SlackThread
+from bot.terminal.door import Door
 from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.tools.portal import Portal
@@ -66,6 +69,7 @@ class App:
     loop: Loop
     outbox: Outbox
     listeners: Listeners
+    door: Door
     presence: SlackPresence
     home: SlackHome
     directory: SlackDirectory
@@ -93,6 +97,7 @@ class App:
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
+        self.door.open()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)
@@ -106,6 +111,7 @@ class App:
         self._ended.set()
         if self.handler is not None:
             self.handler.close()
+        self.door.close()
         self.core.signals.stopping.set()
         self.loop.stop(GRACE)
         self.planner.close()
@@ -228,12 +234,14 @@ def _assemble(
     bolt = make_bolt(me, posting)
     renderer = Renderer(store, clock, core.tools, naming)
     post, search = Posting(store, posting), PostSearch(store, me.user, posting)
+    listeners = make_listeners(core, bolt, posting, directory.within(LOOK_UP))
     return App(
         core=core,
         bolt=bolt,
         loop=loop,
         outbox=Outbox(store, clock, signals, renderer, post, search),
-        listeners=make_listeners(core, bolt, posting, directory.within(LOOK_UP)),
+        listeners=listeners,
+        door=core.door(listeners.keep, partial(with_names, naming)),
         directory=directory,
         presence=presence,
         home=home,

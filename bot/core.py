@@ -42,6 +42,9 @@ from bot.runs.restored import Restored
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker
 from bot.signals import Signals
+from bot.terminal.door import Door
+from bot.terminal.terminal import Terminal
+from bot.terminal.wire import socket_path
 from bot.tools import Registry
 from bot.tools.preview import Previews
 from storage.models import Delivery, Run
@@ -195,6 +198,19 @@ class Core:
             authority=self.authority,
             presence=presence,
         )
+
+    def door(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Door:
+        """Return where the operator's commands come in, if the settings name one.
+
+        `keep` stores a delivery and wakes the loop; `named` writes names into a text's mentions.
+        """
+        path, operator = socket_path(self.store.path), self.settings.operator
+        if operator is None:
+            return Door(path, None)
+        terminal = Terminal(
+            self.store, self.tools, self.signals, operator=operator, keep=keep, named=named
+        )
+        return Door(path, terminal.answer)
 
     def restored(self, ended: Callable[[Run], None] = unseen) -> Restored:
         """Return what takes up a record that is older than its last life.

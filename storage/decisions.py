@@ -7,7 +7,7 @@ outcome that says what happened instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ from storage.outcomes import (
     Weigh,
     look,
 )
-from storage.states import Balance, CallStatus, Verb
+from storage.states import Balance, CallStatus, Surface, Verb
 from storage.transaction import Transaction
 
 __all__ = ["look"]
@@ -47,12 +47,13 @@ def vote(
     stage: int = 0,
     reason: str = "",
     counts_as: str = "",
+    surface: Surface = Surface.SLACK,
 ) -> Outcome:
     """Approve or reject (`verb`) one revision, as of the moment `at` when the click was stored.
 
     `stage`: the one in which this person may vote; stale where another is open by now. Who has
     approved may still reject. The call moves when `weigh` says that the votes have decided it;
-    `words` tell the model. `counts_as`: why this person may, for the audit.
+    `words` tell the model. For the audit: why this person may (`counts_as`), and where they did.
     """
     if verb not in (Verb.APPROVE, Verb.REJECT):
         raise ValueError(f"unknown verb {verb!r}")
@@ -77,7 +78,8 @@ def vote(
     )
     calls.add_vote(tx, row)
     standing = weigh([*before, row])
-    _moved_by_votes(tx, call, standing, [*before, row], at, words, counts_as)
+    why = {"counts_as": counts_as, **({} if surface is Surface.SLACK else {"surface": surface})}
+    _moved_by_votes(tx, call, standing, [*before, row], at, words, why)
     return Applied(calls.get(tx, call_id) or call)
 
 
@@ -88,7 +90,7 @@ def _moved_by_votes(
     votes: list[Vote],
     at: datetime,
     words: Outputs,
-    counts_as: str,
+    why: Mapping[str, str],
 ) -> None:
     """Write down what the last of these votes has brought about."""
     last = votes[-1]
@@ -99,7 +101,7 @@ def _moved_by_votes(
         "stage": last.stage,
         "digest": last.digest,
         "reason": last.reason,
-        "counts_as": counts_as,
+        **why,
     }
     if standing.outcome == Balance.OPEN:
         event, about = f"call.vote.{last.verb}", {"run_id": call.run_id, "call_id": call.id}

@@ -43,6 +43,11 @@ _REWORDED = (
     .where(col(Delivery.seq) == bindparam("seq_"), col(Delivery.status) == DeliveryStatus.NEW)
     .values(body=bindparam("body_"))
 )
+_ANSWERED = (
+    update(Delivery)
+    .where(col(Delivery.seq) == bindparam("seq_"))
+    .values(answer=bindparam("answer"))
+)
 _BY_KEY = select(Delivery).where(col(Delivery.key) == bindparam("key_"))
 _NEWEST_TAKEN = (
     select(col(Delivery.key))
@@ -90,6 +95,11 @@ def held(tx: Transaction, run_id: str) -> list[Delivery]:
 def settle(tx: Transaction, delivery: Delivery, note: str) -> None:
     """It is dealt with; `note` says how, for the operator."""
     moves.delivery(tx, delivery, DeliveryStatus.DONE, note=note)
+
+
+def answer(tx: Transaction, delivery: Delivery, text: str) -> None:
+    """Keep what its person is told for the surface that it came by, which is not Slack."""
+    tx.execute(_ANSWERED, {"seq_": delivery.seq, "answer": text})
 
 
 def forget(tx: Transaction, delivery: Delivery, note: str) -> None:

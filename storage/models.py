@@ -21,13 +21,19 @@ from storage.states import (
     MessageKind,
     MessageStatus,
     RunStatus,
+    Surface,
     Verb,
 )
 
 
 def new_id() -> str:
-    """An unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits."""
-    return secrets.token_urlsafe(16)
+    """An unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits.
+
+    None begins with a "-": each may be typed behind a command, where that would be an option.
+    """
+    while (found := secrets.token_urlsafe(16)).startswith("-"):
+        pass
+    return found
 
 
 class Delivery(Row, table=True):
@@ -48,6 +54,8 @@ class Delivery(Row, table=True):
     run_id: str | None = Field(default=None, index=True)
     note: str = ""  # what became of it
     attempts: int = 0
+    surface: Surface = columns.status(Surface, Surface.SLACK, index=False)
+    answer: str = columns.text("")  # what its person is told elsewhere than in Slack
 
 
 class Run(Row, table=True):

@@ -108,6 +108,13 @@ class DeliveryStatus(StrEnum):
     BROKEN = "broken"  # it could not be dealt with, and is left alone
 
 
+class Surface(StrEnum):
+    """Where somebody did what was delivered, and reads the answer."""
+
+    SLACK = "slack"
+    TERMINAL = "terminal"  # of the machine that the bot runs on
+
+
 class DeliveryKind(StrEnum):
     """What one delivery from Slack is."""
 

@@ -9,7 +9,7 @@ from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarg
 from bot.policy.authority import No
 from storage import audit, calls, inbox, outbox, runs
 from storage.models import Call, Delivery, Run
-from storage.states import Resolution, Verb
+from storage.states import Resolution, Surface, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 
@@ -59,10 +59,13 @@ def record_refusal(
     tx: Transaction, delivery: Delivery, about: Call | Run, verb: Wanted, verdict: No
 ) -> None:
     """Write down that somebody tried who may not, and from which workspace."""
-    run_id, call_id, what = about.id, "", {}
+    run_id, call_id = about.id, ""
+    what: dict[str, str | int] = {}
     if isinstance(about, Call):
         run_id, call_id = about.run_id, about.id
         what = {"tool": about.tool, "revision": about.revision}
+    if delivery.surface is not Surface.SLACK:
+        what["surface"] = delivery.surface
     audit.record(
         tx,
         "decision.refused",
@@ -75,8 +78,10 @@ def record_refusal(
 
 
 def tell(tx: Transaction, delivery: Delivery, text: str) -> None:
-    """Say something to the person who clicked, and to nobody else."""
-    if text:
+    """Say something to the person who clicked, where they did, and to nobody else."""
+    if text and delivery.surface is not Surface.SLACK:
+        inbox.answer(tx, delivery, text)
+    elif text:
         outbox.private(
             tx,
             f"private:{delivery.seq}",

@@ -240,6 +240,7 @@ def _cast(
         reason=reason,
         stage=admission.stage,
         counts_as=admission.why,
+        surface=delivery.surface,
         weigh=weigher(admission.gate),
         words=outputs,
     )

@@ -56,6 +56,10 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "audit": CommandEntry(
         "bot.cli.record.audit", "verify, show or export the record of what was decided and done"
     ),
+    "pending": CommandEntry("bot.cli.terminal.pending", "what waits for people, and for whom"),
+    "show": CommandEntry("bot.cli.terminal.show", "a request's or a call's whole life"),
+    "approve": CommandEntry("bot.cli.terminal.approve", "approve a call, as the operator"),
+    "reject": CommandEntry("bot.cli.terminal.reject", "reject a call, as the operator"),
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
     ),

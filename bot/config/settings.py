@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
 from bot.config.limits import Limits
+from bot.config.upkeep import Upkeep
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
@@ -36,7 +37,7 @@ class SettingsError(ValueError):
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-class Settings(Limits):
+class Settings(Limits, Upkeep):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.

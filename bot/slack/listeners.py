@@ -119,10 +119,11 @@ class Listeners:
         elif delivery.kind is DeliveryKind.MESSAGE and not may_be_for_us(body["event"]):
             pass  # acknowledged, and not kept
         else:
-            self._keep(delivery)
+            self.keep(delivery)
         return BoltResponse(status=200)
 
-    def _keep(self, delivery: Delivery) -> None:
+    def keep(self, delivery: Delivery) -> None:
+        """Store a delivery and have the loop look; one that is there already changes nothing."""
         with self._rows.write() as tx:
             # inside the transaction: times and order then agree
             delivery.received_at = self._clock.now()
@@ -148,7 +149,7 @@ class Listeners:
         if errors:
             ack(response_action="errors", errors=errors)
             return
-        self._keep(_submission(body))
+        self.keep(_submission(body))
         ack()
 
     def _error(self, error: Exception, request: BoltRequest) -> None:

@@ -22,7 +22,10 @@ LEAVES = (
 )
 UP_TO_TOOLS = ("storage", "bot.policy", "bot.tools")
 UP_TO_APPROVALS = (*UP_TO_TOOLS, "bot.config", "bot.messages", "bot.approvals")
-ALL_ROOMS = (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.explain", "bot.slack", "bot.core")
+ALL_ROOMS = (
+    *UP_TO_APPROVALS,
+    *("bot.agent", "bot.runs", "bot.explain", "bot.terminal", "bot.slack", "bot.core"),
+)
 START = ("bot.signing_key", "bot.toolbox")
 ARROWS: dict[str, tuple[str, ...]] = {
     "storage": (),
@@ -35,8 +38,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "bot.config": (*UP_TO_TOOLS, *LEAVES),
     "bot.approvals": (*UP_TO_TOOLS, "bot.config", "bot.agent", "bot.messages", *LEAVES),
     "bot.runs": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
-    "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", *LEAVES),
+    "bot.core": (*UP_TO_APPROVALS, "bot.agent", "bot.runs", "bot.terminal", *LEAVES),
     "bot.explain": (*UP_TO_APPROVALS, *LEAVES),
+    "bot.terminal": (*UP_TO_APPROVALS, "bot.agent", *LEAVES),
     "bot.slack": (*UP_TO_APPROVALS, "bot.agent", "bot.explain", *LEAVES),
     "bot.toolbox": (*UP_TO_TOOLS, "bot.config", "bot.slack", *LEAVES),
     "bot.signing_key": ("storage", "bot.config", "bot.agent", *LEAVES),

@@ -195,6 +195,8 @@ def _delivery() -> None:
         sa.Column("run_id", sa.String(), nullable=True),
         sa.Column("note", sa.String(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("surface", sa.String(16), nullable=False),
+        sa.Column("answer", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("seq"),
         sa.UniqueConstraint("key"),
     )

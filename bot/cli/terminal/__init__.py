@@ -1,0 +1,1 @@
+"""The commands by which the operator sees what waits and decides it."""

@@ -1,0 +1,61 @@
+"""`countersign pending`: what waits for people, the first deadline first."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+
+from bot.cli.console import complain, say
+from bot.cli.readonly.core import ReadOnlyCore
+from bot.cli.readonly.plain_words import PlainWords
+from bot.cli.terminal.seeing import add_json, as_json, deciders_in_words, look
+from bot.durations import roughly
+from bot.messages.text import in_utc, visible
+from bot.terminal.overview import WaitingHere, waiting
+from storage.states import CallStatus
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add how it is written."""
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List what waits; returns the exit code."""
+
+    def see(found: ReadOnlyCore, words: PlainWords) -> int:
+        if not found.authority.team:
+            return complain("Without Slack it is not known which workspace is meant.")
+        now = found.clock.now()
+        with found.store.read() as tx:
+            listed = waiting(tx, found.tools, found.authority.team, now)
+        if arguments.json:
+            say(as_json(listed))
+            return 0
+        for each in listed:
+            for line in _lines(each, words, now):
+                say(line)
+        if not listed:
+            say("Nothing waits.")
+        return 0
+
+    return look(see)
+
+
+def _lines(each: WaitingHere, words: PlainWords, now: datetime) -> Iterator[str]:
+    yield f"{each.id}  {visible(' '.join(each.effect.split()))}"
+    due = (
+        f"; decide by {in_utc(each.deadline)} ({roughly(each.deadline - now)} left)"
+        if each.deadline
+        else ""
+    )
+    place = words.channel(each.channel)
+    yield f"    asked by {words.person(each.requester)} in {place}{due}"
+    if each.status is CallStatus.UNKNOWN:
+        yield "    nobody knows whether it happened: say so on its card in Slack"
+        return
+    many = "" if each.needed == 1 else f"{each.needed} of "
+    yield f"    who decides: {many}{deciders_in_words(each.deciders, words, each.channel)}"
+    if each.approved_by:
+        yield f"    approved by {', '.join(map(words.person, each.approved_by))}"

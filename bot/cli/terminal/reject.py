@@ -1,0 +1,26 @@
+"""`countersign reject`: the operator rejects one call and says why, as if on its card."""
+
+from __future__ import annotations
+
+import argparse
+
+from bot.cli.console import UsageError
+from bot.cli.terminal.asking import ask
+from bot.terminal.wire import Asking
+from storage.states import Verb
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the call, and why not."""
+    parser.add_argument("id", help="of the call with its revision, as `pending` shows it")
+    parser.add_argument(
+        "--reason", required=True, metavar="WORDS", help="why not, for the thread and the agent"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Have the bot count the rejection; returns the exit code."""
+    reason = arguments.reason.strip()
+    if not reason:
+        raise UsageError("`reject` needs a --reason of some words")
+    return ask(Asking(Verb.REJECT, arguments.id, reason))

@@ -1,0 +1,62 @@
+"""What `pending` and `show` share: the record, opened to be read, and how things are written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from bot.cli.console import DOTENV, complain
+from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
+from bot.cli.readonly.plain_words import PlainWords
+from bot.clock import SystemClock
+from bot.explain.typed_call import MistypedError
+from bot.policy.gates import Approvers
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option for what programs read."""
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+
+
+def look(see: Callable[[ReadOnlyCore, PlainWords], int]) -> int:
+    """Open the record for reading and let `see` tell of it; returns its exit code, or a problem's.
+
+    Works beside the bot, and without Slack: then people are told by their ids.
+    """
+    try:
+        found = read_only_core(os.environ, DOTENV, None, SystemClock())
+    except MistypedError as error:
+        complain(error)
+        return BAD_INPUT
+    if found.no_record:
+        return complain(f"The record cannot be read: {found.no_record}.")
+    return see(found, PlainWords(found.directory))
+
+
+def as_json(told: Any) -> str:
+    """A dataclass, or a list of them, as JSON; moments as in 2026-11-24T22:00:00+00:00."""
+    plain = [asdict(each) for each in told] if isinstance(told, list) else asdict(told)
+    return json.dumps(plain, ensure_ascii=False, indent=2, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Approvers):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def deciders_in_words(who: Approvers | None, words: PlainWords, channel: str) -> str:
+    """The approvers as the policy names them, people with their names."""
+    if who is None:
+        return "nobody"
+    named = [*map(words.group, who.groups), *map(words.person, who.users)]
+    named += [f"the members of {words.channel(channel)}"] if who.channel else []
+    named += ["whoever asked"] if who.requester else []
+    return ", ".join(named) or "nobody"

@@ -1,0 +1,254 @@
+"""The operator at the terminal: sees what waits, decides it through the bot, and may no more."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlmodel import col
+
+from bot.cli.main import main
+from bot.terminal.wire import Asking, read_answering, socket_path, write_line
+from storage.models import Delivery, Message
+from storage.states import CallStatus, DeliveryStatus, MessageKind, Surface, Verb
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import POLICY as DEMO
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import arrived, ask, noted, open_modal, statuses, typed, vote
+
+ANA = "UANA00001"
+EDIT = b'{"verb": "edit", "target": "x:1", "words": ""}'
+POLICY = f"""
+{DEMO.read_text("utf-8").split("[[rule]]")[0]}
+
+[[rule]]
+tool = "wipe"
+verdict = "ask"
+quorum = 2
+approvers = ["@shop-leads"]
+
+[[rule]]
+tool = "*"
+verdict = "ask"
+approvers = ["@shop-leads"]
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Harness, FakeTools]]:
+    """A bot whose operator is Ana."""
+    fakes = FakeTools()
+    folder = tmp_path_factory.mktemp("t")
+    (folder / "tools_of_stories.py").write_text(
+        "from tests.stories.fakes import FakeTools\n"
+        "globals().update({each.name: each for each in FakeTools().tools})\n"
+    )
+    harness = Harness(folder, fakes.tools, POLICY, COUNTERSIGN_OPERATOR=ANA)
+    yield harness, fakes
+    harness.close()
+
+
+@pytest.fixture(autouse=True)
+def at_the_machine(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands are typed where the bot runs, with its settings."""
+    monkeypatch.chdir(harness.folder)
+    for name, value in {
+        "SLACK_BOT_TOKEN": harness.slack.bot_token,
+        "SLACK_APP_TOKEN": harness.slack.app_token,
+        "SLACK_API_URL": harness.slack.api_url,
+        "DATABASE_URL": f"sqlite:///{harness.folder / 'countersign.db'}",
+        "COUNTERSIGN_POLICY": str(harness.folder / "policy.toml"),
+        "COUNTERSIGN_SHOP": str(harness.folder / "shop.db"),
+        "COUNTERSIGN_TOOLS": "tools_of_stories",
+        "COUNTERSIGN_OPERATOR": ANA,
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+def command(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
+    """Type a command; returns its exit code and what it said."""
+    capsys.readouterr()
+    code = main(argv)
+    said = capsys.readouterr()
+    return code, said.out + said.err
+
+
+def waits(harness: Harness, thread: str) -> str:
+    """The id that `approve` takes, of the one call that waits in this thread."""
+    harness.card(SUPPORT, thread)
+    [call] = [each for each in harness.calls_in(thread) if each.status is CallStatus.PENDING]
+    return f"{call.id}:{call.revision}"
+
+
+def spoken(harness: Harness, line: bytes) -> bytes:
+    """Say a line at the door; returns what comes back."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bot:
+        bot.settimeout(10)
+        bot.connect(str(socket_path(harness.app.core.store.path)))
+        bot.sendall(line)
+        return bot.recv(4096)
+
+
+def test_what_waits_is_approved_there(
+    harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed with its id, stored as a delivery, counted like a click, and then it runs."""
+    thread = ask(harness, ("note", {"text": "typed yes"}))
+    wanted = waits(harness, thread)
+    code, listed = command(capsys, "pending")
+    assert (code, wanted in listed) == (0, True)
+    assert "asked by Ben Okafor (UBEN00001)" in listed
+    assert "who decides: @shop-leads" in listed
+    code, said = command(capsys, "approve", wanted, "--note", "fine with me")
+    assert (code, said) == (0, "Approved: Write “typed yes”\n")
+    harness.said(SUPPORT, thread, "fine with me")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    assert fakes.did("note", "typed yes") == 1
+    [call] = harness.calls_in(thread)
+    [approved] = noted(harness, call.run_id, "call.approved")
+    assert (approved["surface"], approved["counts_as"]) == ("terminal", "member of @shop-leads")
+    [delivery] = harness.all(Delivery, col(Delivery.surface) == Surface.TERMINAL)
+    assert (delivery.status, delivery.user) == (DeliveryStatus.DONE, ANA)
+    assert "Nothing waits." in command(capsys, "pending")[1]
+
+
+def test_a_rejection_says_why(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reason stands in the thread, under the operator's name."""
+    thread = ask(harness, ("note", {"text": "typed no"}))
+    code, said = command(capsys, "reject", waits(harness, thread), "--reason", "not this month")
+    assert (code, said) == (0, "Rejected: Write “typed no”\n")
+    harness.said(SUPPORT, thread, "not this month")
+    assert statuses(harness, thread) == [CallStatus.REJECTED]
+
+
+def test_no_operator_approves_their_own_request(
+    harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ana asked for it, so the terminal tells her no, and nothing is said in Slack."""
+    thread = ask(harness, ("note", {"text": "for myself"}), who="ana")
+    code, said = command(capsys, "approve", waits(harness, thread))
+    assert code == 1
+    assert "This is your own request" in said
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    [call] = harness.calls_in(thread)
+    [refused] = noted(harness, call.run_id, "decision.refused")
+    assert (refused["surface"], refused["why"]) == ("terminal", "own_request")
+    harness.settle()
+    private = harness.all(Message, col(Message.kind) == MessageKind.PRIVATE)
+    assert not [each for each in private if "your own request" in each.body]
+    assert fakes.did("note", "for myself") == 0
+
+
+def test_a_quorum_counts_the_operator_once(
+    harness: Harness, fakes: FakeTools, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of two; a second word at the terminal adds nothing; a click of somebody else does."""
+    thread = ask(harness, ("wipe", {"text": "by two"}))
+    wanted = waits(harness, thread)
+    code, said = command(capsys, "approve", wanted)
+    assert code == 0
+    assert said == "Your approval counts; 1 more person has to approve: Wipe “by two”\n"
+    assert "approved by Ana Ruiz" in command(capsys, "pending")[1]
+    code, said = command(capsys, "approve", wanted)
+    assert code == 1
+    assert "You already approved this." in said
+    assert fakes.did("wipe", "by two") == 0
+    vote(harness, "cleo", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "That is all.")
+    assert fakes.did("wipe", "by two") == 1
+
+
+def test_what_was_edited_meanwhile_is_not_approved(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The id holds the revision that was read: another one is another decision."""
+    thread = ask(harness, ("note", {"text": "as first read"}))
+    wanted = waits(harness, thread)
+    open_modal(harness, "cleo", SUPPORT, harness.card(SUPPORT, thread), "edit")
+    harness.person("cleo").submit(typed(text="as edited"))
+    arrived(harness)
+    code, said = command(capsys, "approve", wanted)
+    assert code == 1
+    assert "the request has changed since" in said
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+    code, said = command(capsys, "show", wanted)
+    assert "Revision 1 by the agent" in said
+    assert "Revision 2 by Cleo Martin" in said
+
+
+def test_what_is_masked_is_approved_in_slack(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal shows no secrets, so it takes no approval of what holds one; a no it takes."""
+    thread = ask(harness, ("note", {"text": "key sk-abcdefghijklmnopqrst12345"}))
+    harness.card(SUPPORT, thread, having="review")
+    [call] = harness.calls_in(thread)
+    code, said = command(capsys, "show", call.id)
+    assert code == 0
+    assert "abcdefghijklmnopqrst12345" not in said
+    code, said = command(capsys, "approve", f"{call.id}:1")
+    assert (code, statuses(harness, thread)) == (1, [CallStatus.PENDING])
+    assert "Approve it in Slack: Review shows all of it" in said
+    assert command(capsys, "reject", f"{call.id}:1", "--reason", "no keys")[0] == 0
+
+
+def test_a_whole_life_as_json(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read the same: the request, its call, votes with words, and the digest."""
+    thread = ask(harness, ("note", {"text": "as data"}))
+    wanted = waits(harness, thread)
+    [listed] = json.loads(command(capsys, "pending", "--json")[1])
+    assert (listed["id"], listed["deciders"]["groups"]) == (wanted, ["shop-leads"])
+    command(capsys, "reject", wanted, "--reason", "seen as data")
+    harness.said(SUPPORT, thread, "That is all.")
+    harness.settle()
+    run = harness.run_in(thread)
+    shown: dict[str, Any] = json.loads(command(capsys, "show", run.id, "--json")[1])
+    assert (shown["id"], shown["requester"], shown["asked"]) == (run.id, "UBEN00001", ["please"])
+    [call] = shown["calls"]
+    assert (call["status"], call["arguments"]) == ("rejected", {"Text": "as data"})
+    assert [(each["person"], each["words"]) for each in call["votes"]] == [(ANA, "seen as data")]
+    [row] = harness.calls_in(thread)
+    assert call["digest"] == row.digest
+
+
+def test_unknown_ids_are_told(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a made-up id nor one without its revision decides anything."""
+    thread = ask(harness, ("note", {"text": "left alone"}))
+    bare = waits(harness, thread).removesuffix(":1")
+    for odd in ("nothing:1", bare, "a b"):
+        code, said = command(capsys, "approve", odd)
+        assert (code, "Nothing goes by that id" in said) == (1, True)
+    assert command(capsys, "show", "nothing")[0] == 1
+    assert statuses(harness, thread) == [CallStatus.PENDING]
+
+
+def test_the_door_is_for_its_owner_only(harness: Harness) -> None:
+    """Nobody else may open the socket; what is no line of ours gets no answer, and does no harm."""
+    path = socket_path(harness.app.core.store.path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    for odd in (b"{}\n", b"approve\n", EDIT + b"\n", b"[]\n"):
+        assert spoken(harness, odd) == b""
+    answer = read_answering(spoken(harness, write_line(Asking(Verb.APPROVE, "x:1"))))
+    assert (answer.counted, "Nothing goes by that id" in answer.sentence) == (False, True)
+
+
+def test_without_a_bot_nothing_is_decided(
+    harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands say that no bot listens, or that there is no operator; the socket goes away."""
+    path = socket_path(harness.app.core.store.path)
+    harness.app.stop()
+    try:
+        assert not path.exists()
+        code, said = command(capsys, "approve", "x:1")
+        assert (code, "No bot listens at" in said) == (1, True)
+        assert "Nothing waits." in command(capsys, "pending")[1]
+    finally:
+        harness.start()
+    monkeypatch.delenv("COUNTERSIGN_OPERATOR")
+    code, said = command(capsys, "approve", "x:1")
+    assert (code, "There is no operator" in said) == (1, True)
