@@ -34,6 +34,7 @@ _SOME = 5000  # rows that are read at once
 _AFTER = (
     select(Audit).where(col(Audit.seq) > bindparam("seq_")).order_by(col(Audit.seq)).limit(_SOME)
 )
+_BETWEEN = _AFTER.where(col(Audit.at) >= bindparam("since_"), col(Audit.at) < bindparam("until_"))
 
 
 def record(
@@ -92,6 +93,14 @@ def every(tx: Transaction) -> Iterator[Audit]:
     """All rows, oldest first, read a few thousand at a time."""
     seq = 0
     while found := rows(tx, Audit, _AFTER, seq_=seq):
+        yield from found
+        seq = found[-1].seq or 0
+
+
+def between(tx: Transaction, since: datetime, until: datetime) -> Iterator[Audit]:
+    """The rows of the time [since, until), in their order, read a few thousand at a time."""
+    seq = 0
+    while found := rows(tx, Audit, _BETWEEN, seq_=seq, since_=since, until_=until):
         yield from found
         seq = found[-1].seq or 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
 from contextlib import closing
@@ -71,3 +73,32 @@ def test_all_of_it_is_exported(record: Path, capsys: pytest.CaptureFixture[str])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["hash"] for each in found] == column(record, "hash")
     assert {"seq", "at", "run_id", "call_id", "actor", "event", "data", "key_id"} <= set(found[0])
+
+
+def test_a_table_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same rows with a head; commas and quotes in what a row says break no cell."""
+    assert main(["audit", "export", "--format", "csv"]) == 0
+    found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [each["hash"] for each in found] == column(record, "hash")
+    assert [each["data"] for each in found] == column(record, "data")
+
+
+def test_a_time_is_exported(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the first moment on, up to but without the last; the rest is left out."""
+    for since, until, all_of_them in (
+        ("2026-03-02", "2026-03-03", True),
+        ("2026-03-02T12:00", "2026-03-02T13:00", True),
+        ("2026-03-02T12:01", "2026-03-03", False),
+        ("2026-03-01", "2026-03-02T12:00", False),
+    ):
+        assert main(["audit", "export", "--since", since, "--until", until]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == (len(column(record, "seq")) if all_of_them else 0)
+
+
+def test_the_time_is_for_exports(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Elsewhere it would be parsed and forgotten, so it is refused."""
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "verify", "--since", "2026-03-02"])
+    assert ended.value.code == 2
+    assert "are for `audit export`" in capsys.readouterr().err

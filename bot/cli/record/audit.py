@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from bot.cli.console import DOTENV, UsageError, complain, say
+from bot.cli.record.moments import moment
 from bot.config.settings import Settings
 from bot.messages.text import visible
 from storage import audit
@@ -19,21 +23,42 @@ from storage.head_file import HeadFile, head_path
 from storage.models import Audit
 from storage.reading import ReadOnly
 
+COLUMNS = (
+    *("seq", "at", "run_id", "call_id", "actor", "event", "data"),
+    *("key_id", "previous", "hash"),
+)
+FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what is wanted of the record."""
     parser.add_argument(
         "what",
         choices=["verify", "show", "export"],
-        help="is it whole · what it says of one request or call · every row, as JSON lines",
+        help="is it whole · what it says of one request or call · every row",
     )
     parser.add_argument("id", nargs="?", default="", help="show: of the request or the call")
+    parser.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        help="export: JSON lines (jsonl, if not said otherwise) or a table with a head (csv)",
+    )
+    for option, which in (("--since", "the first"), ("--until", "the end of")):
+        parser.add_argument(
+            option,
+            type=moment,
+            metavar="TIME",
+            help=f"export: {which} moment of the rows: 2026-11-24 or 2026-11-24T22:00, in UTC",
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the record as was said; returns the exit code, 1 where it is not whole."""
     if bool(arguments.id) != (arguments.what == "show"):
         raise UsageError("`audit show` takes the id of a request or a call, the others none")
+    chosen = arguments.format or arguments.since or arguments.until
+    if chosen and arguments.what != "export":
+        raise UsageError("--format, --since and --until are for `audit export`")
     settings = Settings.load(os.environ, DOTENV, reading=True)
     store = ReadOnly(settings.database_path)
     if trouble := store.trouble():
@@ -44,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         case "show":
             return _show(store, arguments.id)
         case _:
-            return _export(store)
+            write = FORMATS[arguments.format or "jsonl"]
+            return _export(store, write, arguments.since or FIRST, arguments.until or LAST)
 
 
 def _verify(settings: Settings, store: ReadOnly) -> int:
@@ -89,15 +115,38 @@ def _plain(value: Any) -> str:
     return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _export(store: ReadOnly) -> int:
-    """Write every row."""
+def _export(
+    store: ReadOnly,
+    write: Callable[[Iterable[Audit]], Iterable[str]],
+    since: datetime,
+    until: datetime,
+) -> int:
+    """Write the rows of that time, as they are read: a long record takes no memory."""
     with store.read() as tx:
-        for line in _lines(audit.every(tx)):
+        for line in write(audit.between(tx, since, until)):
             say(line)
     return 0
 
 
-def _lines(rows: Iterable[Audit]) -> Iterable[str]:
+def _json_lines(rows: Iterable[Audit]) -> Iterator[str]:
+    """A JSON object for each row, with what it says as JSON in it."""
     for row in rows:
-        fields = {**row.model_dump(), "at": row.at.isoformat(), "data": json.loads(row.data)}
-        yield json.dumps(fields, ensure_ascii=False)
+        yield json.dumps({**_fields(row), "data": json.loads(row.data)}, ensure_ascii=False)
+
+
+def _csv(rows: Iterable[Audit]) -> Iterator[str]:
+    """A table with a head; what a row says is JSON in one cell."""
+    yield ",".join(COLUMNS)
+    for row in rows:
+        fields, text = _fields(row), io.StringIO()
+        csv.writer(text, lineterminator="").writerow(fields[name] for name in COLUMNS)
+        yield text.getvalue()
+
+
+def _fields(row: Audit) -> dict[str, Any]:
+    """The columns of an export, whose names and order stay."""
+    fields = {**row.model_dump(), "at": row.at.isoformat()}
+    return {name: fields[name] for name in COLUMNS}
+
+
+FORMATS = {"jsonl": _json_lines, "csv": _csv}
