@@ -50,10 +50,10 @@ from bot.slack.render import Renderer
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.stream import SlackAnswer, Streaming
 from bot.slack.thread import SlackThread
-from bot.terminal.door import Door
 from bot.toolbox import toolbox
 from bot.tools import Tool
 from bot.tools.portal import Portal
+from bot.upkeep.upkeep import Upkeep
 
 log = logging.getLogger("countersign")
 NAMING = 2.0  # seconds that a text waits for the names of the people it mentions
@@ -69,7 +69,7 @@ class App:
     loop: Loop
     outbox: Outbox
     listeners: Listeners
-    door: Door
+    upkeep: Upkeep
     presence: SlackPresence
     home: SlackHome
     directory: SlackDirectory
@@ -97,7 +97,7 @@ class App:
             thread = threading.Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
-        self.door.open()
+        self.upkeep.start()
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)
@@ -111,7 +111,7 @@ class App:
         self._ended.set()
         if self.handler is not None:
             self.handler.close()
-        self.door.close()
+        self.upkeep.stop()
         self.core.signals.stopping.set()
         self.loop.stop(GRACE)
         self.planner.close()
@@ -241,7 +241,7 @@ def _assemble(
         loop=loop,
         outbox=Outbox(store, clock, signals, renderer, post, search),
         listeners=listeners,
-        door=core.door(listeners.keep, partial(with_names, naming)),
+        upkeep=core.upkeep(listeners.keep, partial(with_names, naming)),
         directory=directory,
         presence=presence,
         home=home,

@@ -47,6 +47,8 @@ from bot.terminal.terminal import Terminal
 from bot.terminal.wire import socket_path
 from bot.tools import Registry
 from bot.tools.preview import Previews
+from bot.upkeep.purging import Purging
+from bot.upkeep.upkeep import Upkeep
 from storage.models import Delivery, Run
 from storage.store import Store
 from storage.transcripts import Transcripts
@@ -199,18 +201,19 @@ class Core:
             presence=presence,
         )
 
-    def door(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Door:
-        """Return where the operator's commands come in, if the settings name one.
+    def upkeep(self, keep: Callable[[Delivery], None], named: Callable[[str], str]) -> Upkeep:
+        """Return what goes on beside the requests.
 
         `keep` stores a delivery and wakes the loop; `named` writes names into a text's mentions.
         """
-        path, operator = socket_path(self.store.path), self.settings.operator
-        if operator is None:
-            return Door(path, None)
-        terminal = Terminal(
-            self.store, self.tools, self.signals, operator=operator, keep=keep, named=named
-        )
-        return Door(path, terminal.answer)
+        operator, answer = self.settings.operator, None
+        if operator is not None:
+            answer = Terminal(
+                self.store, self.tools, self.signals, operator=operator, keep=keep, named=named
+            ).answer
+        days, forget = self.settings.keep_days, self.transcripts.forget
+        purging = Purging(self.store, self.clock, days, forget)
+        return Upkeep(Door(socket_path(self.store.path), answer), purging)
 
     def restored(self, ended: Callable[[Run], None] = unseen) -> Restored:
         """Return what takes up a record that is older than its last life.

@@ -1,6 +1,8 @@
 """The audit: what happened, appended in the same transaction as the fact, and sealed in a chain.
 
-`record` is the only door to it. Once committed, each row is a line of the log as well.
+`record` is the only door to it. What a call was given stands beside the sealed data, under a seal
+in it: so it can be purged, and the chain holds. Once committed, each row is a line of the log as
+well.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from storage.masking import masked_data
 from storage.models import Audit
 from storage.transaction import Transaction, insert_into, rows
 
+PAYLOAD = ("arguments",)  # what of a row's data is kept apart: a purge may empty it
+SEAL = "payload"  # what the seal over it is called in the data
+NOTHING = "{}"
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LAST = select(col(Audit.seq), col(Audit.hash)).order_by(col(Audit.seq).desc()).limit(1)
 _SEAL = select(col(Audit.hash)).where(col(Audit.seq) == bindparam("seq_"))
@@ -55,6 +60,11 @@ def record(
     told = masked_data(dict(data or {}))
     if call_id and (under := tx.chain.under()):
         told["under"] = dict(under)
+    payload = _encode({each: told.pop(each) for each in PAYLOAD if each in told})
+    if payload == NOTHING:
+        payload = ""
+    else:
+        told[SEAL] = _sealed(tx.chain, run_id, call_id, event, payload)
     text = _encode(told)
     before = head(tx)
     tx.head = tx.chain.seal(before, at, run_id, call_id, actor, event, text)
@@ -66,6 +76,7 @@ def record(
         "actor": actor,
         "event": event,
         "data": text,
+        "payload": payload,
         "key_id": tx.chain.key_id,
         "previous": before.hash,
         "hash": tx.head.hash,
@@ -110,10 +121,32 @@ def about(tx: Transaction, wanted: str) -> list[Audit]:
     return rows(tx, Audit, _ABOUT, wanted_=wanted)
 
 
+def _sealed(chain: Chain, run_id: str, call_id: str, event: str, payload: str) -> str:
+    return chain.sign("payload", run_id, call_id, event, payload)
+
+
+def said(row: Audit) -> dict[str, Any]:
+    """All that a row says: with its payload, where that was not purged."""
+    data: dict[str, Any] = json.loads(row.data)
+    if row.payload:
+        data |= json.loads(row.payload)
+        data.pop(SEAL, None)
+    return data
+
+
+def holds(chain: Chain, row: Audit) -> bool:
+    """Whether the row's payload is the one that its data has sealed, or is not there any more."""
+    if not row.payload:
+        return True
+    seal = _sealed(chain, row.run_id, row.call_id, row.event, row.payload)
+    return bool(json.loads(row.data).get(SEAL) == seal)
+
+
 def follows(chain: Chain, before: Head, row: Audit) -> bool:
     """Whether this row is the next after `before`, sealed as it stands with the key of `chain`."""
     own = chain.seal(before, row.at, row.run_id, row.call_id, row.actor, row.event, row.data)
-    return (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
+    is_next = (row.seq, row.previous, row.hash) == (own.seq, before.hash, own.hash)
+    return is_next and holds(chain, row)
 
 
 def verify(tx: Transaction) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 log = logging.getLogger("countersign.audit")
 _TOLD = (  # what of a row's data is told
-    *("tool", "revision", "verb", "said", "dialog", "what", "outcome", "why", "refused"),
+    *("tool", "revision", "verb", "said", "dialog", "what", "outcome", "why", "refused", "surface"),
     *("approved_by", "counts_as", "same_as", "grant", "channel", "thread_ts", "calls"),
 )
 _WORD = re.compile(r"[\w.:@#/-]+")  # what needs no quotes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
@@ -12,7 +13,8 @@ from sqlmodel import col
 
 from storage import audit, evidence
 from storage.chain import Chain, Head
-from storage.models import Audit, Call, Revision, Run, Vote
+from storage.models import PURGED, Audit, Call, Revision, Run, Vote
+from storage.purge import PURGE
 from storage.transaction import Transaction, rows
 
 MOST = 20  # problems that are told; one is enough
@@ -39,6 +41,8 @@ class _Said:
     status: dict[str, str] = field(default_factory=dict)  # of calls and runs, by id
     votes: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
     sealed: dict[tuple[str, int], str] = field(default_factory=dict)  # arguments, by revision
+    purged: dict[str, datetime] = field(default_factory=dict)  # requests, with when
+    emptied: dict[int, str] = field(default_factory=dict)  # rows without their payload: whose
 
 
 def examine(tx: Transaction, chain: Chain, noted: Head | None) -> Examined:
@@ -49,6 +53,7 @@ def examine(tx: Transaction, chain: Chain, noted: Head | None) -> Examined:
     if not found.problems:
         _rows(tx, found, said)
         _arguments(tx, chain, found, said)
+        _purged(tx, found, said)
     return found
 
 
@@ -77,6 +82,10 @@ def _walk(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
 def _hear(row: Audit, data: dict[str, Any], said: _Said) -> None:
     """Remember what the row says of other tables."""
     about = row.call_id or row.run_id
+    if row.event == PURGE:
+        said.purged[row.run_id] = row.at
+    if audit.SEAL in data and not row.payload:
+        said.emptied[row.seq or 0] = row.run_id
     if "from" in data and "to" in data:
         said.status[about] = data["to"]
     elif row.event.startswith("call.born."):
@@ -128,8 +137,25 @@ def _rows(tx: Transaction, found: Examined, said: _Said) -> None:
 
 def _arguments(tx: Transaction, chain: Chain, found: Examined, said: _Said) -> None:
     """Compare the stored arguments with the seals that the chain has of them."""
+    runs_of = {row[0]: row[1] for row in tx.execute(select(col(Call.id), col(Call.run_id)))}
     for each in rows(tx, Revision, select(Revision)):
+        if each.arguments == PURGED and runs_of.get(each.call_id) in said.purged:
+            continue
         seal = said.sealed.get((each.call_id, each.number))
         if seal is not None and seal != evidence.sealed(chain, each):
             where = f"revision {each.number} of call {each.call_id}"
             found.wrong(f"the arguments of {where} are not those that the audit has sealed")
+
+
+def _purged(tx: Transaction, found: Examined, said: _Said) -> None:
+    """Tell what was purged; what is empty though the audit knows of no purge is a problem."""
+    for seq, run in said.emptied.items():
+        if run not in said.purged:
+            found.wrong(f"what row {seq} of the audit kept of arguments was taken away")
+    marked = set(tx.scalars(select(col(Run.id)).where(col(Run.purged_at).is_not(None))))
+    for run in marked - said.purged.keys():
+        found.wrong(f"run {run} is marked as purged, and the audit does not say so")
+    if said.purged:
+        last = max(said.purged.values())
+        many = "1 request" if len(said.purged) == 1 else f"{len(said.purged)} requests"
+        found.remarks.append(f"the payload of {many} was purged, the last on {last:%Y-%m-%d}")

@@ -25,6 +25,8 @@ from storage.states import (
     Verb,
 )
 
+PURGED = "{}"  # what is left of arguments and of a transcript's item
+
 
 def new_id() -> str:
     """An unguessable id, safe in a Slack button value: 22 URL-safe characters, 128 bits.
@@ -84,6 +86,7 @@ class Run(Row, table=True):
     error: str = ""
     # JSON: what its messages were edited to after they were taken in, by Slack ts
     reworded: str = columns.text("{}")
+    purged_at: datetime | None = columns.time(nullable=True)  # what was said in it is gone
 
 
 class Item(Row, table=True):
@@ -208,6 +211,7 @@ class Audit(Row, table=True):
     actor: str  # a Slack user id, or agent | policy | clock | worker | system
     event: str
     data: str = columns.text("{}")
+    payload: str = columns.text("")  # JSON: arguments, under a seal in `data`; a purge empties it
     key_id: str  # of the key that it is sealed with
     previous: str  # the seal of the row before
     hash: str = Field(unique=True)  # the seal

@@ -15,7 +15,7 @@ from sqlmodel import col
 
 from storage import calls, moves
 from storage.columns import values
-from storage.models import Call, Item, Plan, Run
+from storage.models import PURGED, Call, Item, Plan, Run
 from storage.states import RUN_OPEN, CallStatus, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable, rows
 
@@ -47,7 +47,8 @@ _TRANSCRIPT = (
         *(
             col(getattr(Run, name)) == bindparam(f"{name}_")
             for name in ("team", "channel", "thread_ts")
-        )
+        ),
+        col(Item.body) != PURGED,
     )
     .order_by(col(Item.seq))
 )

@@ -14,6 +14,20 @@ from typing import IO, Any
 from sqlalchemy import Connection, Engine, event
 
 APPEND_ONLY = ("audit", "revision", "vote", "attempt", "item")
+# The one change that is let through, in rows of a request that is marked as purged: this column is
+# emptied, and these others stay as they are; and which request a row is part of.
+OF_RUN = "OLD.run_id"
+OF_CALL = 'SELECT run_id FROM "call" WHERE id = OLD.call_id'
+EMPTIED = {
+    "audit": (
+        "payload",
+        "",
+        "seq at run_id call_id actor event data key_id previous hash",
+        OF_RUN,
+    ),
+    "revision": ("arguments", "{}", "seq call_id number digest author created_at", OF_CALL),
+    "item": ("body", "{}", "seq run_id turn created_at", OF_RUN),
+}
 WAIT = 10  # seconds for a lock on a database that is looked at
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -22,6 +36,8 @@ PRAGMAS = (
     "PRAGMA foreign_keys=ON",
     # INSERT OR REPLACE then fires the delete triggers, so nothing is overwritten
     "PRAGMA recursive_triggers=ON",
+    # what is overwritten is zeroes, so that a purge finds it where it thinks it is
+    "PRAGMA secure_delete=FAST",
 )
 
 
@@ -80,13 +96,32 @@ def wait_for_the_disk(raw: sqlite3.Connection, *, wait: bool) -> None:
 
 
 def append_only_triggers() -> list[str]:
-    """DDL that makes the append-only tables refuse update and delete."""
+    """DDL that makes the append-only tables refuse update and delete, but for a purge."""
     return [
-        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
+        f"CREATE TRIGGER IF NOT EXISTS {table}_no_{change} BEFORE {change.upper()} ON {table} "
+        f"{_but_for_a_purge(table) if change == 'update' else ''}"
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         for table in APPEND_ONLY
-        for verb in ("update", "delete")
+        for change in ("update", "delete")
     ]
+
+
+def without_triggers() -> list[str]:
+    """DDL that takes them away, for the time of a migration."""
+    return [
+        f"DROP TRIGGER IF EXISTS {table}_no_{change}"
+        for table in APPEND_ONLY
+        for change in ("update", "delete")
+    ]
+
+
+def _but_for_a_purge(table: str) -> str:
+    if table not in EMPTIED:
+        return ""
+    column, empty, others, run = EMPTIED[table]
+    same = " AND ".join(f'NEW."{each}" IS OLD."{each}"' for each in others.split())
+    purged = f"(SELECT purged_at FROM run WHERE id = ({run})) IS NOT NULL"  # noqa: S608 # our names
+    return f"WHEN NOT (NEW.{column} = '{empty}' AND {same} AND {purged}) "
 
 
 def lock(path: Path) -> IO[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import bindparam, select
 from sqlmodel import col
 
-from storage.models import Item, Run
+from storage.models import PURGED, Item, Run
 from storage.transaction import Transaction
 
 KEPT = 4_000_000  # characters of JSON that are kept in memory, of the threads read last
@@ -21,7 +21,7 @@ _IN_THREAD = (
 _SINCE = (
     select(col(Item.seq), col(Item.body))
     .join(Run, col(Run.id) == col(Item.run_id))
-    .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"))
+    .where(*_IN_THREAD, col(Item.seq) > bindparam("after_"), col(Item.body) != PURGED)
     .order_by(col(Item.seq))
 )
 
@@ -56,6 +56,10 @@ class Transcripts:
         now = _longer(had, rows) if rows else had
         self._keep(thread, now)
         return now
+
+    def forget(self, run: Run) -> None:
+        """Read the run's thread anew next time: what was said in it has been purged."""
+        self._keep((run.team, run.channel, run.thread_ts), Transcript())
 
     def _keep(self, thread: tuple[str, str, str], transcript: Transcript) -> None:
         with self._lock:

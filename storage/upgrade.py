@@ -28,6 +28,8 @@ def upgrade(engine: Engine, path: Path, current: str | None, scripts: Path, newe
             )
         sqlite.copy_to(engine, path.with_name(f"{path.name}.before-{newest}"))
     config.attributes["engine"] = engine
+    # a table that another one's trigger reads cannot be made anew
+    config.attributes["beforehand"] = sqlite.without_triggers()
     # a table that was made anew has lost its triggers
     config.attributes["afterwards"] = sqlite.append_only_triggers()
     command.upgrade(config, newest)

@@ -118,12 +118,13 @@ class Requests:
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
+            is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:
                 tell(tx, delivery, refusals.stale_card())
             elif run.requester != delivery.user:
                 record_refusal(tx, delivery, run, Action.RETRY, No("not_requester"))
                 tell(tx, delivery, refusals.not_your_run(run.requester))
-            elif run.status is not RunStatus.FAILED or newest is None or newest.id != run.id:
+            elif run.status is not RunStatus.FAILED or not is_last:
                 tell(tx, delivery, refusals.nothing_to_retry())
             else:
                 moves.run(

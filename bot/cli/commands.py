@@ -63,6 +63,9 @@ COMMANDS: Mapping[str, CommandEntry] = {
     "report": CommandEntry(
         "bot.cli.record.report", "how people decided: how many, how fast, by tool and by approver"
     ),
+    "purge": CommandEntry(
+        "bot.cli.record.purge", "empty what was said in requests of long ago; the bot is stopped"
+    ),
     "explain": CommandEntry(
         "bot.cli.explain", "what would become of a call: which rule, who decides, when"
     ),

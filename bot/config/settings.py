@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
+from bot.config.keeping import Keeping
 from bot.config.limits import Limits
-from bot.config.upkeep import Upkeep
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
@@ -37,7 +37,7 @@ class SettingsError(ValueError):
         super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
-class Settings(Limits, Upkeep):
+class Settings(Limits, Keeping):
     """All settings.
 
     Each field's `title` is its environment variable, its description the sentence for people.

@@ -119,6 +119,8 @@ class Replay:
             raise NotToldError(f"there is no tool {call.tool} any more")
         with self._sources.store.read() as tx:
             run = runs.get(tx, call.run_id)
+            if run is not None and run.purged_at is not None:
+                raise NotToldError("what it was about was purged")
             was, args = self._as_decided(tx, call, tool)
         if run is None:
             raise NotToldError("its request is not on record")

@@ -18,6 +18,8 @@ with engine.connect() as connection:
         raw.execute("PRAGMA foreign_keys=OFF")
     context.configure(connection=connection, render_as_batch=True, transactional_ddl=True)
     with context.begin_transaction():
+        for statement in context.config.attributes["beforehand"] if sqlite else ():
+            connection.exec_driver_sql(statement)
         context.run_migrations()
         if sqlite:
             for statement in context.config.attributes["afterwards"]:

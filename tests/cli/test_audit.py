@@ -41,7 +41,7 @@ def test_rows_cut_off_are_told(record: Path, capsys: pytest.CaptureFixture[str])
 
 def test_arguments_written_over_are_told(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The chain has the arguments, readable, and a seal that tells when the row says others."""
-    [birth] = [data for data in column(record, "data") if '"arguments"' in data]
+    [birth] = [each for each in column(record, "payload") if each]
     assert json.loads(birth)["arguments"] == {"text": "as shown"}
     with closing(sqlite3.connect(record, isolation_level=None)) as db:
         db.execute("DROP TRIGGER revision_no_update")

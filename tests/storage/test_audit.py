@@ -122,8 +122,9 @@ def test_a_missing_row_is_found(decided: Seeded, raw: sqlite3.Connection) -> Non
 def test_a_row_put_in_by_hand_is_found(decided: Seeded, raw: sqlite3.Connection) -> None:
     """A made-up row at the end, even one that names its predecessor, does not verify."""
     raw.execute(
-        "INSERT INTO audit (at, run_id, call_id, actor, event, data, key_id, previous, hash) "
-        "SELECT at, run_id, call_id, 'UEVE00001', event, data, key_id, hash, 'made up'"
+        "INSERT INTO audit"
+        " (at, run_id, call_id, actor, event, data, payload, key_id, previous, hash) "
+        "SELECT at, run_id, call_id, 'UEVE00001', event, data, payload, key_id, hash, 'made up'"
         " FROM audit WHERE seq = 3"
     )
     assert broken_at(decided.store) == 4

@@ -10,7 +10,7 @@ from bot.tools import Registry
 from bot.tools.arguments import load_arguments
 from storage import calls
 from storage.masking import masked
-from storage.models import Call, Revision
+from storage.models import PURGED, Call, Revision
 from storage.transaction import Transaction
 
 
@@ -30,6 +30,8 @@ def effect_in_full(tools: Registry, call: Call, revision: Revision) -> str:
     tool = tools.get(call.tool)
     if tool is None:
         return f"{call.tool} (this tool is no longer there)"
+    if revision.arguments == PURGED and tool.arguments.model_fields:
+        return f"{tool.title} (what it was about was purged)"
     try:
         return tool.effect_sentence(
             load_arguments(tool, revision.arguments), json.loads(call.names)

@@ -18,6 +18,7 @@ from bot.cli.doctor.checks import check_database, check_tools
 from bot.cli.doctor.databases import check_databases
 from bot.cli.doctor.first_policy import POLICY, ask_and_write
 from bot.cli.doctor.model import check_model
+from bot.cli.doctor.operator import check_operator
 from bot.cli.doctor.people import check_people
 from bot.cli.doctor.policy import check_rules
 from bot.cli.doctor.requests import usual_requesters
@@ -88,6 +89,7 @@ def check_all(settings: Settings, policy: Policy, clock: Clock) -> Iterator[Chec
         yield from check_places(policy, found.workspace)
         usual = usual_requesters(settings, clock.now())
         yield from check_people(policy, found.workspace, usual)
+        yield from check_operator(settings, policy, found.workspace)
     yield check_app_token(client, settings)
     yield from check_tools(settings)
     yield from check_rules(settings, policy)

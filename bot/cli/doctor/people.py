@@ -131,7 +131,7 @@ class _People:
         except LookupFailedError as error:
             return fail(about, f"Slack cannot be asked ({error})", FIRST)
         if person is None or not is_colleague(person, self._team):
-            return fail(about, _unfit(person, self._team), "Name somebody else in the policy")
+            return fail(about, unfit(person, self._team), "Name somebody else in the policy")
         return ok(about, f"{person.name} may decide")
 
     def group(self, handle: str) -> Check:
@@ -202,7 +202,7 @@ def _stuck(stuck: list[str], able: Iterable[str], asked: Counter[str]) -> str:
     return f"what {', '.join(stuck)} ask for finds too few others to approve it"
 
 
-def _unfit(person: Person | None, team: str) -> str:
+def unfit(person: Person | None, team: str) -> str:
     """Why a person cannot decide."""
     if person is None:
         return "there is no such person"

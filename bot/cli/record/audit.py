@@ -24,7 +24,7 @@ from storage.models import Audit
 from storage.reading import ReadOnly
 
 COLUMNS = (
-    *("seq", "at", "run_id", "call_id", "actor", "event", "data"),
+    *("seq", "at", "run_id", "call_id", "actor", "event", "data", "payload"),
     *("key_id", "previous", "hash"),
 )
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
@@ -100,7 +100,7 @@ def _show(store: ReadOnly, wanted: str) -> int:
     for row in found:
         say(f"{row.seq}  {row.at:%Y-%m-%d %H:%M:%S.%f}Z  {row.event}  by {visible(row.actor)}")
         about = {} if row.call_id in ("", wanted) else {"call": row.call_id}
-        for name, value in (about | json.loads(row.data)).items():
+        for name, value in (about | audit.said(row)).items():
             say(f"      {name}: {_plain(value)}")
     return 0 if found else complain(f"The record says nothing of {wanted}.")
 
@@ -131,7 +131,9 @@ def _export(
 def _json_lines(rows: Iterable[Audit]) -> Iterator[str]:
     """A JSON object for each row, with what it says as JSON in it."""
     for row in rows:
-        yield json.dumps({**_fields(row), "data": json.loads(row.data)}, ensure_ascii=False)
+        payload = json.loads(row.payload) if row.payload else None
+        fields = {**_fields(row), "data": json.loads(row.data), "payload": payload}
+        yield json.dumps(fields, ensure_ascii=False)
 
 
 def _csv(rows: Iterable[Audit]) -> Iterator[str]:

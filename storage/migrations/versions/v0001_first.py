@@ -53,6 +53,7 @@ def _run() -> None:
         sa.Column("rounds", sa.Integer(), nullable=False),
         sa.Column("error", sa.String(), nullable=False),
         sa.Column("reworded", sa.Text(), nullable=False),
+        sa.Column("purged_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_run_requester", "run", ["team", "requester", "status"], unique=False)
@@ -245,6 +246,7 @@ def _audit() -> None:
         sa.Column("actor", sa.String(), nullable=False),
         sa.Column("event", sa.String(), nullable=False),
         sa.Column("data", sa.Text(), nullable=False),
+        sa.Column("payload", sa.Text(), nullable=False),
         sa.Column("key_id", sa.String(), nullable=False),
         sa.Column("previous", sa.String(), nullable=False),
         sa.Column("hash", sa.String(), nullable=False),

@@ -1,0 +1,119 @@
+"""Purging what was said in requests of long ago, so that what was decided stays verifiable.
+
+Emptied are arguments, transcripts, results, Slack's payloads; the messages to Slack go. Statuses,
+digests, gates, votes with their words, revisions' authors and the audit's chain stay.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    String,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import aliased
+from sqlmodel import col
+
+from storage import audit, calls
+from storage.models import PURGED, Audit, Call, Delivery, Item, Message, Revision, Run
+from storage.states import RUN_OPEN, CallStatus, DeliveryStatus, MessageStatus
+from storage.transaction import Transaction, first, rows
+
+PURGE = "run.purged"  # the audit's event
+_OTHER: Any = aliased(Run)
+_OPEN_CALL = or_(calls.WAITS, col(Call.status).in_((CallStatus.APPROVED, CallStatus.RUNNING)))
+_DONE = (MessageStatus.SENT, MessageStatus.FAILED)
+_SAME_THREAD = [
+    getattr(_OTHER, name) == getattr(Run, name) for name in ("team", "channel", "thread_ts")
+]
+_DUE = (
+    select(Run)
+    .where(
+        col(Run.purged_at).is_(None),
+        ~exists().where(
+            *_SAME_THREAD,  # its own row among them
+            or_(_OTHER.status.in_(RUN_OPEN), _OTHER.updated_at >= bindparam("before_")),
+        ),
+        ~exists().where(col(Call.run_id) == col(Run.id), _OPEN_CALL),
+        ~exists().where(col(Message.run_id) == col(Run.id), col(Message.status).not_in(_DONE)),
+    )
+    .order_by(col(Run.updated_at))
+    .limit(bindparam("most_"))
+)
+_STILL_DUE = _DUE.where(col(Run.id) == bindparam("run_"))
+_RUN: Any = bindparam("run_")
+_OF_RUN = select(col(Call.id)).where(col(Call.run_id) == _RUN)
+_MARK = (
+    update(Run)
+    .where(col(Run.id) == _RUN)
+    .values(purged_at=bindparam("at_"), reworded="{}", error="")
+)
+_EMPTY = (
+    update(Item).where(col(Item.run_id) == _RUN).values(body=PURGED),
+    update(Revision).where(col(Revision.call_id).in_(_OF_RUN)).values(arguments=PURGED),
+    update(Audit).where(col(Audit.run_id) == _RUN, col(Audit.payload) != "").values(payload=""),
+    update(Call)
+    .where(col(Call.run_id) == _RUN)
+    .values(
+        names="{}",
+        preview_in_thread=None,
+        **dict.fromkeys(("reason", "preview", "preview_rows", "expects", "output", "note"), ""),
+    ),
+    update(Delivery).where(col(Delivery.run_id) == _RUN).values(body="{}", answer=""),
+    delete(Message).where(col(Message.run_id) == _RUN),
+)
+_OLD_CLICKS = (
+    update(Delivery)
+    .where(
+        col(Delivery.run_id).is_(None),
+        col(Delivery.status).in_((DeliveryStatus.DONE, DeliveryStatus.BROKEN)),
+        col(Delivery.received_at) < bindparam("before_"),
+        col(Delivery.body) != "{}",
+    )
+    .values(body="{}", answer="")
+)
+# what people were told in private, of clicks of that time: `private:<seq of the delivery>`
+_OLD_PRIVATE = delete(Message).where(
+    col(Message.run_id) == "",
+    col(Message.status).in_(_DONE),
+    col(Message.key).in_(
+        select(literal("private:").concat(cast(col(Delivery.seq), String))).where(
+            col(Delivery.received_at) < bindparam("before_")
+        )
+    ),
+)
+
+
+def due(tx: Transaction, before: datetime, most: int = 100) -> list[str]:
+    """Ids of requests in whose thread nothing has moved since then and nothing is open."""
+    return [run.id for run in rows(tx, Run, _DUE, before_=before, most_=most)]
+
+
+def purge(tx: Transaction, run_id: str, before: datetime, *, at: datetime, actor: str) -> bool:
+    """Empty one request, and write down that it was; False where it is not due any more."""
+    run = first(tx, Run, _STILL_DUE, before_=before, most_=1, run_=run_id)
+    if run is None:
+        return False
+    tx.exec_driver_sql("PRAGMA secure_delete=ON")  # what is overwritten leaves no trace in the file
+    tx.execute(_MARK, {"run_": run_id, "at_": at})
+    for statement in _EMPTY:
+        tx.execute(statement, {"run_": run_id})
+    data = {"older_than": before.isoformat()}
+    audit.record(tx, PURGE, at=at, actor=actor, run_id=run_id, data=data)
+    return True
+
+
+def purge_clicks(tx: Transaction, before: datetime) -> int:
+    """Empty what Slack delivered before then that began no request; returns how many."""
+    tx.exec_driver_sql("PRAGMA secure_delete=ON")
+    tx.execute(_OLD_PRIVATE, {"before_": before})
+    return tx.execute(_OLD_CLICKS, {"before_": before}).rowcount

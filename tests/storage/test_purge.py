@@ -1,0 +1,197 @@
+"""Purging: what goes, what stays, what is let through, and that nothing else is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+from sqlmodel import col
+
+from storage import audit, purge, runs
+from storage.examination import Examined, examine
+from storage.models import Audit, Call, Delivery, Item, Message, Revision, Run, Vote
+from storage.sqlite import APPEND_ONLY, EMPTIED
+from storage.states import CallStatus, RunStatus
+from storage.store import Store
+from storage.transaction import rows
+from tests.runs.fakes import ANA, BEN
+from tests.runs.harness import LoopHarness, approved
+from tests.storage.builders import AT
+
+LATER = AT + timedelta(days=1)
+
+
+@pytest.fixture
+def over(tmp_path: Path) -> Iterator[LoopHarness]:
+    """A request whose one call was approved by Ana and run; it has ended."""
+    harness = approved(tmp_path / "countersign.db")
+    harness.work()
+    with harness.store.write() as tx:
+        for message in harness.all()[3]:
+            tx.execute(update(Message).where(col(Message.seq) == message.seq).values(status="sent"))
+    yield harness
+    harness.stop()
+
+
+def purged(harness: LoopHarness) -> str:
+    """Purge the only request; returns its id."""
+    with harness.store.read() as tx:
+        [run] = purge.due(tx, LATER)
+    with harness.store.write() as tx:
+        purge.purge_clicks(tx, LATER)
+        assert purge.purge(tx, run, LATER, at=LATER, actor="clock")
+    return run
+
+
+def examined(store: Store) -> Examined:
+    """What `audit verify` finds, but for the head file."""
+    with store.read() as tx:
+        return examine(tx, store.chain, audit.head(tx))
+
+
+def test_what_was_said_goes(over: LoopHarness) -> None:
+    """Words, arguments, results and payloads are gone from every table, and from the file."""
+    purged(over)
+    with over.store.read() as tx:
+        [call] = rows(tx, Call, select(Call))
+        assert (call.output, call.note, call.reason, call.names) == ("", "", "", "{}")
+        assert {each.arguments for each in rows(tx, Revision, select(Revision))} == {"{}"}
+        assert {each.body for each in rows(tx, Item, select(Item))} == {"{}"}
+        assert {each.body for each in rows(tx, Delivery, select(Delivery))} == {"{}"}
+        assert rows(tx, Message, select(Message)) == []
+    over.store.close()
+    for file in over.path.parent.glob(f"{over.path.name}*"):
+        assert b"as shown" not in file.read_bytes(), file
+        assert b"> please" not in file.read_bytes(), file
+    over.store = Store(f"sqlite:///{over.path}").open()
+
+
+def test_what_was_decided_stays_and_holds(over: LoopHarness) -> None:
+    """Statuses, digests, votes and every row of the audit; the record is sound and says it."""
+    before = over.all()
+    run = purged(over)
+    after = over.all()
+    assert [each.digest for each in after[1]] == [each.digest for each in before[1]]
+    assert [each.status for each in after[1]] == [CallStatus.SUCCEEDED]
+    assert [each.hash for each in after[2]][:-1] == [each.hash for each in before[2]]
+    assert [(each.person, each.verb) for each in over.votes(after[1][0].id, 1)] == [
+        (ANA, "approve")
+    ]
+    assert (after[2][-1].event, after[2][-1].run_id) == ("run.purged", run)
+    found = examined(over.store)
+    assert found.problems == []
+    assert any("the payload of 1 request was purged" in each for each in found.remarks)
+
+
+def test_a_purged_request_is_not_due_again(over: LoopHarness) -> None:
+    """Once is enough, also for whoever chose it before it was done."""
+    run = purged(over)
+    with over.store.write() as tx:
+        assert purge.due(tx, LATER) == []
+        assert not purge.purge(tx, run, LATER, at=LATER, actor="clock")
+
+
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        (Run, {"status": RunStatus.WAITING}),
+        (Run, {"updated_at": LATER}),
+        (Call, {"status": CallStatus.UNKNOWN}),
+        (Call, {"status": CallStatus.RUNNING}),
+        (Message, {"status": "stale"}),
+    ],
+)
+def test_what_is_open_or_new_is_not_due(
+    over: LoopHarness, change: type[Run | Call | Message], values: dict[str, object]
+) -> None:
+    """Nothing goes of a request that moves, has moved since, waits for people or for Slack."""
+    with over.store.write() as tx:
+        assert len(purge.due(tx, LATER)) == 1
+        tx.execute(update(change).values(**values))
+        if change is Call:
+            tx.execute(update(Call).values(deadline=LATER))
+        assert purge.due(tx, LATER) == []
+
+
+def test_a_thread_is_purged_as_a_whole(over: LoopHarness) -> None:
+    """While somebody asks on in a thread, its older requests keep their transcript."""
+    over.model.script = [[("note", "asked later")]]
+    over.say("again", person=BEN)
+    over.loop.tick()
+    over.work()
+    with over.store.read() as tx:
+        assert purge.due(tx, LATER) == []
+
+
+def test_the_transcript_begins_anew(over: LoopHarness) -> None:
+    """What is purged is not sent to the model, neither from the rows nor from memory."""
+    run = over.all()[0][0]
+    transcripts = over.core.transcripts
+    with over.store.read() as tx:
+        assert transcripts.read(tx, run).items
+    purged(over)
+    transcripts.forget(run)
+    with over.store.read() as tx:
+        assert transcripts.read(tx, run).items == ()
+        assert runs.transcript(tx, run) == []
+
+
+def test_only_a_purge_is_let_through(over: LoopHarness) -> None:
+    """In a purged request rows are emptied and nothing else; in any other they are not."""
+    with closing(sqlite3.connect(over.path, isolation_level=None)) as raw:
+        for table, (column, empty, *_) in EMPTIED.items():
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                raw.execute(f"UPDATE {table} SET {column} = '{empty}' WHERE {column} != '{empty}'")
+        purged(over)
+        for table, (column, empty, others, _) in EMPTIED.items():
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                raw.execute(f"UPDATE {table} SET {column} = 'another'")
+            for other in others.split():
+                with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                    raw.execute(f"UPDATE {table} SET {column} = '{empty}', {other} = -7")
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                raw.execute(f"DELETE FROM {table}")
+
+
+def test_every_column_is_guarded() -> None:
+    """A column that is added to such a table has to be named beside the others."""
+    models = {"audit": Audit, "revision": Revision, "item": Item}
+    assert models.keys() == EMPTIED.keys()
+    assert set(APPEND_ONLY) - models.keys() == {"vote", "attempt"}
+    for table, (column, _, others, _) in EMPTIED.items():
+        assert {column, *others.split()} == set(models[table].model_fields)
+
+
+def test_what_nobody_purged_is_missed(over: LoopHarness) -> None:
+    """Who marks a request by hand and empties it is found out: the audit has no such row."""
+    with closing(sqlite3.connect(over.path, isolation_level=None)) as raw:
+        raw.execute("UPDATE run SET purged_at = 1")
+        raw.execute("UPDATE audit SET payload = ''")
+        raw.execute("UPDATE revision SET arguments = '{}'")
+    problems = " ".join(examined(over.store).problems)
+    assert "is marked as purged, and the audit does not say so" in problems
+    assert "of arguments was taken away" in problems
+    assert "are not those that the audit has sealed" in problems
+
+
+def test_another_payload_is_found(over: LoopHarness) -> None:
+    """What the audit keeps of arguments stands under a seal, as the rest does."""
+    [birth] = [row for row in over.all()[2] if row.payload]
+    assert json.loads(birth.payload) == {"arguments": {"text": "as shown"}}
+    with closing(sqlite3.connect(over.path, isolation_level=None)) as raw:
+        raw.execute("DROP TRIGGER audit_no_update")
+        raw.execute("UPDATE audit SET payload = replace(payload, 'shown', 'forged')")
+    assert f"row {birth.seq} of the audit was changed" in examined(over.store).problems[0]
+
+
+def test_votes_keep_their_words(over: LoopHarness) -> None:
+    """What people said when they decided is part of the decision."""
+    purged(over)
+    with over.store.read() as tx:
+        assert len(rows(tx, Vote, select(Vote))) == 1

@@ -1,0 +1,73 @@
+"""The daily purge of the running bot: old threads are emptied, and go on from nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from bot.upkeep.purging import Purging
+from storage.models import Item, Revision
+from storage.states import CallStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.steps import all_sent, arrived, ask, later, now_at, statuses, vote
+
+DAY = 86_400
+
+
+def decided(harness: Harness, text: str) -> str:
+    """Somebody asked for this, Ana approved it, all is said; returns the thread."""
+    thread = ask(harness, ("note", {"text": text}))
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "That is all.")
+    all_sent(harness)
+    return thread
+
+
+def test_an_old_thread_is_emptied(own_harness: Callable[..., Harness]) -> None:
+    """What was said in it is gone from the record; its card stands; a new request knows nothing."""
+    fakes = FakeTools()
+    harness = own_harness(fakes.tools, COUNTERSIGN_KEEP_DAYS="90")
+    old = decided(harness, "long ago")
+    card = harness.said(SUPPORT, old, "long ago", who="ana")
+    assert harness.app.upkeep.purging.purge() == 0
+    later(harness, 91 * DAY)
+    young = decided(harness, "just now")
+    assert harness.app.upkeep.purging.purge() == 1
+    kept = {each.arguments for each in harness.all(Revision)}
+    assert kept == {"{}", '{"text":"just now"}'}
+    assert statuses(harness, old) == [CallStatus.SUCCEEDED]
+    harness.person("ben").say(SUPPORT, "@bot and now?", old)
+    arrived(harness)
+    harness.settle()
+    asked = json.dumps(harness.planner.requests[-1]["input"])
+    assert "and now?" in asked
+    assert '"function_call"' not in asked
+    assert now_at(harness, SUPPORT, card["ts"])["ts"] == card["ts"]
+    assert statuses(harness, young) == [CallStatus.SUCCEEDED]
+
+
+def test_without_the_setting_nothing_goes(own_harness: Callable[..., Harness]) -> None:
+    """It is off unless somebody wants it."""
+    harness = own_harness(FakeTools().tools)
+    decided(harness, "kept for ever")
+    later(harness, 4000 * DAY)
+    assert harness.app.upkeep.purging.purge() == 0
+    assert all(each.body != "{}" for each in harness.all(Item))
+
+
+def test_it_is_done_without_being_asked(own_harness: Callable[..., Harness]) -> None:
+    """Soon after the start, on a thread of its own."""
+    harness = own_harness(FakeTools().tools)
+    decided(harness, "old by now")
+    later(harness, 91 * DAY)
+    gone = threading.Event()
+    core = harness.app.core
+    purging = Purging(core.store, core.clock, 90, lambda _: gone.set(), soon=timedelta())
+    purging.start()
+    try:
+        assert gone.wait(10)
+    finally:
+        purging.stop()
