@@ -38,6 +38,7 @@ from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands.commands import Commands
 from bot.slack.commands.questions import Answerer
 from bot.slack.dialogs.dialogs import Dialogs
+from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
 from bot.slack.lookups.directory import SlackDirectory, look_ahead
@@ -47,6 +48,7 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
+from bot.slack.requests import RequestDoors
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.stream import SlackAnswer, Streaming
 from bot.slack.thread import SlackThread
@@ -280,11 +282,15 @@ def make_listeners(core: Core, bolt: BoltApp, client: WebClient, hurried: Direct
     """Hang what hears Slack on the Bolt app; `hurried` looks people up for dialogs."""
     store, clock, signals, team = core.store, core.clock, core.signals, core.identity.team
     asking = core.over(hurried)
-    dialogs = Dialogs(
-        store, clock, core.tools, hurried, signals.post, asking.permissions(), asking.edits()
+    forms = RequestDialogs(
+        store, asking.authority, asking.offers(), asking.entries(), core.identity.user
     )
+    may, edits = asking.permissions(), asking.edits()
+    dialogs = Dialogs(store, clock, core.tools, hurried, signals.post, may, edits, [forms])
+    doors = RequestDoors(forms, client, team)
+    doors.listen(bolt)
     grounds = Grounds(core.sources(), core.authority, core.limits())
-    commands = Commands(Answerer(grounds, core.grants(), core.tools))
+    commands = Commands(Answerer(grounds, core.grants(), core.tools, doors))
     return Listeners(
         store,
         clock,

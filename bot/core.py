@@ -17,6 +17,9 @@ from bot.approvals.clicks import Clicks
 from bot.approvals.dialog_access import AllRows, DialogAccess
 from bot.approvals.edits import Edits
 from bot.approvals.expiry import Expiry
+from bot.approvals.forms.beginnings import Beginnings
+from bot.approvals.forms.entries import Entries
+from bot.approvals.forms.offers import Offers
 from bot.approvals.permissions import Permissions
 from bot.approvals.plans import PlanChanges
 from bot.approvals.reminders import Reminders
@@ -30,9 +33,11 @@ from bot.clock import Clock
 from bot.config.policy_reload import PolicyReload
 from bot.config.settings import Settings
 from bot.identity import Identity
+from bot.messages.actions.names import Dialog
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
+from bot.runs.direct.turns import DirectTurns
 from bot.runs.executor import CallExecutor
 from bot.runs.intake import Attentive, Intake
 from bot.runs.loop import Acts, Loop
@@ -50,6 +55,7 @@ from bot.tools.preview import Previews
 from bot.upkeep.purging import Purging
 from bot.upkeep.upkeep import Upkeep
 from storage.models import Delivery, Run
+from storage.states import RunSource
 from storage.store import Store
 from storage.transcripts import Transcripts
 
@@ -120,8 +126,27 @@ class Core:
             AllRows(self.store, DialogAccess(self.store, self.clock, permissions)),
             self.grants(),
             Replies(self.store),
-            {},
+            {Dialog.REQUEST: self._beginnings().begin},
         )
+
+    def offers(self) -> Offers:
+        """Return what says what people may ask for with a form."""
+        return Offers(self.sources(), self.tools)
+
+    def entries(self) -> Entries:
+        """Return what reads filled-in forms."""
+        return Entries(
+            self.sources(),
+            self.authority,
+            self.offers(),
+            self.identity.team,
+            previews=self.previews,
+            wake=self.signals.work.give,
+        )
+
+    def _beginnings(self) -> Beginnings:
+        me = self.identity.user
+        return Beginnings(self.store, self.clock, self.entries(), self.directory, me)
 
     def grants(self) -> GrantList:
         """Return what lists and ends remembered approvals."""
@@ -175,19 +200,29 @@ class Core:
     ) -> Worker:
         """Return what advances runs; `answer` opens the way for one turn's words."""
         limits = self.limits()
+        proposals = Proposals(
+            self.sources(), self.authority, self.tools, limits, self.key, self.previews
+        )
         turns = Turns(
             self.store,
             self.clock,
             self.tools,
             self.signals,
             planner=planner,
-            proposals=Proposals(
-                self.sources(), self.authority, self.tools, limits, self.key, self.previews
-            ),
+            proposals=proposals,
             limits=limits,
             transcripts=self.transcripts,
             thread=thread,
             answer=answer,
+            presence=presence,
+        )
+        direct = DirectTurns(
+            self.store,
+            self.clock,
+            self.tools,
+            self.signals,
+            proposals=proposals,
+            entries=self.entries(),
             presence=presence,
         )
         return Worker(
@@ -195,7 +230,7 @@ class Core:
             self.clock,
             self.settings.lease,
             self.signals,
-            turns=turns,
+            turns={RunSource.MESSAGE: turns.take, RunSource.FORM: direct.take},
             executor=executor,
             authority=self.authority,
             presence=presence,

@@ -109,6 +109,11 @@ _OPEN_BY_KEY = select(col(Call.key_id), func.count()).where(_OPEN).group_by(col(
 _OPEN_UNDER = select(Call).where(_OPEN, col(Call.key_id) == _ID)
 
 
+# authors of revisions that are no edits: the agent, and whoever asked with a form
+AGENT, FORM = "agent", "form"
+WRITERS = frozenset({AGENT, FORM})
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A call with the revision that is shown now."""
@@ -176,7 +181,7 @@ def approved(tx: Transaction, call_id: str) -> Approved | None:
 
 def editors(tx: Transaction, call_id: str) -> frozenset[str]:
     """Everybody who edited this call."""
-    return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - {"agent"}
+    return frozenset(tx.scalars(_AUTHORS, {"id_": call_id})) - WRITERS
 
 
 def votes(tx: Transaction, call_id: str, number: int) -> list[Vote]:

@@ -203,7 +203,11 @@ def ask_again(
         return False
     number = call.revision + 1
     row = Revision(
-        call_id=call.id, number=number, arguments=current.arguments, digest=digest, author="agent"
+        call_id=call.id,
+        number=number,
+        arguments=current.arguments,
+        digest=digest,
+        author=calls.AGENT,
     )
     row.created_at = at
     said = {"why": why, "tool": call.tool, "revision": number, "digest": digest}

@@ -20,6 +20,7 @@ from storage.states import (
     DeliveryStatus,
     MessageKind,
     MessageStatus,
+    RunSource,
     RunStatus,
     Surface,
     Verb,
@@ -71,8 +72,9 @@ class Run(Row, table=True):
     id: str = Field(default_factory=new_id, primary_key=True)
     team: str
     channel: str
-    thread_ts: str
+    thread_ts: str  # "" until the message stands that it begins with; nobody works on it before
     requester: str
+    source: RunSource = columns.status(RunSource, RunSource.MESSAGE, index=False)
     status: RunStatus = columns.status(RunStatus, RunStatus.READY)
     fence: int = 0
     lease_until: datetime | None = columns.time(nullable=True)
@@ -168,7 +170,7 @@ class Revision(Row, table=True):
     number: int
     arguments: str = columns.text("{}")  # canonical JSON after validation, coercion and defaults
     digest: str
-    author: str  # "agent" or the Slack user id of the editor
+    author: str  # "agent", "form" or the Slack user id of the editor
     created_at: datetime = columns.time()
 
 

@@ -199,7 +199,7 @@ def started(tx: Transaction, row: Run, *, at: datetime) -> None:
     if row.status not in RUN_BIRTHS:
         raise IllegalMoveError(f"a run is not born {row.status}")
     tx.execute(insert_into(Run), values(row))
-    place = {"channel": row.channel, "thread_ts": row.thread_ts}
+    place = {"channel": row.channel, "thread_ts": row.thread_ts, "source": row.source}
     audit.record(tx, "run.born", at=at, actor=row.requester, run_id=row.id, data=place)
 
 

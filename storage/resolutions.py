@@ -85,7 +85,7 @@ def _renew(tx: Transaction, call: Call, vote: Vote) -> None:
         number=vote.revision,
         arguments=current.arguments if current else "{}",
         digest=vote.digest,
-        author="agent",
+        author=calls.AGENT,
         created_at=vote.created_at,
     )
     calls.revise(tx, call, revision)

@@ -16,11 +16,20 @@ from sqlmodel import col
 from storage import calls, moves
 from storage.columns import values
 from storage.models import PURGED, Call, Item, Plan, Run
-from storage.states import RUN_OPEN, CallStatus, RunStatus
+from storage.states import RUN_OPEN, CallStatus, RunSource, RunStatus
 from storage.transaction import Transaction, first, insert_into, readable, rows
 
 _GET = select(Run).where(col(Run.id) == bindparam("id_"))
-_READY = select(col(Run.id)).where(col(Run.status) == RunStatus.READY).order_by(col(Run.updated_at))
+_READY = (
+    select(col(Run.id))
+    .where(col(Run.status) == RunStatus.READY, col(Run.thread_ts) != "")
+    .order_by(col(Run.updated_at))
+)
+_ROOTED = (
+    update(Run)
+    .where(col(Run.id) == bindparam("id_"), col(Run.thread_ts) == "")
+    .values(channel=bindparam("channel"), thread_ts=bindparam("thread_ts"))
+)
 _ORPHANS = select(Run).where(
     col(Run.status) == RunStatus.RUNNING, col(Run.lease_until) <= bindparam("now_")
 )
@@ -107,6 +116,15 @@ def is_of(tx: Transaction, run_id: str, person: str) -> bool:
 def ready(tx: Transaction) -> list[str]:
     """Ids of runs a worker may take, oldest first."""
     return list(tx.scalars(_READY))
+
+
+def rooted(tx: Transaction, run_id: str, channel: str, ts: str) -> bool:
+    """The message that the run begins with stands there: that is its thread; False if it has one.
+
+    From now on a worker may take it.
+    """
+    given = {"id_": run_id, "channel": channel, "thread_ts": ts}
+    return tx.execute(_ROOTED, given).rowcount == 1
 
 
 def in_thread(tx: Transaction, team: str, channel: str, thread_ts: str) -> Run | None:
@@ -223,12 +241,12 @@ def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:
     if not all(calls.settled(call) for call in found):
         return False
     for call in found:
-        output = {
-            "type": "function_call_output",
-            "call_id": call.provider_id,
-            "output": call.output,
-        }
-        append(tx, run, output, at=at)
+        about = {"call_id": call.provider_id}
+        if run.source is not RunSource.MESSAGE:  # no model proposed it: it enters with its end
+            current = calls.revision(tx, call.id, call.revision)
+            given = {"name": call.tool, "arguments": current.arguments if current else "{}"}
+            append(tx, run, {"type": "function_call", **about, **given}, at=at)
+        append(tx, run, {"type": "function_call_output", **about, "output": call.output}, at=at)
     calls.mark_answered(tx, plan.id)
     return True
 

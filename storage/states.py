@@ -75,6 +75,13 @@ class RunStatus(StrEnum):
     CANCELLED = "cancelled"  # the requester stopped it
 
 
+class RunSource(StrEnum):
+    """Where a request comes from: who or what says which calls are to be made."""
+
+    MESSAGE = "message"  # a person's words; the model proposes the calls
+    FORM = "form"  # a person filled in a tool's form; no model takes part
+
+
 class MessageStatus(StrEnum):
     """Where one message to Slack stands."""
 
@@ -96,6 +103,8 @@ class MessageKind(StrEnum):
     PRIVATE = "private"  # seen by one person
     TABLE = "table"  # rows that a tool found
     FILE = "file"  # all of them, as CSV
+    # the message that a request begins with which was not written in a thread of its own
+    ROOT = "root"
     MARK = "mark"  # the reaction on the request itself, which stands in `ts`
 
 

@@ -99,7 +99,14 @@ def test_it_is_an_agent() -> None:
     assert 1 <= len(features["agent_view"]["suggested_prompts"]) <= 4
     assert settings["socket_mode_enabled"] is True
     assert settings["interactivity"] == {"is_enabled": True}
-    assert "shortcuts" not in features
+
+
+def test_its_shortcuts_are_answered() -> None:
+    """Its shortcuts are those that the code answers: one from anywhere, one at a message."""
+    from bot.messages.actions.names import Shortcut
+
+    found = {each["callback_id"]: each["type"] for each in manifest()["features"]["shortcuts"]}
+    assert found == {Shortcut.ASK: "global", Shortcut.ASK_ABOUT: "message"}
 
 
 def test_its_command_is_answered() -> None:

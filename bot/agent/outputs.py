@@ -35,6 +35,11 @@ def succeeded(ran: str, text: str) -> str:
     return f"SUCCEEDED.{ran}\n{text}"
 
 
+def result_of(output: str) -> str:
+    """Return what the tool gave, from the output that `succeeded` made of it."""
+    return output.partition("\n")[2] if output.startswith("SUCCEEDED.") else ""
+
+
 def failed(why: str, ran: str = "") -> str:
     """Return the output of a call that did not work, in a sentence; `ran` says how it came to."""
     return f"FAILED: {why}{ran}"

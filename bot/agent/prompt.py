@@ -37,6 +37,12 @@ def request(author: str, name: str, text: str, at: datetime) -> dict[str, object
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
 
 
+def filled_in(author: str, effect: str) -> dict[str, object]:
+    """Say that a person asked for a call with a form, without the model: it has to know of it."""
+    body = f"(<@{author}> asked for this with a form, without you: {effect})"
+    return {"role": "user", "content": [{"type": "input_text", "text": body}]}
+
+
 def asked(item: dict[str, Any]) -> str:
     """Return what a person wrote, from the item that `request` made of it; "" for any other."""
     if item.get("role") != "user":

@@ -7,13 +7,13 @@ from bot.approvals.permissions import Permissions
 from bot.approvals.replies import record_refusal, tell
 from bot.approvals.terms.effect import effect_of
 from bot.messages.actions.targets import CallTarget
-from bot.messages.sentences import notices, refusals
+from bot.messages.sentences import notices, refusals, requests
 from bot.policy.authority import No
 from bot.tools import Registry
 from storage import calls, decisions, endings, inbox, outbox, runs
 from storage.models import Delivery
 from storage.outcomes import Open
-from storage.states import Verb
+from storage.states import RunSource, Verb
 from storage.store import Store
 
 
@@ -70,6 +70,8 @@ class PlanChanges:
                 refused = verdict or No("not_approver")
                 record_refusal(tx, delivery, found.call, Verb.SEND_BACK, refused)
                 tell(tx, delivery, self._permissions.refusal(refused, found.call, Verb.REJECT))
+            elif run.source is RunSource.FORM:
+                tell(tx, delivery, requests.nobody_plans())
             elif run.rounds >= self._max_rounds:
                 tell(tx, delivery, refusals.sent_back_enough(run.rounds))
             elif feedback and calls.open_plan(tx, run.id) is not None:

@@ -53,6 +53,8 @@ def _found(tx: Transaction, target: Target) -> Call | Run | None:
             return runs.get(tx, plan.run_id) if plan else None
         case RunTarget(run=run) | Rating(run=run):
             return runs.get(tx, run)
+        case _:
+            return None
 
 
 def record_refusal(

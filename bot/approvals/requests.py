@@ -19,7 +19,7 @@ from bot.tools import Registry
 from storage import audit, calls, endings, inbox, moves, outbox, resolutions, runs
 from storage.models import Delivery, Run
 from storage.outcomes import Applied, Decided
-from storage.states import CallStatus, Resolution, RunStatus, Verb
+from storage.states import CallStatus, Resolution, RunSource, RunStatus, Verb
 from storage.store import Store
 
 
@@ -118,6 +118,8 @@ class Requests:
         with self._store.write() as tx:
             run = runs.get(tx, run_id)
             newest = run and runs.in_thread(tx, run.team, run.channel, run.thread_ts)
+            if run is not None and run.source is RunSource.FORM:
+                newest = run  # it goes on by itself, beside what is said there
             is_last = newest is not None and newest.id == run_id and newest.purged_at is None
             if run is None:
                 tell(tx, delivery, refusals.stale_card())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from bot.agent import outputs
-from storage import calls, moves, outbox, runs
+from storage import calls, endings, moves, outbox, runs
 from storage.models import Message
 from storage.states import CallStatus, MessageKind, MessageStatus
 from storage.transaction import Transaction
@@ -56,6 +56,27 @@ def close_unseen(tx: Transaction, card: Message, code: str, *, at: datetime) -> 
         to = run.requester
         outbox.private(tx, f"unseen:{card.key}", channel=to, thread_ts="", person=to, text=UNSEEN)
     return bool(lost)
+
+
+def elsewhere(tx: Transaction, root: Message) -> bool:
+    """Have a request begin in a direct message with who asked, as it cannot where it was to.
+
+    Return False where that is what could not be done.
+    """
+    run = runs.get(tx, root.run_id)
+    if run is None or root.channel == run.requester or root.channel.startswith("D"):
+        return False
+    if root.status is not MessageStatus.PENDING:
+        moves.message(tx, root, MessageStatus.PENDING)
+    outbox.change(tx, root, channel=run.requester, attempts=0, due_at=None)
+    return True
+
+
+def close_unrooted(tx: Transaction, root: Message, *, at: datetime) -> None:
+    """Cancel a request whose first message could be shown nowhere, not even to who asked."""
+    run = runs.get(tx, root.run_id)
+    if run is not None:
+        endings.cancel(tx, run, at=at, actor="system", words=outputs)
 
 
 def tell_of_rows(tx: Transaction, row: Message) -> None:

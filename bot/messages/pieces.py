@@ -126,7 +126,8 @@ def pieces_of(call: CallView) -> list[Piece]:
             )
         )
     if call.agent_reason.strip():
-        says = line(words("The agent says:", italic=True))
+        who = "The agent says:" if call.by_agent else "Why:"
+        says = line(words(who, italic=True))
         pieces.append(
             _piece(PieceKind.REASON, visible(call.agent_reason), lambda text: (says, quote(text)))
         )

@@ -115,7 +115,10 @@ def _review_blocks(call: CallView) -> list[Json]:
     blocks.append(context("small", small))
     if call.agent_reason.strip():
         said = [quote(chunk) for chunk in chunks(visible(call.agent_reason))]
-        blocks += _rich("reason", [line(words("The agent says:", italic=True)), *said])
+        blocks += _rich(
+            "reason",
+            [line(words("The agent says:" if call.by_agent else "Why:", italic=True)), *said],
+        )
     return blocks
 
 

@@ -58,7 +58,8 @@ class CallView:
     # names of what everybody who sees the card is shown less of than those who decide
     covered: tuple[str, ...] = ()
     has_rows: bool = False  # the preview shows a part of its rows; all may be sent
-    agent_reason: str = ""  # the agent's words
+    agent_reason: str = ""  # the agent's words; the requester's where no agent takes part
+    by_agent: bool = True  # the agent proposed it, and would make another plan
     edited_by: str = ""  # Slack user id of the last editor
     decided_by: tuple[str, ...] = ()  # Slack user ids; none for the clock, policy, or nobody yet
     decided_at: datetime | None = None

@@ -22,12 +22,17 @@ from bot.policy.current import CurrentPolicy
 from bot.tools import Registry
 from storage import channels, contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
-from storage.states import DeliveryKind, MessageKind, RunStatus
+from storage.states import DeliveryKind, MessageKind, RunSource, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
+
+
+def _is_form(run: Run | None) -> bool:
+    """Whether this is a request that no model takes part in."""
+    return run is not None and run.source is RunSource.FORM
 
 
 class Attentive(Protocol):
@@ -119,7 +124,8 @@ class Intake:
                 return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             heard = addressed or takes_back(text)
-            if run is not None and run.status is R.WAITING and not heard:
+            still = run is not None and (run.status is R.WAITING or _is_form(run))
+            if run is not None and still and not heard:
                 self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
                 inbox.settle(tx, delivery, "words change nothing while people decide")
             else:
@@ -144,6 +150,8 @@ class Intake:
             self._say_help(tx, delivery)
             inbox.settle(tx, delivery, "help")
             return
+        if _is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
+            run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
             self._private(tx, delivery, refusals.waits_for(run.requester))
             inbox.settle(tx, delivery, "someone else's thread is busy")

@@ -7,31 +7,27 @@ tells nobody of it before it is there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from bot.agent import prompt
 from bot.agent.turn import ModelTurns, Proposal, Reply
-from bot.approvals.cards.mark import put_mark
-from bot.approvals.cards.routing import Asked, put_cards
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
 from bot.messages.answers import whole_answer
-from bot.policy.gates import Ask
 from bot.runs import transcript
 from bot.runs.ports import Answer, Presence, Thread
-from bot.runs.proposals import Prepared, Proposals
+from bot.runs.proposals import Proposals, asked_of, born, only_waits, show
 from bot.runs.results import record_of
 from bot.signals import Signals
-from bot.tools import Effect, Registry
-from storage import calls, evidence, inbox, moves, runs
+from bot.tools import Registry
+from storage import inbox, moves, runs
 from storage.models import Plan, Run
 from storage.patience import until_stored
-from storage.states import CallStatus, RunStatus
+from storage.states import RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import Transcripts
 
-C, R = CallStatus, RunStatus
+R = RunStatus
 
 
 class Turns:
@@ -126,23 +122,13 @@ class Turns:
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         prepared = self._proposals.prepare(run, row.id, proposal.calls, taken)
         transcript.rename(proposal, proposal.calls, prepared)
-        asked = [
-            Asked(p.call, p.gate, p.place) for p in prepared if isinstance(p.gate, Ask) and p.place
-        ]
-        at_once = any(p.call.status is C.APPROVED and p.call.does == Effect.READ for p in prepared)
-        waits = bool(asked) and not at_once  # then it is suspended in the same transaction
+        asked = asked_of(prepared)
+        waits = only_waits(prepared)  # then it is suspended in the same transaction
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, proposal, calls=len(prepared), cards=bool(asked))
-            calls.add_plan(tx, row)
-            for each in prepared:
-                data = {**each.birth, **self._evidence(tx, each)}
-                moves.born(tx, each.call, at=now, actor="agent", data=data)
-                if each.revision is not None:
-                    calls.add_revision(tx, each.revision)
+            born(tx, self._tools, row, prepared, actor="agent")
             answer.finish(tx, proposal.text.strip(), last=False)
-            put_cards(tx, run, row.id, asked)
-            if asked:
-                put_mark(tx, held, row.id)
+            show(tx, held, row.id, prepared)
             for each in prepared:
                 if each.tell_requester:
                     tool = self._tools.get(each.call.tool)
@@ -154,15 +140,6 @@ class Turns:
         else:
             self._signals.post.give()
         return not waits
-
-    def _evidence(self, tx: Transaction, proposed: Prepared) -> dict[str, Any]:
-        """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
-        tool = self._tools.get(proposed.call.tool)
-        known = [tool] if tool else list(self._tools)
-        secret = frozenset(name for each in known for name in each.secret)
-        if proposed.revision is not None:
-            return evidence.revised(tx, proposed.revision, secret)
-        return evidence.refused(tx, proposed.call.id, proposed.proposed, secret)
 
     def _count(
         self,

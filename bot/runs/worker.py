@@ -9,7 +9,7 @@ of them before they are on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -28,19 +28,20 @@ from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.executor import CallExecutor
 from bot.runs.ports import Presence
-from bot.runs.turns import Turns, announce_wait
+from bot.runs.turns import announce_wait
 from bot.signals import Signals
 from bot.tools import Effect
 from storage import calls, moves, outbox, runs
 from storage.models import Call, Plan, Run
 from storage.patience import passes, reason, until_stored
-from storage.states import CallStatus, RunStatus
+from storage.states import CallStatus, RunSource, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
 Held = tuple[Run, Plan | None, list[Call]]  # a run of this worker, its open plan and its calls
+Turn = Callable[[Run], bool]  # returns whether there is more to do now; it may raise PlannerError
 T = TypeVar("T")
 
 
@@ -54,12 +55,15 @@ class Worker:
         lease: float,
         signals: Signals,
         *,
-        turns: Turns,
+        turns: Mapping[RunSource, Turn],
         executor: CallExecutor,
         authority: Authority,
         presence: Presence,
     ) -> None:
-        """`lease`: seconds that a claim holds without being renewed."""
+        """`lease`: seconds that a claim holds without being renewed.
+
+        `turns`: what goes on with a run of each source while it has no plan open.
+        """
         self._store = store
         self._clock = clock
         self._lease = timedelta(seconds=lease)
@@ -135,7 +139,7 @@ class Worker:
             self._look_back(run)
             return False
         if plan is None:
-            return self._turns.take(run)
+            return self._turns[run.source](run)
         for call in found:
             if call.status is C.RUNNING:
                 self._executor.recover(run, call)

@@ -24,7 +24,16 @@ from bot.messages.actions.codec import (
     thread_of,
 )
 from bot.messages.actions.names import MENU, Action, Block, Dialog
-from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget, Target
+from bot.messages.actions.targets import (
+    CallTarget,
+    CardTarget,
+    FormKind,
+    FormTarget,
+    Rating,
+    RunTarget,
+    Setting,
+    Target,
+)
 from storage.models import new_id
 
 IDS = st.text(f"{ascii_letters}{digits}_-", min_size=1, max_size=64)
@@ -32,9 +41,18 @@ CALLS = st.builds(CallTarget, IDS, st.integers(0, 10**9 - 1))
 CARDS = st.builds(CardTarget, IDS, st.integers(0, 10**9 - 1), st.integers(0, 10**18 - 1))
 RUNS = st.builds(RunTarget, IDS)
 RATINGS = st.builds(Rating, IDS, st.booleans())
+PLACES = st.builds(Setting, st.text("CDG019", max_size=40))
+SETTINGS = st.builds(Setting, st.text("CDG019", max_size=40), st.text(), st.text())
+NAMES = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
+FORMS = st.builds(FormTarget, st.sampled_from(FormKind), NAMES.map(lambda name: name[:120]))
+FILLED = st.builds(
+    FormTarget, st.sampled_from(FormKind), NAMES.map(lambda name: name[:120]), SETTINGS, IDS
+)
 WHOLE_CARD = {Action.APPROVE_ALL, Action.REJECT_ALL}
 EITHER = {Action.REVIEW, Action.REJECT, Action.CANCEL_RUN}
-CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW}
+CHOICES = {*EITHER, Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
+OTHERS = {Action.FEEDBACK: RATINGS, Action.REQUEST: PLACES, Action.PICK: FORMS}
+ABOUT = {Dialog.REJECT: CALLS | CARDS, Dialog.PICK: SETTINGS, Dialog.REQUEST: FILLED}
 
 
 def targets(action: Action) -> st.SearchStrategy[Any]:
@@ -43,16 +61,14 @@ def targets(action: Action) -> st.SearchStrategy[Any]:
         return CARDS
     if action in {Action.CANCEL_RUN, Action.RETRY}:
         return RUNS
-    return RATINGS if action is Action.FEEDBACK else CALLS
+    return OTHERS.get(action, CALLS)
 
 
 CLICKS = st.sampled_from(Action).flatmap(
     lambda each: st.builds(Click, st.just(each), targets(each))
 )
 SUBJECTS = st.sampled_from(Dialog).flatmap(
-    lambda each: st.builds(
-        Subject, st.just(each), CALLS | CARDS if each is Dialog.REJECT else CALLS
-    )
+    lambda each: st.builds(Subject, st.just(each), ABOUT.get(each, CALLS))
 )
 
 

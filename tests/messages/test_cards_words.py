@@ -67,6 +67,19 @@ SAID = {
     "words_decide_nothing": (),
     "said": (EVIL,),
     "past": ("approve",),
+    "asks": ("UBEN00001", EVIL, "https://a.example/|x"),
+    "was_done": (EVIL, EVIL),
+    "did_not_work": (EVIL, EVIL),
+    "not_known": (EVIL,),
+    "no_longer": (EVIL, EVIL),
+    "nobody_asked": (EVIL,),
+    "policy_forbids": (EVIL,),
+    "not_there": (EVIL,),
+    "nothing_to_ask": (),
+    "members_only": (),
+    "form_changed": (),
+    "not_begun": (EVIL,),
+    "nobody_plans": (),
 }
 
 

@@ -28,7 +28,7 @@ from storage import calls, outbox, runs
 from storage.calls import Shown
 from storage.masking import masked
 from storage.models import Call, Message, Plan, Revision, Run, Vote
-from storage.states import CallStatus, Verb
+from storage.states import CallStatus, RunSource, Verb
 from storage.transaction import Transaction
 
 DECIDED = (
@@ -86,7 +86,8 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         preview=call.preview,
         has_rows=bool(call.preview_rows),
         agent_reason=call.reason,
-        edited_by=shown.revision.author if shown.revision.author != "agent" else "",
+        by_agent=_by_agent(tx, call),
+        edited_by=shown.revision.author if shown.revision.author not in calls.WRITERS else "",
         decided_by=_deciders(call, votes),
         decided_at=call.decided_at,
         good_until=_good_until(call),
@@ -96,6 +97,11 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         progress=_progress(call, votes),
         **_choices(tool, call),
     )
+
+
+def _by_agent(tx: Transaction, call: Call) -> bool:
+    run = runs.get(tx, call.run_id)
+    return run is None or run.source is RunSource.MESSAGE
 
 
 def _values(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from bot.policy.gates import Ask, load_gate
 from storage import calls, inbox, outbox
 from storage.models import Call, Message, Run
-from storage.states import CallStatus, MessageKind
+from storage.states import CallStatus, MessageKind, RunSource
 from storage.transaction import Transaction
 
 WAITS = "hourglass_flowing_sand"
@@ -32,13 +32,20 @@ def mark_of(found: Iterable[Call]) -> str:
     return next((name for ended, name in ENDS.items() if ended in status), "")
 
 
+def begins_with(tx: Transaction, run: Run) -> str:
+    """Return the Slack ts of the message that the request begins with, or ""."""
+    if run.source is RunSource.MESSAGE:
+        return inbox.request_of(tx, run.id)
+    return run.thread_ts  # the bot's own, in the requester's name
+
+
 def put_mark(tx: Transaction, run: Run, plan_id: str) -> None:
     """Have the request marked as this plan of it changes, besides those before it."""
     key = f"mark:{run.id}"
     if row := outbox.by_key(tx, key):
         outbox.change(tx, row, plan_id=plan_id)
         outbox.redraw(tx, plan_id)
-    elif ts := inbox.request_of(tx, run.id):
+    elif ts := begins_with(tx, run):
         outbox.put(
             tx,
             Message(

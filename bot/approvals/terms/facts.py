@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, localcontext
@@ -47,17 +47,24 @@ class Sources:
 
 def facts_of(sources: Sources, run: Run, tool: Tool[Any], args: BaseModel) -> Facts:
     """Return all facts but the sums; what Slack would not tell is None."""
+    values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
+    return facts_about(sources, run.requester, run.channel, tool, values)
+
+
+def facts_about(
+    sources: Sources, requester: str, channel: str, tool: Tool[Any], values: Mapping[str, Any]
+) -> Facts:
+    """Return the same of a call that is not there yet, with these argument `values`."""
     directory, needs = sources.directory, needed(sources.policy, tool)
     groups = {each: _asked(partial(_members, directory, each)) for each in needs.groups}
     channels = {each: _asked(partial(directory.channel, each)) for each in needs.channels}
     people = {each: _asked(partial(_holder, directory, each)) for each in needs.people}
-    values = opened(args.model_dump(mode="python", exclude_computed_fields=True), exact=False)
     return Facts(
         tool=tool.name,
         effect=tool.does,
-        requester=Id(run.requester),
+        requester=Id(requester),
         args=values,
-        channel=Id(run.channel),
+        channel=Id(channel),
         risk=tool.risk,
         now=sources.clock.now(),
         groups=groups,

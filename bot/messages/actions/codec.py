@@ -9,11 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bot.messages.actions.names import MENU, Action, Block, Dialog
-from bot.messages.actions.targets import CallTarget, CardTarget, Rating, RunTarget, Target
+from bot.messages.actions.targets import (
+    CallTarget,
+    CardTarget,
+    FormKind,
+    FormTarget,
+    Rating,
+    RunTarget,
+    Setting,
+    Target,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,16 @@ class Malformed:
 
 
 OPENS_DIALOG = frozenset(
-    {Action.REVIEW, Action.EDIT, Action.REJECT, Action.REJECT_ALL, Action.SEND_BACK}
+    {
+        Action.REVIEW,
+        Action.EDIT,
+        Action.REJECT,
+        Action.REJECT_ALL,
+        Action.SEND_BACK,
+        Action.REQUEST,
+        Action.PICK,
+        Action.ASK_AGAIN,
+    }
 )
 _ABOUT: Mapping[Action, type[Target]] = {
     **dict.fromkeys(Action, CallTarget),  # but for these
@@ -50,9 +68,11 @@ _ABOUT: Mapping[Action, type[Target]] = {
     Action.CANCEL_RUN: RunTarget,
     Action.RETRY: RunTarget,
     Action.FEEDBACK: Rating,
+    Action.REQUEST: Setting,
+    Action.PICK: FormTarget,
 }
 _EITHER = frozenset({Action.REVIEW, Action.REJECT, Action.CANCEL_RUN})
-_CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW}
+_CHOICES = _EITHER | {Action.ROWS, Action.SEND_BACK, Action.WITHDRAW, Action.ASK_AGAIN}
 _BUTTONS = frozenset(Action) - _CHOICES | _EITHER
 _GOOD, _BAD = "good", "bad"
 _CALL, _PLAN = "call", "plan"  # what a rejection is about
@@ -66,6 +86,11 @@ _FORMS: Mapping[type[Target], tuple[str, Callable[..., Target]]] = {
         lambda plan, at, card: CardTarget(plan, int(at), int(card)),
     ),
     RunTarget: (_ID, RunTarget),
+    Setting: ("in:([A-Z0-9]{0,40})", Setting),
+    FormTarget: (
+        f"({'|'.join(FormKind)}):([^\n]{{1,120}})",
+        lambda kind, name: FormTarget(FormKind(kind), name),
+    ),
     Rating: (f"({_GOOD}|{_BAD}):{_ID}", lambda word, run: Rating(run, good=word == _GOOD)),
 }
 
@@ -81,6 +106,10 @@ def encode(about: Target | Click) -> str:
             return f"{plan}:{revision}:{card}"
         case RunTarget(run):
             return run
+        case Setting(channel):
+            return f"in:{channel}"
+        case FormTarget(kind, name):
+            return f"{kind}:{name}"
         case Rating(run, good):
             return f"{_GOOD if good else _BAD}:{run}"
 
@@ -129,6 +158,11 @@ def encode_dialog(about: Subject) -> str:
             return json.dumps({"target": f"{_PLAN}:{encode(target)}"})
         case Subject(Dialog.SEND_BACK, CallTarget() as target):
             return json.dumps({"target": encode(target)})
+        case Subject(Dialog.PICK, Setting() as setting):
+            return json.dumps(asdict(setting), ensure_ascii=False)
+        case Subject(Dialog.REQUEST, FormTarget() as target):
+            made = {"form": encode(target), "again": target.again, **asdict(target.setting)}
+            return json.dumps(made, ensure_ascii=False)
     raise ValueError(f"no {about.dialog} dialog is about a {type(about.target).__name__}")
 
 
@@ -151,15 +185,35 @@ def decode_dialog(view: Mapping[str, Any]) -> Subject | Malformed:
             kind, _, rest = value.partition(":")
             kinds: dict[str, type[Target]] = {_CALL: CallTarget, _PLAN: CardTarget}
             target = _target(kinds[kind], rest) if kind in kinds else None
-    if isinstance(target, CallTarget | CardTarget):
+        case Dialog.PICK:
+            target = _setting(about)
+        case Dialog.REQUEST:
+            target = _form(about)
+    if target is not None:
         return Subject(dialog, target)
     return Malformed(f"dialog {dialog} with odd metadata", dialog)
+
+
+def _setting(about: Mapping[str, Any]) -> Setting | None:
+    found = [about.get(name) for name in ("channel", "quoted", "link")]
+    channel, quoted, link = (each if isinstance(each, str) else None for each in found)
+    if channel is None or quoted is None or link is None:
+        return None
+    return Setting(channel, quoted, link)
+
+
+def _form(about: Mapping[str, Any]) -> FormTarget | None:
+    form, again, setting = about.get("form"), about.get("again"), _setting(about)
+    if not isinstance(form, str) or not isinstance(again, str) or setting is None:
+        return None
+    target = _target(FormTarget, form)
+    return replace(target, again=again, setting=setting) if isinstance(target, FormTarget) else None
 
 
 def in_thread(view: Mapping[str, Any], channel: str, thread_ts: str) -> dict[str, Any]:
     """Return the dialog with the thread of its request noted in its metadata."""
     noted = {**_metadata(view), "thread": f"{channel}:{thread_ts}"}
-    return {**view, "private_metadata": json.dumps(noted)}
+    return {**view, "private_metadata": json.dumps(noted, ensure_ascii=False)}
 
 
 def thread_of(view: Mapping[str, Any]) -> tuple[str, str]:

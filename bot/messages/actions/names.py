@@ -28,6 +28,9 @@ class Action(StrEnum):
     RESOLVE_NOT_DONE = "resolve_not_done"  # it did not happen
     RUN_AGAIN = "run_again"  # run it again
     REVOKE = "revoke"  # end what was remembered when this call was approved
+    REQUEST = "request"  # choose what to ask for, without the agent
+    PICK = "pick"  # open the form of the tool or template that was chosen
+    ASK_AGAIN = "ask_again"  # open the form with one call's values; a choice only
     FEEDBACK = "feedback"  # thumbs up or down for an answer
 
 
@@ -41,6 +44,15 @@ class Dialog(StrEnum):
     EDIT = "edit_call"
     REJECT = "reject"
     SEND_BACK = "send_back"
+    PICK = "pick_request"  # what may be asked for
+    REQUEST = "new_request"  # the form of a tool or a template
+
+
+class Shortcut(StrEnum):
+    """The callback id of a shortcut, as the manifest has it."""
+
+    ASK = "ask_with_a_form"  # from anywhere
+    ASK_ABOUT = "ask_about_a_message"  # in the menu of a message
 
 
 class Block(StrEnum):
@@ -67,6 +79,8 @@ class Block(StrEnum):
     RETRY = "t"
     FEEDBACK = "f"
     RECORD = "rec"
+    PICKER = "pick"
+    PLACE = "where"  # where a request is asked
     HOME = "home"  # the parts of the Home tab; its calls and requests are named as on cards
 
 
@@ -78,6 +92,7 @@ class Field(StrEnum):
     WORDS = "words"
     REASON = "reason"
     APPROVE_TOO = "then"
+    WHY = "why"
 
 
 ARGUMENT = "f:"  # what the block id of an argument's input begins with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +38,29 @@ class Rating:
     good: bool
 
 
-Target = CallTarget | CardTarget | RunTarget | Rating
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a request is made from, and what it is about."""
+
+    channel: str = ""  # "": a direct message with who asks
+    quoted: str = ""  # the text of the message that it is about
+    link: str = ""  # where that message stands
+
+
+class FormKind(StrEnum):
+    """What a form is of."""
+
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class FormTarget:
+    """The form of a tool."""
+
+    kind: FormKind
+    name: str
+    setting: Setting = Setting()
+    again: str = ""  # the call with whose values it begins; "" for none
+
+
+Target = CallTarget | CardTarget | RunTarget | Rating | Setting | FormTarget

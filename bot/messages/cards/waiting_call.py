@@ -131,7 +131,9 @@ def _more(call: CallView, filled: Filled, whole: RunTarget | None) -> Json:
             Click(Action.WITHDRAW, about),
         )
     )
-    return menu([*choices, send_back(about), taken_back])
+    if call.by_agent:
+        choices.append(send_back(about))
+    return menu([*choices, taken_back])
 
 
 def send_back(about: CallTarget) -> tuple[str, Click]:

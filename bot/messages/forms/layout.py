@@ -1,6 +1,6 @@
 """How a form is laid out: a place for each value of the arguments, and what was entered there.
 
-Pure. The same for the same arguments, so that what is submitted is read by the layout that was shown.
+Pure. The same for the same arguments: what is submitted is read by the layout that was shown.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import logging
 import shlex
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from slack_bolt import App
@@ -54,27 +55,30 @@ class Commands:
 
     def _respond(self, body: dict[str, Any], respond: Callable[..., Any]) -> None:
         try:
-            text = self._answer(
-                str(body["user_id"]), str(body["channel_id"]), str(body.get("text") or "")
+            asked = SlashCommand(
+                str(body["user_id"]), str(body["channel_id"]), (), str(body.get("trigger_id") or "")
             )
+            text = self._answer(asked, str(body.get("text") or ""))
         except Exception:
             log.exception("a question could not be answered")
             text = refusals.could_not(False)
+        if not text:
+            return
         try:
             text = _short(text)
             respond(text=plainly(text), blocks=notice_blocks(text), response_type="ephemeral")
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the person can ask again
             log.warning("an answer to %s could not be given: %s", COMMAND, type(error).__name__)
 
-    def _answer(self, person: str, channel: str, text: str) -> str:
+    def _answer(self, asked: SlashCommand, text: str) -> str:
         try:
-            if not self._answerer.grounds.authority.colleague(person):
+            if not self._answerer.grounds.authority.colleague(asked.person):
                 return "I answer full members of this workspace only."
             name, *words = _split(text) or ["help"]
             question = QUESTIONS.get(name.lower())
             if question is None:
                 raise MistypedError(f"I do not know {COMMAND} {name!r}.")
-            return question.answer(self._answerer, SlashCommand(person, channel, words))
+            return question.answer(self._answerer, replace(asked, words=words))
         except MistypedError as error:
             return f"{quoting.said(str(error), 1200)} See {COMMAND} help."
         except LookupFailedError:

@@ -11,6 +11,7 @@ from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.text import escape
 from bot.slack.commands.words import SlackWords
+from bot.slack.requests import RequestDoors
 from bot.tools import Registry
 from storage.models import Run
 
@@ -24,6 +25,7 @@ class SlashCommand:
     person: str
     channel: str
     words: Sequence[str]
+    trigger: str = ""  # opens one dialog, within three seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Question:
 
     usage: str  # behind the command
     says: str
-    # mrkdwn; may look people up, and raise MistypedError or LookupFailedError
+    # mrkdwn, "" where a dialog opens instead; may look people up, and raise MistypedError or
+    # LookupFailedError
     answer: Callable[[Answerer, SlashCommand], str]
 
 
@@ -43,6 +46,11 @@ class Answerer:
     grounds: Grounds
     grants: GrantList
     tools: Registry
+    requests: RequestDoors
+
+
+def _request(can: Answerer, asked: SlashCommand) -> str:
+    return can.requests.asked(asked.person, asked.channel, asked.trigger, " ".join(asked.words))
 
 
 def _explain(can: Answerer, asked: SlashCommand) -> str:
@@ -77,6 +85,9 @@ def _revoke(can: Answerer, asked: SlashCommand) -> str:
 
 
 QUESTIONS: dict[str, Question] = {
+    "request": Question(
+        "request [what]", "ask for something with a form, without the agent", _request
+    ),
     "explain": Question(
         "explain <tool> key=value …",
         "what would become of this call if you asked for it here, and why",

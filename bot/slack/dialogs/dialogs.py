@@ -120,7 +120,7 @@ class Dialogs:
                     if call is not None:
                         with self._store.write() as tx:
                             self._access.record_shown(tx, call, person, name, more=reveals)
-                    client.views_open(trigger_id=body["trigger_id"], view=view)
+                    _put(client, body, view)
                     return
                 except Exception as error:  # noqa: BLE001 - the person is told, and may try again
                     log.warning("dialog %s for %s: %s", name, person, error)
@@ -279,6 +279,15 @@ class Dialogs:
     def _record(self, turned: TurnedAway, person: str, dialog: str) -> None:
         with self._store.write() as tx:
             self._access.record(tx, turned, person, dialog)
+
+
+def _put(client: WebClient, body: dict[str, Any], view: Json) -> None:
+    """Open a dialog; one that was asked for in a dialog takes its place."""
+    asked_in = body.get("view") or {}
+    if asked_in.get("type") == "modal":
+        client.views_update(view_id=asked_in["id"], view=view)
+    else:
+        client.views_open(trigger_id=body["trigger_id"], view=view)
 
 
 def _name(action: dict[str, Any]) -> str:

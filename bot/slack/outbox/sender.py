@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from slack_sdk.errors import SlackApiError
 
-from bot.approvals.undeliverable import close_unseen, tell_of_rows
+from bot.approvals.undeliverable import close_unrooted, close_unseen, elsewhere, tell_of_rows
 from bot.clock import Clock
 from bot.messages import answers
 from bot.signals import Signals
@@ -25,7 +25,7 @@ from bot.slack.outbox.memory import Memory, Posted
 from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.render import Renderer, blocks_of
-from storage import moves, outbox
+from storage import moves, outbox, runs
 from storage.models import Message
 from storage.patience import passes, reason
 from storage.states import MessageKind, MessageStatus
@@ -244,11 +244,16 @@ class Sender:
         once = row.kind in ONCE
         with self._store.write(durable=once, told=once) as tx:
             outbox.sent(tx, row, ts=stands.ts, shown=stands.shown)
+            begun = row.kind is MessageKind.ROOT and runs.rooted(
+                tx, row.run_id, row.channel, stands.ts
+            )
             if stands.revisions is not None:
                 at = self._clock.now()
                 outbox.showed(tx, row, ts=stands.ts, revisions=stands.revisions, at=at)
         self._memory.forget(row.seq)
         row.status, row.ts = M.SENT, stands.ts
+        if begun:
+            self._signals.work.give()
 
     def _failed(self, row: Message, error: SlackApiError) -> bool:
         """Deal with an error Slack answered with: wait, draw anew, or give up and tell the request.
@@ -282,7 +287,11 @@ class Sender:
         A card that nobody can see fails closed: what it asks for is not done.
         """
         with self._store.write() as tx:
+            if row.kind is MessageKind.ROOT and elsewhere(tx, row):
+                return
             moves.message(tx, row, M.FAILED, error=code, due_at=None)
+            if row.kind is MessageKind.ROOT:
+                close_unrooted(tx, row, at=self._clock.now())
             if row.kind in (MessageKind.FILE, MessageKind.TABLE):
                 tell_of_rows(tx, row)
             at, is_card = self._clock.now(), row.kind is MessageKind.CARD

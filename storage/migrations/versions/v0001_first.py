@@ -41,6 +41,7 @@ def _run() -> None:
         sa.Column("channel", sa.String(), nullable=False),
         sa.Column("thread_ts", sa.String(), nullable=False),
         sa.Column("requester", sa.String(), nullable=False),
+        sa.Column("source", sa.String(16), nullable=False),
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("fence", sa.Integer(), nullable=False),
         sa.Column("lease_until", sa.BigInteger(), nullable=True),

@@ -1,0 +1,89 @@
+"""Requests begin that were made with a form: a run without a model, and the message it begins with.
+
+Called by the loop. The run waits for that message to stand in Slack, which is its thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.approvals.forms.entries import Declined, Entries, Entry
+from bot.approvals.replies import Replies
+from bot.clock import Clock
+from bot.messages.actions.codec import Click, Subject
+from bot.messages.actions.targets import FormTarget
+from bot.messages.forms.layout import FieldErrors
+from bot.messages.sentences import requests
+from bot.policy.directory import Directory
+from storage import inbox, moves, outbox
+from storage.models import Delivery, Message, Run
+from storage.states import MessageKind, RunSource
+from storage.store import Store
+
+
+class Beginnings:
+    """One per process; called by `bot.approvals.clicks` only."""
+
+    def __init__(
+        self, store: Store, clock: Clock, entries: Entries, directory: Directory, bot_user: str
+    ) -> None:
+        """`entries` reads what was filled in; `bot_user`: the bot's own id."""
+        self._store = store
+        self._clock = clock
+        self._entries = entries
+        self._directory = directory
+        self._bot_user = bot_user
+        self._replies = Replies(store)
+
+    def begin(self, delivery: Delivery, about: Click | Subject, payload: dict[str, Any]) -> None:
+        """Begin the request of a submitted form, or tell its requester why not. Looks people up."""
+        target = about.target
+        assert isinstance(target, FormTarget)
+        state = payload["view"]["state"]["values"]
+        match self._entries.read(target, delivery.user, state):
+            case Declined(sentence=sentence):
+                self._replies.refuse(delivery, sentence)
+            case FieldErrors(errors=errors):  # something has changed since the form was checked
+                why = next(iter(errors.values()), "")
+                self._replies.refuse(
+                    delivery, requests.not_begun(why) if why else requests.form_changed()
+                )
+            case Entry() as entry:
+                self._start(delivery, target, entry)
+
+    def _start(self, delivery: Delivery, target: FormTarget, entry: Entry) -> None:
+        place = place_of(self._directory, target.setting.channel, delivery.user, self._bot_user)
+        now = self._clock.now()
+        run = Run(
+            team=delivery.team,
+            channel=place or delivery.user,
+            thread_ts="",
+            requester=delivery.user,
+            source=RunSource.FORM,
+            created_at=now,
+            updated_at=now,
+        )
+        text = requests.asks(delivery.user, entry.effect, target.setting.link)
+        root = Message(
+            key=f"root:{run.id}",
+            kind=MessageKind.ROOT,
+            run_id=run.id,
+            channel=run.channel,
+            body=outbox.dump({"text": text}),
+        )
+        with self._store.write() as tx:
+            if not inbox.is_new(tx, delivery):
+                return
+            moves.started(tx, run, at=now)
+            outbox.put(tx, root)
+            inbox.hold(tx, delivery, run.id)
+
+
+def place_of(directory: Directory, channel: str, person: str, bot_user: str) -> str:
+    """Return the channel if the person and the bot are both in it, else "".
+
+    Direct messages are "" as well: the bot has its own with each person. Raises LookupFailedError.
+    """
+    if not channel or channel.startswith("D"):
+        return ""
+    return channel if {person, bot_user} <= directory.members(channel) else ""

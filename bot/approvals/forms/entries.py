@@ -1,0 +1,153 @@
+"""What a person filled in, checked: the person, the fields, the policy, what the tool foresees.
+
+Checked when it is submitted, for the errors at the fields, and once more when the loop takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.approvals.forms.offers import Offers
+from bot.approvals.terms.context import context_of
+from bot.approvals.terms.facts import Sources
+from bot.approvals.terms.gating import gate_of
+from bot.messages.actions.targets import FormTarget
+from bot.messages.forms.layout import FieldErrors
+from bot.messages.requests.form import FilledIn, Form, at_first, read_form
+from bot.messages.sentences import refusals, requests
+from bot.messages.text import plainly
+from bot.policy.authority import Authority
+from bot.policy.directory import LookupFailedError, NotYetKnownError
+from bot.policy.gates import Deny
+from bot.tools import Tool, ToolError
+from bot.tools.arguments import dump_arguments
+from bot.tools.names import Naming
+from bot.tools.preview import Previews
+from storage.models import Call, Run
+from storage.states import CallStatus, RunSource
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A filled-in form that may be asked."""
+
+    form: Form
+    filled: FilledIn
+    names: Mapping[str, str]  # of the ids in it
+
+    @property
+    def tool(self) -> Tool[Any]:
+        """What is asked for."""
+        return self.form.tool
+
+    @property
+    def effect(self) -> str:
+        """What it would do, in a sentence."""
+        return self.tool.effect_sentence(self.filled.arguments, self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """It may not be asked; the sentence (mrkdwn) is for who filled it in."""
+
+    sentence: str
+
+
+class Entries:
+    """Reads what was filled in; any thread."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        authority: Authority,
+        offers: Offers,
+        team: str,
+        *,
+        previews: Previews,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` is called when a preview that was not there is."""
+        self._sources = sources
+        self._authority = authority
+        self._offers = offers
+        self._team = team
+        self._previews = previews
+        self._wake = wake
+
+    def read(
+        self, target: FormTarget, person: str, state: Mapping[str, Any]
+    ) -> Entry | FieldErrors | Declined:
+        """Return what was filled in, or why it may not be asked. Looks people up.
+
+        `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
+        """
+        if not self._authority.colleague(person):
+            return Declined(requests.members_only())
+        return self.filled(target, person, state)
+
+    def filled(
+        self, target: FormTarget, person: str, state: Mapping[str, Any]
+    ) -> Entry | FieldErrors | Declined:
+        """Return the same for somebody who was a colleague when they sent it."""
+        form = self._offers.form(target, person)
+        if form is None:
+            return Declined(requests.not_there(target.name))
+        names = Naming(self._sources.directory, person)
+        filled = read_form(form, state, names)
+        if isinstance(filled, FieldErrors):
+            return filled
+        return Entry(form, filled, names.found)
+
+    def check(
+        self, target: FormTarget, person: str, state: Mapping[str, Any], patience: float
+    ) -> FieldErrors | Declined | None:
+        """Return why a submission may not be stored; None where it may.
+
+        `patience`: seconds to wait for what the tool foresees; the rest is said in the thread.
+        """
+        try:
+            entry = self.read(target, person, state)
+            if not isinstance(entry, Entry):
+                return entry
+            why = self._obstacle(entry, target, person, patience)
+        except LookupFailedError:
+            return Declined(refusals.lookup_failed())
+        return at_first(entry.form, why) if why else None
+
+    def _obstacle(self, entry: Entry, target: FormTarget, person: str, patience: float) -> str:
+        """Return why policy or the tool itself would refuse it; "" where neither does."""
+        now, args = self._sources.clock.now(), entry.filled.arguments
+        run = Run(
+            team=self._team,
+            channel=target.setting.channel,
+            thread_ts="",
+            requester=person,
+            source=RunSource.FORM,
+            created_at=now,
+            updated_at=now,
+        )
+        gate = gate_of(self._sources, run, entry.tool, args)
+        if isinstance(gate, Deny):
+            return plainly(requests.policy_forbids(gate.reason))
+        call = Call(
+            run_id=run.id,
+            plan_id="",
+            position=0,
+            provider_id="",
+            tool=entry.tool.name,
+            status=CallStatus.PENDING,
+            created_at=now,
+        )
+        key = (f"form:{person}", 0, f"{entry.tool.name}:{dump_arguments(args)}")
+        context = context_of(run, call, now)
+        try:
+            self._previews.of_edit(
+                entry.tool, args, context, key, patience=patience, then=self._wake
+            )
+        except ToolError as error:
+            return str(error)
+        except NotYetKnownError:  # it takes its time: the request says the rest
+            pass
+        return ""

@@ -1,0 +1,194 @@
+"""The form in which a person fills in the arguments of a tool, to ask for it. Pure.
+
+Made from the tool's argument model, as the Edit dialog is, and read by the same layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+from bot.messages.actions.codec import Subject, encode_dialog, in_thread
+from bot.messages.actions.names import Block, Dialog, Field
+from bot.messages.actions.targets import FormTarget
+from bot.messages.forms.blocks import text_object
+from bot.messages.forms.layout import FieldErrors, Place, entered, laid_out, validated
+from bot.messages.forms.slots import Kind, Mark, Slot, dump_key, lookup, slots
+from bot.messages.modals import entered_text, input_block, text_element
+from bot.messages.parts import Json, context, mrkdwn, plain_text, section
+from bot.messages.text import channel_mention, plain, slack_length, visible
+from bot.tools import Tool
+from bot.tools.arguments import opened
+
+MOST_QUOTED = 700  # characters of a message that a form keeps
+MOST_WHY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FilledIn:
+    """A form that can be sent."""
+
+    values: dict[str, Any]  # JSON values as they were entered, with defaults
+    arguments: BaseModel
+    why: str  # the requester's words, for the approver
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of one tool, and what stands in it at first."""
+
+    tool: Tool[Any]
+    title: str
+    initial: Mapping[str, Any]  # JSON values
+
+    @property
+    def fillable(self) -> Tool[Any]:
+        """The tool with all its fields to be filled in."""
+        return replace(self.tool, editable=None)
+
+
+def blank(tool: Tool[Any]) -> dict[str, Any]:
+    """Return what a new form begins with: the defaults of the tool's fields."""
+    model, found = tool.arguments, dict[str, Any]()
+    nullable = {slot.names[0] for slot in slots(tool, {}) if slot.nullable}
+    for name, field in model.model_fields.items():
+        if name in tool.secret:
+            continue
+        key = dump_key(model, name, field)
+        if field.default is not PydanticUndefined:
+            found[key] = to_jsonable_python(opened(field.default, exact=False))
+        elif field.is_required() and name in nullable:
+            found[key] = None
+    for slot in slots(tool, found):  # a nested model is filled in field by field
+        if slot.kind is Kind.JSON and "properties" in slot.schema and _is_absent(slot, found):
+            found[slot.keys[0]] = {}
+    return found
+
+
+def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
+    return len(slot.keys) == 1 and lookup(values, slot.keys) is Mark.ABSENT
+
+
+def askable(tool: Tool[Any]) -> bool:
+    """Return whether a form can hold all that a call of this tool needs.
+
+    Nobody is to write a secret into a form: Slack shows it, and keeps it.
+    """
+    initial = blank(tool)
+    places, left_out = laid_out(replace(tool, editable=None), initial)
+    shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
+    return not any(_is_needed(tool, slot) and _is_absent(slot, initial) for slot in shut)
+
+
+def _is_needed(tool: Tool[Any], slot: Slot) -> bool:
+    """Return whether nothing stands for this value where nothing is entered."""
+    model: Any = tool.arguments
+    for name in slot.names[:-1]:
+        model = _inner(model, name)
+        if model is None:
+            return False
+    field = model.model_fields.get(slot.names[-1])
+    return field is not None and field.is_required()
+
+
+def _inner(model: Any, name: str) -> Any:
+    """Return the model that is this field's type; None where it is none."""
+    field = model.model_fields.get(name)
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def offered(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return the form's values with a message's text in the field that seems meant for such.
+
+    That is the one free text that has to be filled in; where there are several, the longest.
+    """
+    free = [
+        place
+        for place in laid_out(replace(tool, editable=None), initial)[0]
+        if place.input is not None and place.slot.kind is Kind.TEXT
+        if _is_absent(place.slot, initial) and not place.slot.schema.get("pattern")
+    ]
+    room = [(int(each.slot.schema.get("maxLength", 3000)), each) for each in free]
+    fitting = [(most, each) for most, each in room if most >= max(len(text), 80)]
+    if not text.strip() or not fitting:
+        return dict(initial)
+    slot = max(fitting, key=lambda each: (_is_needed(tool, each[1].slot), each[0]))[1].slot
+    return {**initial, slot.keys[0]: text}
+
+
+def form_modal(form: Form, target: FormTarget, quoted: str = "") -> Json:
+    """Build the form; `quoted`: the message that it is about."""
+    places, left_out = laid_out(form.fillable, form.initial)
+    blocks: list[Json] = [section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000)))]
+    if quoted.strip():
+        words = " ".join(visible(quoted).split())
+        about = plain_text(plain(f"About this message: {words}", 900))
+        blocks.append(context(f"{Block.REQUEST}:0", [about]))
+    for place in places:
+        blocks += _drawn(form.tool, place)
+    if left_out:
+        names = ", ".join(slot.label for slot in left_out)
+        kept = f"No room here for these; they stay as they are: {names}"
+        blocks.append(section(f"{Block.MISSING}:0", plain_text(plain(kept, 2900))))
+    why = text_element("For whoever decides about it")
+    blocks.append(input_block(Field.WHY, "Why?", why, optional=True))
+    blocks.append(context(Block.PLACE, [mrkdwn(_where(target.setting.channel))]))
+    view = {
+        "type": "modal",
+        "callback_id": Dialog.REQUEST,
+        "private_metadata": encode_dialog(Subject(Dialog.REQUEST, target)),
+        "title": text_object(_title(form.title), 24),
+        "submit": plain_text("Ask"),
+        "close": plain_text("Cancel"),
+        "blocks": blocks,
+    }
+    return in_thread(view, target.setting.channel, "")
+
+
+def _where(channel: str) -> str:
+    place = f"in {channel_mention(channel)}" if channel else "in a direct message with you"
+    return f"📍 This begins a thread of its own, {place}."
+
+
+def _drawn(tool: Tool[Any], place: Place) -> Sequence[Json]:
+    """Return a value's blocks; what has to be entered is marked so, and no secret is asked for."""
+    if place.slot.secret:
+        return []
+    if place.input is None or place.input.optional is False:
+        return place.blocks
+    needed = _is_needed(tool, place.slot) and not place.slot.nullable
+    return [{**block, "optional": not needed} for block in place.blocks]
+
+
+def _title(title: str) -> str:
+    return title if 0 < slack_length(title.strip()) <= 24 else "New request"
+
+
+def read_form(
+    form: Form, state_values: Mapping[str, Mapping[str, Any]], names: object = None
+) -> FilledIn | FieldErrors:
+    """Read a submitted form, given the one that was shown and `view.state.values`.
+
+    `names` makes ids of the names in it (`bot.tools.names.Naming`), and may look them up.
+    """
+    tool = form.fillable
+    places = laid_out(tool, form.initial)[0]
+    values = entered(places, form.initial, state_values)
+    if isinstance(values, FieldErrors):
+        return values
+    args = validated(tool, places, form.initial, values, names)
+    if isinstance(args, FieldErrors):  # where nothing can be entered, the words have the only place
+        return args if args.errors else FieldErrors({Field.WHY: "This form no longer fits."})
+    return FilledIn(values, args, entered_text(state_values, Field.WHY)[:MOST_WHY])
+
+
+def at_first(form: Form, why: str) -> FieldErrors:
+    """Return what is wrong with a form as a whole, at its first input."""
+    places = [place for place in laid_out(form.fillable, form.initial)[0] if place.input]
+    block = places[0].slot.block_id if places else Field.WHY
+    return FieldErrors({block: plain(why, 150)})

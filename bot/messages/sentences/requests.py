@@ -1,0 +1,85 @@
+"""Every sentence about requests that are made with a form, without the agent. Pure: mrkdwn out."""
+
+from __future__ import annotations
+
+from bot.messages.quoting import said
+from bot.messages.text import mention
+
+COMMAND = "/approvals request"
+POLICY = "policy: "  # what the note of a call begins with that policy denies
+
+
+def asks(person: str, effect: str, link: str = "") -> str:
+    """Begin a request in the name of who asks for it; `link`: the message that it is about."""
+    about = f" (<{link.replace('|', '%7C')}|about this message>)" if _is_plain(link) else ""
+    return f"{mention(person)} asks: {said(effect)}{about}"
+
+
+def _is_plain(link: str) -> bool:
+    return link.startswith("https://") and ">" not in link
+
+
+def was_done(effect: str, result: str) -> str:
+    """Tell the thread that it was done, and what came of it ("" where there is nothing to say)."""
+    what = f": {said(result)}" if result.strip() else "."
+    return f"✅ Done: {said(effect, 160)}{what}"
+
+
+def did_not_work(effect: str, why: str) -> str:
+    """Tell the thread that it did not work, in the tool's words."""
+    return f"❌ It did not work: {said(effect, 160)}. {said(why)}"
+
+
+def not_known(effect: str) -> str:
+    """Tell the thread that nobody knows, or says, whether it happened."""
+    return f"❓ Nobody knows whether this happened: {said(effect, 160)}. It is not run again."
+
+
+def no_longer(effect: str, why: str) -> str:
+    """Tell the thread that it was approved, or asked, and yet is not done."""
+    return f"⚠️ This was not done: {said(effect, 160)}. {said(why)}"
+
+
+def nobody_asked(why: str) -> str:
+    """Tell who asked that nobody was asked, and why."""
+    if why.startswith(POLICY):
+        return f"⛔ {policy_forbids(why.removeprefix(POLICY))}"
+    return f"⛔ I did not ask anybody about this: {said(why)}."
+
+
+def policy_forbids(reason: str) -> str:
+    """Tell who fills in a form that the policy forbids this."""
+    return f"The policy does not allow this: {said(reason)}"
+
+
+def not_there(name: str) -> str:
+    """Tell somebody that there is no such thing to ask for."""
+    return f"There is nothing called “{said(name, 80)}” that you can ask for. See `{COMMAND}`."
+
+
+def nothing_to_ask() -> str:
+    """Tell somebody that there is nothing that they may ask for."""
+    return "There is nothing that you can ask for with a form here."
+
+
+def members_only() -> str:
+    """Tell a guest, or somebody of another company, that they cannot ask."""
+    return "I take requests from full members of this workspace only."
+
+
+def form_changed() -> str:
+    """Tell somebody that what they filled in no longer fits."""
+    return f"This form has changed since you opened it, so nothing was asked. See `{COMMAND}`."
+
+
+def not_begun(why: str) -> str:
+    """Tell somebody why what they filled in was not asked."""
+    return f"Your request was not made: {said(why)}"
+
+
+def nobody_plans() -> str:
+    """Tell who sends a plan back that there is no agent to make another one."""
+    return (
+        "There is no agent here that could make another plan: this was asked with a form. Edit it, "
+        "or reject it and say why."
+    )

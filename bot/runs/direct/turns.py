@@ -1,0 +1,140 @@
+"""Goes on with a request that a person made with a form: no model is ever asked.
+
+Its one call is proposed through the same doors as an agent's. Once that has ended, the thread is
+told what became of it, where nothing else says so.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from bot.agent import prompt
+from bot.agent.turn import PlannerError, Proposed
+from bot.approvals.forms.entries import Declined, Entries, Entry
+from bot.messages.actions.codec import Subject, decode_dialog
+from bot.messages.actions.targets import FormTarget
+from bot.messages.forms.layout import FieldErrors
+from bot.messages.sentences import requests
+from bot.policy.directory import LookupFailedError
+from bot.runs.direct.outcomes import put_outcome
+from bot.runs.ports import Presence
+from bot.runs.proposals import Prepared, Proposals, asked_of, born, only_waits, show
+from bot.runs.turns import announce_wait
+from storage import calls, inbox, moves, outbox, runs
+from storage.models import Delivery, Plan, Run
+from storage.states import RunStatus
+
+if TYPE_CHECKING:
+    from bot.clock import Clock
+    from bot.signals import Signals
+    from bot.tools import Registry
+    from storage.store import Store
+    from storage.transaction import Transaction
+
+NOT_NOW = "Slack could not be asked for the names in your form just now."
+
+
+class DirectTurns:
+    """One per worker; holds no truth of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        tools: Registry,
+        signals: Signals,
+        *,
+        proposals: Proposals,
+        entries: Entries,
+        presence: Presence,
+    ) -> None:
+        """`entries` reads what was filled in; `proposals` gives it its verdict."""
+        self._store = store
+        self._clock = clock
+        self._tools = tools
+        self._signals = signals
+        self._proposals = proposals
+        self._entries = entries
+        self._presence = presence
+
+    def take(self, run: Run) -> bool:
+        """Propose what was filled in, or end the request; returns whether there is more to do now.
+
+        Raises PlannerError where Slack cannot be asked, moves.FencedError where the run was lost.
+        """
+        with self._store.read() as tx:
+            submitted = inbox.held(tx, run.id)
+        if not submitted:
+            return self._end(run)
+        self._presence.working(run)
+        match self._read(run, submitted[0]):
+            case Entry() as entry:
+                return self._propose(run, submitted[0], entry)
+            case Declined(sentence=sentence):
+                return self._decline(run, submitted[0], sentence)
+            case FieldErrors(errors=errors):
+                why = next(iter(errors.values()), "")
+                said = requests.not_begun(why) if why else requests.form_changed()
+                return self._decline(run, submitted[0], said)
+
+    def _read(self, run: Run, delivery: Delivery) -> Entry | FieldErrors | Declined:
+        view = json.loads(delivery.body)["view"]
+        match decode_dialog(view):
+            case Subject(target=FormTarget() as target):
+                try:
+                    return self._entries.filled(target, run.requester, view["state"]["values"])
+                except LookupFailedError as error:
+                    raise PlannerError(NOT_NOW) from error
+            case _:
+                return Declined(requests.form_changed())
+
+    def _propose(self, run: Run, delivery: Delivery, entry: Entry) -> bool:
+        now = self._clock.now()
+        row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
+        asked = Proposed("", entry.tool.name, json.dumps(entry.filled.values), 0)
+        prepared = self._proposals.prepare(run, row.id, [asked], frozenset())
+        for each in prepared:
+            each.call.reason = entry.filled.why
+        waits = only_waits(prepared)
+        with self._store.write(durable=False) as tx:
+            held = self._count(tx, run, prepared)
+            runs.append(tx, held, prompt.filled_in(run.requester, entry.effect), at=now)
+            born(tx, self._tools, row, prepared, actor=run.requester)
+            inbox.settle(tx, delivery, "asked")
+            show(tx, held, row.id, prepared)
+            if waits and not moves.run(tx, held, RunStatus.WAITING, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        if waits:
+            announce_wait(run, self._signals, self._presence)
+        else:
+            self._signals.post.give()
+        return not waits
+
+    def _count(self, tx: Transaction, run: Run, prepared: list[Prepared]) -> Run:
+        held = runs.count_turn(
+            tx, run, tokens=0, calls=len(prepared), cards=int(bool(asked_of(prepared)))
+        )
+        if held is None:
+            raise moves.FencedError(run.id)
+        return held
+
+    def _decline(self, run: Run, delivery: Delivery, sentence: str) -> bool:
+        """Say why what was filled in cannot be asked any more; then there is nothing left to do."""
+        with self._store.write() as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            outbox.notice(tx, held, f"declined:{delivery.seq}", {"text": sentence})
+            inbox.settle(tx, delivery, "declined")
+        return True
+
+    def _end(self, run: Run) -> bool:
+        with self._store.write(durable=False) as tx:
+            held = runs.held_by(tx, run.id, run.fence)
+            for call in calls.of_run(tx, run.id):
+                put_outcome(tx, self._tools, held, call)
+            now = self._clock.now()
+            if not moves.run(tx, held, RunStatus.COMPLETED, at=now, fence=run.fence):
+                raise moves.FencedError(run.id)
+        self._presence.done(run)
+        self._signals.post.give()
+        return False

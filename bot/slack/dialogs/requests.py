@@ -1,0 +1,162 @@
+"""The dialogs in which a person asks for something without the agent: what to ask for, its form.
+
+Decides nothing: a good form is stored for the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from bot.approvals.dialog_access import TurnedAway
+from bot.approvals.forms.beginnings import place_of
+from bot.approvals.forms.entries import Declined, Entries
+from bot.approvals.forms.offers import Offers
+from bot.approvals.replies import OUTSIDER
+from bot.messages.actions.codec import Click, Subject, decode_dialog
+from bot.messages.actions.names import Action, Dialog
+from bot.messages.actions.targets import CallTarget, FormKind, FormTarget, Setting
+from bot.messages.forms.layout import FieldErrors
+from bot.messages.incoming import team_of
+from bot.messages.parts import Json
+from bot.messages.requests.form import form_modal
+from bot.messages.requests.picker import picker_modal
+from bot.messages.sentences import refusals, requests
+from bot.messages.text import plainly
+from bot.policy.authority import Authority
+from bot.policy.directory import LookupFailedError
+from bot.slack.dialogs.family import Opening
+from bot.slack.lookups.mentions import with_names
+from storage import calls, runs
+from storage.store import Store
+
+log = logging.getLogger("countersign.dialogs")
+PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees
+
+
+class RequestDialogs:
+    """A family of dialogs; any thread."""
+
+    actions: Collection[Action] = (Action.REQUEST, Action.PICK, Action.ASK_AGAIN)
+    dialogs: Collection[Dialog] = (Dialog.REQUEST,)
+
+    def __init__(
+        self, store: Store, authority: Authority, offers: Offers, entries: Entries, bot_user: str
+    ) -> None:
+        """`offers` says what there is to ask for, `entries` reads what was filled in."""
+        self._store = store
+        self._authority = authority
+        self._offers = offers
+        self._entries = entries
+        self._bot_user = bot_user
+
+    def opening(self, click: Click, body: dict[str, Any]) -> Opening | TurnedAway:
+        """Return the dialog that a button or a menu asks for, or why this person does not get it.
+
+        Looks people up.
+        """
+        person, team = body["user"]["id"], team_of(body)
+        match click:
+            case Click(Action.REQUEST, Setting(channel=channel)):
+                return self.picker(person, team, Setting(channel))
+            case Click(Action.PICK, FormTarget() as target):
+                found = decode_dialog(body.get("view") or {})
+                about = found.target if isinstance(found, Subject) else None
+                setting = about if isinstance(about, Setting) else Setting()
+                return self.form(person, team, replace(target, setting=setting))
+            case Click(Action.ASK_AGAIN, CallTarget(call=call)):
+                return self._again(person, team, call)
+            case _:
+                return TurnedAway(refusals.stale_card())
+
+    def picker(
+        self, person: str, team: str, setting: Setting, words: str = ""
+    ) -> Opening | TurnedAway:
+        """Return what there is to choose from, or the form of what `words` name.
+
+        Looks people up.
+        """
+        try:
+            if turned := self._stranger(person, team):
+                return turned
+            setting = replace(setting, channel=self._place(person, setting.channel))
+            if words.strip():
+                meant = self._offers.called(words, person, setting.channel)
+                if meant is None:
+                    return TurnedAway(requests.not_there(words))
+                return self._form(person, FormTarget(meant.kind, meant.name, setting))
+            choices = self._offers.choices(person, setting.channel)
+        except LookupFailedError:
+            return TurnedAway(refusals.lookup_failed())
+        if not choices:
+            return TurnedAway(requests.nothing_to_ask())
+        return Opening(picker_modal(choices, setting))
+
+    def form(self, person: str, team: str, target: FormTarget) -> Opening | TurnedAway:
+        """Return the form of what was chosen, or why this person does not get it."""
+        try:
+            return self._stranger(person, team) or self._form(person, target)
+        except LookupFailedError:
+            return TurnedAway(refusals.lookup_failed())
+
+    def _form(self, person: str, target: FormTarget) -> Opening | TurnedAway:
+        form = self._offers.form(target, person)
+        if form is None:
+            return TurnedAway(requests.not_there(target.name))
+        return Opening(form_modal(form, target))
+
+    def _again(self, person: str, team: str, call_id: str) -> Opening | TurnedAway:
+        """Return the form of an earlier call, with its values, for who asked for it."""
+        with self._store.read() as tx:
+            call = calls.get(tx, call_id)
+            run = runs.get(tx, call.run_id) if call else None
+        if call is None or run is None:
+            return TurnedAway(refusals.stale_card())
+        if run.requester != person:
+            return TurnedAway(refusals.not_your_run(run.requester), call, "not_requester")
+        setting = Setting(self._place(person, run.channel))
+        return self.form(person, team, FormTarget(FormKind.TOOL, call.tool, setting, call.id))
+
+    def _stranger(self, person: str, team: str) -> TurnedAway | None:
+        if team != self._authority.team:
+            return TurnedAway(OUTSIDER)
+        if not self._authority.colleague(person):
+            return TurnedAway(requests.members_only())
+        return None
+
+    def _place(self, person: str, channel: str) -> str:
+        """Return where it is asked; a direct message where Slack cannot say who is there."""
+        directory = self._authority.directory
+        try:
+            return place_of(directory, channel, person, self._bot_user)
+        except LookupFailedError:
+            return ""
+
+    def check(self, subject: Subject, body: dict[str, Any]) -> dict[str, str]:
+        """Return the errors of a submitted form by block id; none when it may be stored.
+
+        Looks people up.
+        """
+        view, person, target = body["view"], body["user"]["id"], subject.target
+        if not isinstance(target, FormTarget):
+            return {}
+        first = next(each["block_id"] for each in view["blocks"] if each["type"] == "input")
+        if team_of(body) != self._authority.team:
+            return {first: OUTSIDER}
+        match self._entries.check(target, person, view["state"]["values"], PATIENCE):
+            case FieldErrors(errors=errors):
+                return errors
+            case Declined(sentence=sentence):
+                return {first: self._plain(sentence)}
+            case _:
+                return {}
+
+    def _plain(self, text: str) -> str:
+        return plainly(with_names(self._authority.directory, text))[:150]
+
+
+def view_of(found: Opening | TurnedAway) -> Json | str:
+    """Return the dialog to open, or the sentence that says why there is none."""
+    return found.view if isinstance(found, Opening) else found.sentence

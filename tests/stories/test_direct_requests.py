@@ -1,0 +1,240 @@
+"""Requests without the agent: a person fills in a form, people decide, and no model is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.sandbox.workspace.records import Delivery
+from storage.states import CallStatus, RunSource, RunStatus
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import action_ids, words
+from tests.stories.steps import arrived, open_modal, press, reject, showing, typed, vote
+
+
+@pytest.fixture(autouse=True)
+def _no_model(harness: Harness) -> Any:
+    """No story here ever reaches the model's server."""
+    before = len(harness.planner.requests)
+    yield
+    assert len(harness.planner.requests) == before
+
+
+def command(harness: Harness, line: str, who: str = "ben", channel: str = SUPPORT) -> None:
+    """Type a slash command and wait until it is acknowledged."""
+    sent = harness.person(who).command(channel, line)
+    assert isinstance(sent, Delivery)
+    assert sent.wait() == "acked"
+
+
+def form(harness: Harness, what: str, who: str = "ben", channel: str = SUPPORT) -> dict[str, Any]:
+    """Open the form of a tool by its name; returns it."""
+    command(harness, f"/approvals request {what}", who, channel)
+    view: dict[str, Any] = harness.slack.wait(harness.person(who).view)
+    return view
+
+
+def option(harness: Harness, value: str) -> dict[str, Any]:
+    """The option of that value in Ben's dialog."""
+    options = [
+        each
+        for block in harness.person("ben").view()["blocks"]
+        for each in block.get("element", {}).get("options", [])
+    ]
+    return next(each for each in options if each["value"] == value)
+
+
+def root(harness: Harness, text: str, channel: str = SUPPORT, who: str = "ben") -> str:
+    """The ts of the message that a request with this text begins with, waited for."""
+
+    def look() -> str | None:
+        seen = harness.person(who).messages(channel)
+        return next((m["ts"] for m in seen if "asks: " in words(m) and text in words(m)), None)
+
+    return str(harness.slack.wait(look))
+
+
+def request(harness: Harness, text: str, tool: str = "note", why: str = "") -> str:
+    """Ben asks for this text with a form; returns the thread."""
+    form(harness, tool)
+    entered = typed(text=text) | {"why": {"text": {"value": why}}}
+    assert harness.person("ben").submit(entered)["outcome"] == "closed"
+    return root(harness, text)
+
+
+def test_choose_fill_in_approve_done(harness: Harness, fakes: FakeTools) -> None:
+    """Chosen in the picker, filled in, shown to approvers with the reason, approved, done, told."""
+    command(harness, "/approvals request")
+    picker = harness.slack.wait(harness.person("ben").view)
+    assert "Write a note" in words(picker)
+    harness.person("ben").click_view("pick", selected="tool:note")
+    harness.slack.wait(lambda: "Text" in words(harness.person("ben").view() or {}))
+    filled = typed(text="buy milk") | {"why": {"text": {"value": "we have none"}}}
+    assert harness.person("ben").submit(filled)["outcome"] == "closed"
+    thread = root(harness, "buy milk")
+    card = harness.card(SUPPORT, thread)
+    assert "we have none" in words(card)
+    assert "The agent" not in words(card)
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, "noted buy milk")
+    assert fakes.did("note", "buy milk") == 1
+    run = harness.run_in(thread)
+    assert (run.source, run.status, run.requester) == (
+        RunSource.FORM,
+        RunStatus.COMPLETED,
+        "UBEN00001",
+    )
+
+
+def test_errors_stand_at_their_fields(harness: Harness) -> None:
+    """What is missing or would fail is said at the field, and nothing is asked."""
+    form(harness, "luck")
+    outcome = harness.person("ben").submit(typed(text="all in vain"))
+    assert outcome == {"outcome": "errors", "errors": {"f:text": "there is no luck in all in vain"}}
+    harness.person("ben").close_view()
+    form(harness, "refund_order")
+    late = {"f:reason": {"v": {"selected_option": option(harness, "late")}}}
+    outcome = harness.person("ben").submit(typed(order_id="9999", amount="5") | late)
+    assert outcome["errors"] == {"f:order_id": "There is no order 9999."}
+    harness.person("ben").close_view()
+    harness.settle()
+    assert not [m for m in harness.person("ben").messages(SUPPORT) if "vain" in words(m)]
+
+
+def test_a_read_runs_at_once_and_is_shown(harness: Harness, fakes: FakeTools) -> None:
+    """What only looks something up needs nobody; its result stands in the thread."""
+    thread = request(harness, "the attic", tool="peek")
+    harness.said(SUPPORT, thread, "saw the attic")
+    assert fakes.did("peek", "the attic") == 1
+    assert not [m for m in harness.thread(SUPPORT, thread) if "approve" in action_ids(m)]
+
+
+def test_rows_are_a_table_and_told_once(harness: Harness) -> None:
+    """Rows that were looked up stand as a table in the thread, and in no other words."""
+    thread = request(harness, "shelf nine", tool="books")
+    harness.said(SUPPORT, thread, "Books on shelf nine")
+    arrived(harness)
+    assert len(harness.thread(SUPPORT, thread)) == 2
+
+
+def test_rejected_edited_withdrawn(harness: Harness, fakes: FakeTools) -> None:
+    """A card of a form is rejected, edited and withdrawn like any other; nothing is told twice."""
+    thread = request(harness, "red paint")
+    reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "use blue")
+    harness.said(SUPPORT, thread, "use blue")
+    harness.settle()
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+    thread = request(harness, "green paint")
+    card = harness.card(SUPPORT, thread)
+    open_modal(harness, "ana", SUPPORT, card, "edit")
+    assert harness.person("ana").submit(typed(text="grey paint"))["outcome"] == "closed"
+    arrived(harness)
+    [call] = harness.calls_in(thread)
+    assert call.revision == 2
+    vote(harness, "cleo", harness.card(SUPPORT, thread, "cleo"))
+    harness.said(SUPPORT, thread, "noted grey paint")
+    thread = request(harness, "old paint")
+    press(harness, "ben", SUPPORT, harness.card(SUPPORT, thread, "ben"), "cancel_run")
+    harness.said(SUPPORT, thread, "cancelled the request")
+    harness.settle()
+    assert harness.run_in(thread).status is RunStatus.CANCELLED
+    assert (fakes.did("note", "red paint"), fakes.did("note", "old paint")) == (0, 0)
+
+
+def test_it_cannot_be_sent_back(harness: Harness) -> None:
+    """There is no agent that could make another plan, so the card does not offer it."""
+    thread = request(harness, "a lamp")
+    assert "send_back:" not in words(harness.card(SUPPORT, thread))
+
+
+def test_nobody_answers_in_time(harness: Harness, fakes: FakeTools) -> None:
+    """The deadline is a no, said once; the request is over."""
+    thread = request(harness, "a clock")
+    harness.card(SUPPORT, thread)
+    harness.clock.advance(3601)
+    harness.said(SUPPORT, thread, "Nobody answered")
+    harness.settle()
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+    assert fakes.did("note", "a clock") == 0
+    assert len(showing(harness, SUPPORT, thread, "⌛ Nobody answered")) == 1
+
+
+def test_what_fails_is_told_in_its_words(harness: Harness) -> None:
+    """The tool's own words stand in the thread, as no model tells them."""
+    thread = request(harness, "a unicorn", tool="refuse")
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.said(SUPPORT, thread, "no a unicorn here")
+    assert [call.status for call in harness.calls_in(thread)] == [CallStatus.FAILED]
+
+
+def test_nobody_knows_and_somebody_says(harness: Harness) -> None:
+    """A call whose end is unknown asks a person, then the request ends with what they say."""
+    thread = request(harness, "a parcel", tool="lose")
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    card = harness.card(SUPPORT, thread, having="resolve_done")
+    press(harness, "ana", SUPPORT, card, "resolve_done")
+    harness.said(SUPPORT, thread, "✅ Done")
+    assert harness.run_in(thread).status is RunStatus.COMPLETED
+
+
+def test_it_is_marked_like_any_request(harness: Harness) -> None:
+    """The request's own message, the bot's, wears how it stands."""
+    thread = request(harness, "a bell")
+    harness.card(SUPPORT, thread)
+
+    def worn() -> list[str]:
+        [message] = [m for m in harness.person("ben").messages(SUPPORT) if m["ts"] == thread]
+        return [each["name"] for each in message.get("reactions", [])]
+
+    harness.slack.wait(lambda: worn() == ["hourglass_flowing_sand"])
+    vote(harness, "ana", harness.card(SUPPORT, thread))
+    harness.slack.wait(lambda: worn() == ["white_check_mark"])
+
+
+def test_where_the_bot_is_not_it_begins_in_a_direct_message(harness: Harness) -> None:
+    """Asked from a channel without the bot, it begins in the requester's own direct message."""
+    ben = harness.person("ben")
+    form(harness, "note", channel=ben.dm_channel)
+    assert ben.submit(typed(text="a secret garden"))["outcome"] == "closed"
+    thread = root(harness, "a secret garden", channel=ben.dm_channel)
+    harness.settle()
+    assert harness.run_in(thread).channel == ben.dm_channel
+
+
+@pytest.mark.parametrize("stage", ["stored", "rooted", "waiting", "decided"])
+def test_it_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -> None:
+    """Whenever the process ends, the request is asked once, runs once, and is told once."""
+    text = f"a bridge, {stage}"
+    form(harness, "note")
+    if stage == "stored":
+        harness.app.loop.pause()
+    assert harness.person("ben").submit(typed(text=text))["outcome"] == "closed"
+    if stage == "stored":
+        harness.restart()
+    thread = root(harness, text)
+    if stage == "rooted":
+        harness.restart()
+    card = harness.card(SUPPORT, thread)
+    if stage == "waiting":
+        harness.restart()
+    if stage == "decided":
+        harness.app.loop.pause()
+        harness.person("ana").click(SUPPORT, card["ts"], "approve")
+        harness.slack.wait(lambda: all(d.outcome != "pending" for d in harness.slack.deliveries))
+        harness.restart()
+    else:
+        vote(harness, "ana", card)
+    harness.said(SUPPORT, thread, f"noted {text}")
+    arrived(harness)
+    assert fakes.did("note", text) == 1
+    roots = [m for m in harness.person("ben").messages(SUPPORT) if text in words(m)]
+    assert len(roots) == 1
+    assert len(showing(harness, SUPPORT, thread, "✅ Done")) == 1
+
+
+def test_a_guest_is_told_that_members_ask(harness: Harness) -> None:
+    """Who is no full member gets no form, and a sentence."""
+    command(harness, "/approvals request note", who="gus")
+    assert harness.person("gus").view() is None
