@@ -18,7 +18,7 @@ from slack_bolt import App as BoltApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
-from bot.agent.late_planner import LatePlanner
+from bot.agent.late_planner import LatePlanner, NoModel
 from bot.agent.turn import ModelTurns
 from bot.approvals.home.home_view import HomeViews
 from bot.clock import Clock
@@ -103,6 +103,8 @@ class App:
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)
+        if not self.core.settings.has_model:
+            log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
@@ -186,7 +188,9 @@ def build(
 
 
 def make_planner(settings: Settings, stopping: threading.Event) -> ModelTurns:
-    """Make the planner that the settings name."""
+    """Make the planner that the settings name; without a key it is none."""
+    if not settings.has_model:
+        return NoModel()
     # here: the library takes a third of the start, and only a turn needs it
     import openai
 

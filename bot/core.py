@@ -174,6 +174,7 @@ class Core:
             prompts,
             ended,
             home,
+            self.settings.has_model,
         )
 
     def executor(self, pool: Executor, portal: Callable[[], BlockingPortal]) -> CallExecutor:

@@ -137,6 +137,11 @@ def is_open(run: Run | None) -> bool:
     return run is not None and run.status in RUN_OPEN
 
 
+def is_form(run: Run | None) -> bool:
+    """Whether this is a request that a person makes without the agent."""
+    return run is not None and run.source is RunSource.FORM
+
+
 def claim(tx: Transaction, run_id: str, *, now: datetime, lease_until: datetime) -> Run | None:
     """READY -> RUNNING with the next fence; the claimed row, or None when it was not there."""
     return moves.claim(tx, run_id, at=now, lease_until=lease_until)

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from bot.config.environment import prepare_environment
-from bot.config.settings import Settings, SettingsError
+from bot.config.mistakes import SettingsError
+from bot.config.settings import Settings
 
 SECRET = "s3cr3t"
 
@@ -123,11 +124,10 @@ def test_everything_missing_is_said() -> None:
     assert [each.split(":")[0] for each in found] == [
         "SLACK_BOT_TOKEN",
         "SLACK_APP_TOKEN",
-        "OPENAI_API_KEY",
         "COUNTERSIGN_POLICY",
     ]
     assert all(len(each.split("is missing. ")[1]) > 20 for each in found)
-    assert "doctor --init" in found[3]
+    assert "doctor --init" in found[2]
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_harmless_oddities_are_told(environ: dict[str, str]) -> None:
 
 def test_a_misspelt_setting_is_told_beside_what_is_missing(environ: dict[str, str]) -> None:
     """What is missing because its name is misspelt says so."""
-    environ["OPENAI_API_KYE"] = environ.pop("OPENAI_API_KEY")
+    environ["SLACK_APP_TOKNE"] = environ.pop("SLACK_APP_TOKEN")
     assert refused(environ).problems[1:] == (
-        "OPENAI_API_KYE is no setting; is OPENAI_API_KEY meant?",
+        "SLACK_APP_TOKNE is no setting; is SLACK_APP_TOKEN meant?",
     )
 
 

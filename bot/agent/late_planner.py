@@ -15,6 +15,23 @@ from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply, Sink
 log = logging.getLogger("countersign.planner")
 
 
+class NoModel:
+    """Stands where there is no model: no turn can be taken."""
+
+    def turn(
+        self,
+        transcript: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        instructions: str,
+        sink: Sink,
+    ) -> Reply | Proposal:
+        """Raises PlannerError."""
+        raise PlannerError("There is no model here to go on with this.")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 class LatePlanner:
     """Takes turns with the planner that `make` returns; thread-safe."""
 

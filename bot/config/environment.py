@@ -65,6 +65,8 @@ def oddities(given: Mapping[str, str], known: Collection[str]) -> Iterator[str]:
         parts = split(given.get(name, ""))
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             yield f"{name} is http: tokens and messages travel unencrypted"
+    if "OPENAI_BASE_URL" in given and "OPENAI_API_KEY" not in given:
+        yield "OPENAI_BASE_URL means nothing without OPENAI_API_KEY: give it any word"
     yield from misspelt(given, known)
 
 

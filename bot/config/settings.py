@@ -16,25 +16,13 @@ from pydantic_core import ErrorDetails
 from bot.config.environment import DotenvError, misspelt, oddities, split, variables
 from bot.config.keeping import Keeping
 from bot.config.limits import Limits
+from bot.config.mistakes import SettingsError
 from bot.tools.database.config import Database, DatabasesError, read_databases
 
 _SECONDS_MIN = 0.05  # below this a loop would spin
 
 CREDENTIALS = ("slack_bot_token", "slack_app_token", "openai_api_key")
 _MISSING = SecretStr("")  # never read from a variable: blank means unset there
-
-
-class SettingsError(ValueError):
-    """The settings cannot be used.
-
-    `problems` has one line each: the variable, what is wrong, what to do.
-    """
-
-    def __init__(self, problems: list[str], policy_path: Path | None = None) -> None:
-        """`policy_path`: the policy file, to be checked still where that setting is right."""
-        self.problems = tuple(problems)
-        self.policy_path = policy_path
-        super().__init__("\n  ".join(["the settings cannot be used:", *problems]))
 
 
 class Settings(Limits, Keeping):
@@ -55,8 +43,10 @@ class Settings(Limits, Keeping):
         "Basic Information at Slack.",
     )
     openai_api_key: SecretStr = Field(
+        _MISSING,
         title="OPENAI_API_KEY",
-        description="The key of the model's API; any word if your server needs none.",
+        description="The key of the model's API; any word if your server needs none. "
+        "Unset: no model, people ask with forms.",
     )
     policy_path: Path = Field(
         title="COUNTERSIGN_POLICY",
@@ -222,6 +212,11 @@ class Settings(Limits, Keeping):
             # outside the handler: a traceback would carry the values along
             raise SettingsError(problems, path)
         return settings
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to read what people write."""
+        return bool(self.openai_api_key.get_secret_value())
 
     @property
     def database_path(self) -> Path:

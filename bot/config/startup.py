@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bot.config.settings import Settings, SettingsError
+from bot.config.mistakes import SettingsError
+from bot.config.settings import Settings
 from bot.policy.evaluate import Policy, PolicyError, parse
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from bot.agent import outputs
 from bot.approvals.changed_requests import CHANGES, changed
+from bot.approvals.forms.invitation import invite
 from bot.clock import Clock
 from bot.messages.help import greeting, help_text
 from bot.messages.incoming import WRITTEN, message_text, takes_back
@@ -22,17 +23,12 @@ from bot.policy.current import CurrentPolicy
 from bot.tools import Registry
 from storage import channels, contacts, endings, inbox, moves, outbox, runs
 from storage.models import Delivery, Message, Run
-from storage.states import DeliveryKind, MessageKind, RunSource, RunStatus
+from storage.states import DeliveryKind, MessageKind, RunStatus
 from storage.store import Store
 from storage.transaction import Transaction
 
 log = logging.getLogger("countersign.intake")
 R = RunStatus
-
-
-def _is_form(run: Run | None) -> bool:
-    """Whether this is a request that no model takes part in."""
-    return run is not None and run.source is RunSource.FORM
 
 
 class Attentive(Protocol):
@@ -58,11 +54,13 @@ class Intake:
         prompts: Callable[[str], None],
         ended: Callable[[Run], None],
         home: Callable[[str], None],
+        has_model: bool = True,
     ) -> None:
         """`known` heeds what an event says has changed.
 
         `prompts(dm channel)` shows the suggested prompts, `ended` that a request is over,
-        `home(person)` the Home tab; none of them ever fails or waits.
+        `home(person)` the Home tab; none of them ever fails or waits. Without a model who writes is
+        shown how to ask with a form.
         """
         self._store = store
         self._clock = clock
@@ -74,6 +72,7 @@ class Intake:
         self._prompts = prompts
         self._ended = ended
         self._home = home
+        self._has_model = has_model
 
     def take(self, delivery: Delivery) -> None:
         """Deal with one delivery.
@@ -124,7 +123,7 @@ class Intake:
                 return None  # another process on this database was faster
             run = runs.in_thread(tx, delivery.team, delivery.channel, delivery.thread_ts)
             heard = addressed or takes_back(text)
-            still = run is not None and (run.status is R.WAITING or _is_form(run))
+            still = run is not None and (run.status is R.WAITING or runs.is_form(run))
             if run is not None and still and not heard:
                 self._private(tx, delivery, refusals.words_decide_nothing(), key=f"hint:{run.id}")
                 inbox.settle(tx, delivery, "words change nothing while people decide")
@@ -150,7 +149,7 @@ class Intake:
             self._say_help(tx, delivery)
             inbox.settle(tx, delivery, "help")
             return
-        if _is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
+        if runs.is_form(run) and not (takes_back(text) and run and run.requester == delivery.user):
             run = None  # it goes on by itself, beside what is said here
         if run is not None and runs.is_open(run) and run.requester != delivery.user:
             self._private(tx, delivery, refusals.waits_for(run.requester))
@@ -158,6 +157,10 @@ class Intake:
             return
         if takes_back(text):
             self._cancel(tx, delivery, run)
+            return
+        if not self._has_model:
+            invite(tx, delivery)
+            inbox.settle(tx, delivery, "there is no model")
             return
         if run is None or not runs.is_open(run):
             if run is not None and run.status is R.FAILED:

@@ -97,7 +97,7 @@ def test_run_without_settings(
     assert main(["run"]) == 1
     printed = capsys.readouterr()
     told = [line.strip().split(":")[0] for line in printed.err.splitlines()[1:]]
-    assert told == ["SLACK_APP_TOKEN", "OPENAI_API_KEY", "COUNTERSIGN_TICK", "p.toml", "p.toml"]
+    assert told == ["SLACK_APP_TOKEN", "COUNTERSIGN_TICK", "p.toml", "p.toml"]
     assert not printed.out
     assert not list(Path().glob("*.db*"))
 
@@ -106,7 +106,7 @@ def test_doctor_without_settings(capsys: pytest.CaptureFixture[str]) -> None:
     """`doctor` with nothing set says what to set, a line each, and fails."""
     assert main(["doctor"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [each.split(":")[0] for each in lines[:-1]] == ["fail  settings"] * 4
+    assert [each.split(":")[0] for each in lines[:-1]] == ["fail  settings"] * 3
 
 
 def test_init_writes_a_policy_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,7 @@ def test_wrong_settings_and_policy_are_told_together(
 ) -> None:
     """Wrong settings and a wrong policy are told together, a line each, and the exit code is 1."""
     (tmp_path / "policy.toml").write_text('[defaults]\napprovers = []\ndeadline = "soon"\n')
-    del environ["OPENAI_API_KEY"]
+    del environ["SLACK_APP_TOKEN"]
     lines: list[str] = []
     assert doctor(examine(environ, None, SystemClock()), lines.append) == 1
     assert [each.split(":")[0] for each in lines] == [
@@ -100,6 +100,13 @@ def test_wrong_settings_and_policy_are_told_together(
         "fail  policy",
         "0 ok, 0 to look at, 3 wrong",
     ]
+
+
+def test_without_a_model_there_are_forms(environ: dict[str, str]) -> None:
+    """No key of a model is nothing wrong; that people then ask with forms is said."""
+    del environ["OPENAI_API_KEY"]
+    found = look(environ)["model"]
+    assert (found.level, "people ask with forms" in found.text) == ("warn", True)
 
 
 def test_what_is_only_odd_does_not_fail(environ: dict[str, str]) -> None:

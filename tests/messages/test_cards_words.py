@@ -80,6 +80,7 @@ SAID = {
     "form_changed": (),
     "not_begun": (EVIL,),
     "nobody_plans": (),
+    "no_model": ("UBEN00001",),
 }
 
 

@@ -9,7 +9,7 @@ from openai import APIStatusError, APITimeoutError, AuthenticationError, OpenAI,
 
 from bot.agent.planner import reason_of, request_of
 from bot.agent.prompt import INSTRUCTIONS, request
-from bot.cli.doctor.check import Check, fail, ok
+from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -24,6 +24,10 @@ def check_model(settings: Settings, clock: Clock) -> Iterator[Check]:
 
     A model whose context is too small for the tools fails here, not at the first request.
     """
+    if not settings.has_model:
+        text = "OPENAI_API_KEY is unset, so there is none: people ask with forms"
+        yield warn("model", text, "Set it for an agent that reads what people write")
+        return
     key, name = settings.openai_api_key.get_secret_value(), settings.openai_model
     body = _request(settings, clock)
     with OpenAI(

@@ -19,7 +19,8 @@ from bot.approvals.terms.limits import Allowance
 from bot.cli.readonly.directory import NotLookedUp
 from bot.cli.readonly.slack_client import UNREACHABLE, make_client, reason
 from bot.clock import Clock
-from bot.config.settings import Settings, SettingsError
+from bot.config.mistakes import SettingsError
+from bot.config.settings import Settings
 from bot.config.startup import read_policy
 from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from bot.messages.actions.codec import Subject, encode, encode_dialog
 from bot.messages.actions.names import Action, Block, Dialog
 from bot.messages.actions.targets import FormKind, FormTarget, Setting
-from bot.messages.parts import Json, plain_text, section
+from bot.messages.answers import notice_blocks
+from bot.messages.parts import Json, actions, button, plain_text, section
+from bot.messages.sentences import requests
 from bot.messages.text import plain, slack_length, visible
 
 MOST = 100  # options of one menu, in all its groups together
@@ -55,6 +57,12 @@ def picker_modal(choices: Sequence[Choice], setting: Setting) -> Json:
         "close": plain_text("Cancel"),
         "blocks": blocks,
     }
+
+
+def invitation(person: str, channel: str) -> tuple[str, list[Json]]:
+    """Return the words and blocks that show somebody how to ask with a form; `channel`: where."""
+    text, ask = requests.no_model(person), button(Action.REQUEST, "Ask", Setting(channel))
+    return text, [*notice_blocks(text), actions(f"{Block.PICKER}:ask", [ask])]
 
 
 def _grouped(choices: Sequence[Choice]) -> list[Json]:

@@ -83,3 +83,11 @@ def nobody_plans() -> str:
         "There is no agent here that could make another plan: this was asked with a form. Edit it, "
         "or reject it and say why."
     )
+
+
+def no_model(person: str) -> str:
+    """Tell who writes to the bot that nobody reads it; a button goes with the sentence."""
+    return (
+        f"{mention(person)}, there is no agent here that could read this. You can ask for things "
+        f"with a form: press Ask, or type {COMMAND}."
+    )

@@ -1,0 +1,53 @@
+"""Without a model the bot is of use: it says so, and people ask with forms."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import arrived, typed, vote
+
+
+@pytest.fixture
+def harness(own_harness: Callable[..., Harness], caplog: pytest.LogCaptureFixture) -> Harness:
+    """A bot that has no key of a model."""
+    caplog.set_level(logging.WARNING, "countersign")
+    return own_harness(FakeTools().tools, OPENAI_API_KEY="")
+
+
+def test_a_mention_is_answered_with_the_form(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The start says it once; a mention gets one sentence and a button, which leads to a request.
+
+    No model is ever asked.
+    """
+    assert [each for each in caplog.messages if "people ask with forms" in each] != []
+    ben = harness.person("ben")
+    thread = ben.say(SUPPORT, "@bot please write a note")
+    answer = harness.said(SUPPORT, thread, "there is no agent here")
+    ben.click(SUPPORT, answer["ts"], "request")
+    view = harness.slack.wait(ben.view)
+    assert view["callback_id"] == "pick_request"
+    ben.click_view("pick", selected="tool:note")
+    harness.slack.wait(lambda: ben.view()["callback_id"] == "new_request")
+    assert ben.submit(typed(text="without a model"))["outcome"] == "closed"
+    root = harness.slack.wait(
+        lambda: next((m for m in ben.messages(SUPPORT) if "asks: " in words(m)), None)
+    )
+    vote(harness, "ana", harness.card(SUPPORT, root["ts"]))
+    harness.said(SUPPORT, root["ts"], "noted without a model")
+    arrived(harness)
+    assert harness.planner.requests == []
+    assert len(harness.thread(SUPPORT, thread)) == 2
+
+
+def test_cancel_and_help_still_work(harness: Harness) -> None:
+    """Words that need no model are understood: help, and taking a request back."""
+    thread = harness.person("ben").say(SUPPORT, "@bot help")
+    harness.said(SUPPORT, thread, "Write a note")
