@@ -20,6 +20,7 @@ from slack_sdk import WebClient
 
 from bot.agent.late_planner import LatePlanner, NoModel
 from bot.agent.turn import ModelTurns
+from bot.approvals.forms.templates import insist
 from bot.approvals.home.home_view import HomeViews
 from bot.clock import Clock
 from bot.config.settings import Settings
@@ -38,6 +39,7 @@ from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands.commands import Commands
 from bot.slack.commands.questions import Answerer
 from bot.slack.dialogs.dialogs import Dialogs
+from bot.slack.dialogs.doors import RequestDoors
 from bot.slack.dialogs.requests import RequestDialogs
 from bot.slack.home import PATIENCE, SlackHome
 from bot.slack.listeners import LOOK_UP, Listeners
@@ -48,7 +50,6 @@ from bot.slack.outbox.posting import Posting
 from bot.slack.outbox.search import PostSearch
 from bot.slack.presence import PROMPTS, SlackPresence
 from bot.slack.render import Renderer
-from bot.slack.requests import RequestDoors
 from bot.slack.socket import SocketMode, connect_alone
 from bot.slack.stream import SlackAnswer, Streaming
 from bot.slack.thread import SlackThread
@@ -103,8 +104,6 @@ class App:
         # after the connection: the model's library is imported while people begin to write
         threading.Thread(target=self.planner.prepare, name="planner", daemon=True).start()
         log.info("Countersign is at work in %s", self.core.identity.team)
-        if not self.core.settings.has_model:
-            log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
 
     def wait(self) -> None:
         """Block until `stop` or an interrupt."""
@@ -155,7 +154,8 @@ def build(
     """Put everything together. `tools` come beside those the settings name.
 
     Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError,
-    StartupError for a key that cannot be used, and ValueError for tools that cannot be registered.
+    StartupError for a key or a template that cannot be used, and ValueError for tools that cannot
+    be registered.
     """
     mask_logs()
     token = settings.slack_bot_token.get_secret_value()
@@ -170,6 +170,7 @@ def build(
     registry = toolbox(settings, posting, directory, tools)
     asking = frozenset(each.name for each in registry if each.asks)
     policy = policy.model_copy(update={"asking": asking})
+    insist(policy, registry)
     current = CurrentPolicy(policy)
     store = open_store(settings, clock.now(), lambda: current.digest, exclusive=exclusive)
     core = Core(

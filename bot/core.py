@@ -20,6 +20,7 @@ from bot.approvals.expiry import Expiry
 from bot.approvals.forms.beginnings import Beginnings
 from bot.approvals.forms.entries import Entries
 from bot.approvals.forms.offers import Offers
+from bot.approvals.forms.templates import misfitting
 from bot.approvals.permissions import Permissions
 from bot.approvals.plans import PlanChanges
 from bot.approvals.reminders import Reminders
@@ -131,7 +132,7 @@ class Core:
 
     def offers(self) -> Offers:
         """Return what says what people may ask for with a form."""
-        return Offers(self.sources(), self.tools)
+        return Offers(self.sources(), self.authority, self.tools)
 
     def entries(self) -> Entries:
         """Return what reads filled-in forms."""
@@ -275,7 +276,13 @@ class Core:
             clicks=self.clicks(ended),
             expiry=Expiry(self.store, self.clock, self.tools),
             reminders=Reminders(self.store, self.clock, self.tools, self.authority),
-            reload=PolicyReload(path, self.policy, self.store, self.clock),
+            reload=PolicyReload(
+                path,
+                self.policy,
+                self.store,
+                self.clock,
+                lambda policy: misfitting(policy, self.tools),
+            ),
         )
         return Loop(
             self.store,

@@ -40,6 +40,10 @@ class Problems:
         """Note what is wrong with the key at `loc`."""
         self.add_at(self._places.line(loc), f"{key_of(loc)}: {sentence}")
 
+    def place(self, loc: Loc) -> str:
+        """Return where the key at `loc` stands, for a message: file, line, key."""
+        return f"{self._source}:{self._places.line(loc)}: {key_of(loc)}"
+
     def add_at(self, line: int, sentence: str) -> None:
         """Note what is wrong with a line (from 1)."""
         self._found.append((line, f"{self._source}:{line}: {sentence}"))

@@ -18,6 +18,10 @@ log = logging.getLogger("countersign.planner")
 class NoModel:
     """Stands where there is no model: no turn can be taken."""
 
+    def __init__(self) -> None:
+        """Say so, once."""
+        log.warning("there is no model (OPENAI_API_KEY is unset): people ask with forms")
+
     def turn(
         self,
         transcript: Sequence[dict[str, Any]],

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bot.clock import Clock
 from bot.config.startup import policy_text
 from bot.policy.current import CurrentPolicy
-from bot.policy.evaluate import PolicyError, parse
+from bot.policy.evaluate import Policy, PolicyError, parse
 from storage import audit
 from storage.store import Store
 
@@ -27,8 +27,19 @@ EVERY = timedelta(seconds=3)  # between two looks
 class PolicyReload:
     """One per process; `look` is called by the loop only."""
 
-    def __init__(self, path: Path, current: CurrentPolicy, store: Store, clock: Clock) -> None:
-        """Replaces the `current` policy whenever the file at `path` says something else."""
+    def __init__(
+        self,
+        path: Path,
+        current: CurrentPolicy,
+        store: Store,
+        clock: Clock,
+        misfits: Callable[[Policy], Sequence[str]] = lambda _: (),
+    ) -> None:
+        """Replaces the `current` policy whenever the file at `path` says something else.
+
+        `misfits` says what in a policy does not fit the tools there are.
+        """
+        self._misfits = misfits
         self._path = path
         self._current = current
         self._store = store
@@ -62,6 +73,8 @@ class PolicyReload:
             policy = None if problems else parse(text, str(self._path))
         except PolicyError as error:
             policy, problems = None, error.problems
+        if policy is not None and (problems := self._misfits(policy)):
+            policy = None
         if policy is None:
             log.error(
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)

@@ -4,13 +4,16 @@ makes no sense as a whole is noted as a problem of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from pydantic_core import to_jsonable_python
 
 from bot.durations import DAY, seconds
-from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, odd_keys
+from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry, odd_keys
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
 from bot.policy.lint import nonsense
 from bot.policy.rules import Rule
+from bot.policy.templates import Template
 from bot.toml_file import Problems
 
 # what verdict = "once" remembers: these very arguments
@@ -135,3 +138,24 @@ def _approvers(who: Iterable[str]) -> Approvers:
         channel="channel" in who,
         requester="requester" in who,
     )
+
+
+def templates_of(entries: Sequence[TemplateEntry], problems: Problems) -> tuple[Template, ...]:
+    """Return what a file prepares, in order; a title that stands twice is added to `problems`."""
+    titles: set[str] = set()
+    found = []
+    for index, entry in enumerate(entries):
+        if (title := entry.title.casefold()) in titles:
+            sentence = f"the title {entry.title!r} is taken; give each template its own"
+            problems.add(("template", index, "title"), sentence)
+        titles.add(title)
+        found.append(
+            Template(
+                title=entry.title,
+                tool=entry.tool,
+                fixed=to_jsonable_python(entry.fixed),
+                who=None if entry.who is None else _approvers(entry.who),
+                place=problems.place(("template", index)),
+            )
+        )
+    return tuple(found)

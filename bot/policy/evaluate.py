@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bot.policy.assembly import Assembly
+from bot.policy.assembly import Assembly, templates_of
 from bot.policy.conditions.facts import Facts, Needs
 from bot.policy.file import (
     EFFECTS,
@@ -20,6 +21,7 @@ from bot.policy.file import (
 )
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
 from bot.policy.rules import Rule, needs_of
+from bot.policy.templates import Template
 from bot.toml_file import Problems
 
 __all__ = [
@@ -74,6 +76,7 @@ class Policy(BaseModel):
     default: Ask | None  # None only where the rules leave no call that changes something to it
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
+    templates: tuple[Template, ...] = ()
 
     def naming(self, text: str) -> list[str]:
         """Return which of the rules and the defaults have this text, an id, anywhere in them."""
@@ -165,10 +168,13 @@ class Policy(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
-        return _fingerprint(self, exclude={"source", "asking"})
+        left_out: dict[str, Any] = {"source": True, "asking": True, "templates": True}
+        if self.templates:
+            left_out["templates"] = {"__all__": {"place"}}
+        return _fingerprint(self, exclude=left_out)
 
 
-def _fingerprint(what: BaseModel, exclude: set[str] | None = None) -> str:
+def _fingerprint(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:
     return hashlib.sha256(what.model_dump_json(exclude=exclude).encode()).hexdigest()
 
 
@@ -195,4 +201,9 @@ def parse(text: str, source: str = "policy") -> Policy:
 
 def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
     assembly = Assembly(written, problems)
-    return Policy(source=source, rules=assembly.rules(), default=assembly.default)
+    return Policy(
+        source=source,
+        rules=assembly.rules(),
+        default=assembly.default,
+        templates=templates_of(written.template, problems),
+    )

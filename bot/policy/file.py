@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -238,11 +238,21 @@ class RuleEntry(Options):
         return value
 
 
+class TemplateEntry(_Strict):
+    """One [[template]]."""
+
+    title: Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]{0,59}$")]
+    tool: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,64}$")]
+    fixed: dict[str, Any] = {}
+    who: People | None = None
+
+
 class PolicyFile(_Strict):
     """The whole file."""
 
     defaults: Defaults = Defaults()
     rule: list[RuleEntry] = []
+    template: list[TemplateEntry] = []
 
 
 def sentence_for(error: ErrorDetails) -> str:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from bot.agent import outputs
 from bot.alarm import Alarm
-from bot.approvals.clicks import Clicks
 from bot.approvals.expiry import Expiry
 from bot.approvals.reminders import Reminders
 from bot.clock import Clock
@@ -33,6 +32,7 @@ from storage.states import RunStatus
 from storage.store import Store
 
 if TYPE_CHECKING:
+    from bot.approvals.clicks import Clicks
     from bot.config.policy_reload import PolicyReload
 
 log = logging.getLogger("countersign.loop")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
@@ -27,12 +27,14 @@ from bot.messages.actions.names import MENU
 from bot.messages.incoming import WRITTEN, installation_of, may_be_for_us, team_of
 from bot.messages.sentences import refusals
 from bot.signals import Signals
-from bot.slack.commands.commands import Commands
 from bot.slack.dialogs.dialogs import Dialogs
 from storage import inbox
 from storage.models import Delivery
 from storage.states import DeliveryKind
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.slack.commands.commands import Commands
 
 log = logging.getLogger("countersign.listeners")
 EVENTS: frozenset[str] = frozenset(

@@ -67,7 +67,7 @@ SAID = {
     "words_decide_nothing": (),
     "said": (EVIL,),
     "past": ("approve",),
-    "asks": ("UBEN00001", EVIL, "https://a.example/|x"),
+    "asks": ("UBEN00001", EVIL),
     "was_done": (EVIL, EVIL),
     "did_not_work": (EVIL, EVIL),
     "not_known": (EVIL,),

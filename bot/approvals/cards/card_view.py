@@ -18,7 +18,7 @@ from bot.approvals.terms.effect import effect_in_full
 from bot.approvals.terms.progress import approvals, standing, waited
 from bot.messages import quoting
 from bot.messages.cards.card import approved_on
-from bot.messages.forms.form import values
+from bot.messages.forms.values import values
 from bot.messages.onlookers import covered, for_onlookers
 from bot.messages.views import CallView, CardView, Progress, Value
 from bot.policy.gates import Ask, load_gate

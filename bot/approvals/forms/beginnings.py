@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.approvals.forms.entries import Declined, Entries, Entry
+from bot.approvals.forms.entries import Declined, Entries, FilledForm
+from bot.approvals.forms.places import place_of
 from bot.approvals.replies import Replies
 from bot.clock import Clock
 from bot.messages.actions.codec import Click, Subject
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors
+from bot.messages.requests.root import root_message
 from bot.messages.sentences import requests
 from bot.policy.directory import Directory
 from storage import inbox, moves, outbox
@@ -48,10 +50,10 @@ class Beginnings:
                 self._replies.refuse(
                     delivery, requests.not_begun(why) if why else requests.form_changed()
                 )
-            case Entry() as entry:
+            case FilledForm() as entry:
                 self._start(delivery, target, entry)
 
-    def _start(self, delivery: Delivery, target: FormTarget, entry: Entry) -> None:
+    def _start(self, delivery: Delivery, target: FormTarget, entry: FilledForm) -> None:
         place = place_of(self._directory, target.setting.channel, delivery.user, self._bot_user)
         now = self._clock.now()
         run = Run(
@@ -63,13 +65,13 @@ class Beginnings:
             created_at=now,
             updated_at=now,
         )
-        text = requests.asks(delivery.user, entry.effect, target.setting.link)
+        text, blocks = root_message(delivery.user, entry.effect, target.setting.link)
         root = Message(
             key=f"root:{run.id}",
             kind=MessageKind.ROOT,
             run_id=run.id,
             channel=run.channel,
-            body=outbox.dump({"text": text}),
+            body=outbox.dump({"text": text, "blocks": blocks}),
         )
         with self._store.write() as tx:
             if not inbox.is_new(tx, delivery):
@@ -77,13 +79,3 @@ class Beginnings:
             moves.started(tx, run, at=now)
             outbox.put(tx, root)
             inbox.hold(tx, delivery, run.id)
-
-
-def place_of(directory: Directory, channel: str, person: str, bot_user: str) -> str:
-    """Return the channel if the person and the bot are both in it, else "".
-
-    Direct messages are "" as well: the bot has its own with each person. Raises LookupFailedError.
-    """
-    if not channel or channel.startswith("D"):
-        return ""
-    return channel if {person, bot_user} <= directory.members(channel) else ""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bot.approvals.forms.offers import Offers
 from bot.approvals.terms.context import context_of
 from bot.approvals.terms.facts import Sources
 from bot.approvals.terms.gating import gate_of
@@ -28,11 +27,15 @@ from bot.tools.preview import Previews
 from storage.models import Call, Run
 from storage.states import CallStatus, RunSource
 
+if TYPE_CHECKING:
+    from bot.approvals.forms.offers import Offers
+
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FilledForm:
     """A filled-in form that may be asked."""
 
+    target: FormTarget
     form: Form
     filled: FilledIn
     names: Mapping[str, str]  # of the ids in it
@@ -78,7 +81,7 @@ class Entries:
 
     def read(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
-    ) -> Entry | FieldErrors | Declined:
+    ) -> FilledForm | FieldErrors | Declined:
         """Return what was filled in, or why it may not be asked. Looks people up.
 
         `state`: of the form's elements. Raises NotYetKnownError and LookupFailedError.
@@ -89,7 +92,7 @@ class Entries:
 
     def filled(
         self, target: FormTarget, person: str, state: Mapping[str, Any]
-    ) -> Entry | FieldErrors | Declined:
+    ) -> FilledForm | FieldErrors | Declined:
         """Return the same for somebody who was a colleague when they sent it."""
         form = self._offers.form(target, person)
         if form is None:
@@ -98,7 +101,7 @@ class Entries:
         filled = read_form(form, state, names)
         if isinstance(filled, FieldErrors):
             return filled
-        return Entry(form, filled, names.found)
+        return FilledForm(target, form, filled, names.found)
 
     def check(
         self, target: FormTarget, person: str, state: Mapping[str, Any], patience: float
@@ -109,14 +112,14 @@ class Entries:
         """
         try:
             entry = self.read(target, person, state)
-            if not isinstance(entry, Entry):
+            if not isinstance(entry, FilledForm):
                 return entry
             why = self._obstacle(entry, target, person, patience)
         except LookupFailedError:
             return Declined(refusals.lookup_failed())
         return at_first(entry.form, why) if why else None
 
-    def _obstacle(self, entry: Entry, target: FormTarget, person: str, patience: float) -> str:
+    def _obstacle(self, entry: FilledForm, target: FormTarget, person: str, patience: float) -> str:
         """Return why policy or the tool itself would refuse it; "" where neither does."""
         now, args = self._sources.clock.now(), entry.filled.arguments
         run = Run(

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from bot.approvals.terms.facts import Sources, facts_about
 from bot.messages.actions.targets import FormKind, FormTarget
-from bot.messages.requests.form import Form, askable, blank, offered
+from bot.messages.requests.form import Form, askable, blank, misfits, offered
 from bot.messages.requests.picker import Choice
+from bot.policy.authority import Authority
 from bot.policy.gates import Deny
+from bot.policy.templates import Template
 from bot.tools import Registry, Tool
 from bot.tools.arguments import readable_arguments
 from storage import calls, runs
@@ -23,35 +23,60 @@ class Offers:
     """One for all forms; any thread."""
 
     sources: Sources
+    authority: Authority
     tools: Registry
 
     def choices(self, person: str, channel: str) -> list[Choice]:
         """Return what this person may ask for there, by title; raises LookupFailedError."""
-        open_ = [tool for tool in self.tools if self._may_ask(tool, person, channel)]
-        found = [Choice(FormKind.TOOL, tool.name, tool.title, tool.does) for tool in open_]
+        found = [
+            Choice(FormKind.TOOL, tool.name, tool.title, tool.does)
+            for tool in self.tools
+            if self._may_ask(tool, person, channel)
+        ]
+        for each in self.sources.policy.policy.templates:
+            if tool := self._prepared(each, person, channel):
+                found.append(Choice(FormKind.TEMPLATE, each.title, each.title, tool.does))
         return sorted(found, key=lambda each: each.title.casefold())
 
     def called(self, words: str, person: str, channel: str) -> Choice | None:
         """Return what this person means by these words, its name or its title; None for nothing."""
         meant = " ".join(words.split()).casefold()
-        names = [(each, {each.name.casefold(), each.title.casefold()}) for each in self.tools]
-        tool = next((each for each, known in names if meant in known), None)
-        if tool is None or not self._may_ask(tool, person, channel):
-            return None
-        return Choice(FormKind.TOOL, tool.name, tool.title, tool.does)
+        found = self.choices(person, channel)
+        named = (each for each in found if meant in (each.name.casefold(), each.title.casefold()))
+        return next(named, None)
 
     def form(self, target: FormTarget, person: str) -> Form | None:
         """Return the form, as this person gets it; None where they may not ask for that.
 
         The same each time, so that what is submitted is read as it was shown.
         """
-        tool = self.tools.get(target.name)
-        if tool is None or not self._may_ask(tool, person, target.setting.channel):
+        channel, template = target.setting.channel, None
+        if target.kind is FormKind.TEMPLATE:
+            every = self.sources.policy.policy.templates
+            template = next((each for each in every if each.title == target.name), None)
+            tool = self._prepared(template, person, channel) if template else None
+        else:
+            tool = self.tools.get(target.name)
+            tool = tool if tool and self._may_ask(tool, person, channel) else None
+        if tool is None:
             return None
         initial = blank(tool)
         if target.again:
             initial |= self._earlier(tool, target.again, person)
-        return Form(tool, tool.title, offered(tool, initial, target.setting.quoted))
+        fixed = template.fixed if template else {}
+        values = offered(tool, {**initial, **fixed}, target.setting.quoted)
+        return Form(tool, template.title if template else tool.title, values, frozenset(fixed))
+
+    def _prepared(self, template: Template, person: str, channel: str) -> Tool[Any] | None:
+        """Return the tool of a template that this person may use."""
+        tool, who = self.tools.get(template.tool), template.who
+        if tool is None or misfits(tool, template.fixed):  # since the policy was read anew
+            return None
+        if who is not None and person not in self.authority.named(
+            who, requester=person, channel=channel
+        ):
+            return None
+        return None if self._is_barred(tool, person, channel) else tool
 
     def _may_ask(self, tool: Tool[Any], person: str, channel: str) -> bool:
         """Return whether a form can hold it, and policy might let this person have it."""
@@ -81,6 +106,6 @@ class Offers:
             return {}
         try:
             found = readable_arguments(tool, shown.revision.arguments)
-        except ValidationError:  # the tool has changed since
+        except ValueError:  # the tool has changed since, or what was said is purged
             return {}
         return {name: value for name, value in found.items() if name not in tool.secret}

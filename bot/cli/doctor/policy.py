@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from bot.approvals.forms.templates import misfitting
 from bot.cli.doctor.check import Check, fail, ok, warn
 from bot.cli.readonly.directory import NotLookedUp
 from bot.config.settings import Settings
@@ -21,7 +22,7 @@ from bot.policy.evaluate import Policy
 from bot.policy.gates import Ask
 from bot.policy.rules import Rule, condition
 from bot.toolbox import ToolsError, toolbox
-from bot.tools import Tool
+from bot.tools import Registry, Tool
 
 DEEPEST = 5  # levels of a made-up value
 Tools = dict[str, Tool[Any]]
@@ -47,6 +48,8 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
         )
         return
     found = [each for rule in policy.rules for each in _rule(rule, tools)]
+    wrong = misfitting(policy, Registry(tools))
+    found += [fail("templates", each, "Countersign does not start with it") for each in wrong]
     yield from found
     if not found:
         yield ok("rules", f"each fits a tool; there are {len(tools)} tools")

@@ -51,11 +51,12 @@ class FormKind(StrEnum):
     """What a form is of."""
 
     TOOL = "tool"
+    TEMPLATE = "template"  # of the policy: some of its fields are filled in for good
 
 
 @dataclass(frozen=True, slots=True)
 class FormTarget:
-    """The form of a tool."""
+    """The form of a tool or of a template."""
 
     kind: FormKind
     name: str

@@ -35,7 +35,7 @@ class FieldErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """One value of the arguments and its blocks in the form."""
 
     slot: Slot
@@ -44,12 +44,12 @@ class Place:
     blocks: list[dict[str, Any]]
 
 
-def laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[Place], list[Slot]]:
+def laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[FieldPlace], list[Slot]]:
     """Lay out the dialog: what stands in it, in order, and what found no room.
 
     The same for the same arguments.
     """
-    places: list[Place] = []
+    places: list[FieldPlace] = []
     left_out: list[Slot] = []
     room, size = _MOST_BLOCKS, 0
     for slot in slots(tool, arguments):
@@ -61,12 +61,12 @@ def laid_out(tool: Tool[Any], arguments: Mapping[str, Any]) -> tuple[list[Place]
             left_out.append(slot)
             continue
         room, size = room - len(blocks), size + cost
-        places.append(Place(slot, value, made, blocks))
+        places.append(FieldPlace(slot, value, made, blocks))
     return places, left_out
 
 
 def entered(
-    places: Sequence[Place],
+    places: Sequence[FieldPlace],
     arguments: Mapping[str, Any],
     state_values: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any] | FieldErrors:
@@ -95,7 +95,7 @@ def entered(
 
 def validated(
     tool: Tool[Any],
-    places: Sequence[Place],
+    places: Sequence[FieldPlace],
     arguments: Mapping[str, Any],
     data: Mapping[str, Any],
     names: object = None,

@@ -1,28 +1,29 @@
 """The form in which a person fills in the arguments of a tool, to ask for it. Pure.
 
-Made from the tool's argument model, as the Edit dialog is, and read by the same layout.
+Made from the tool's argument model, as the Edit dialog is, and read by the same layout. What a
+template fixes stands there as text.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from bot.messages.actions.codec import Subject, encode_dialog, in_thread
 from bot.messages.actions.names import Block, Dialog, Field
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.blocks import text_object
-from bot.messages.forms.layout import FieldErrors, Place, entered, laid_out, validated
+from bot.messages.forms.layout import FieldErrors, FieldPlace, entered, laid_out, validated
 from bot.messages.forms.slots import Kind, Mark, Slot, dump_key, lookup, slots
 from bot.messages.modals import entered_text, input_block, text_element
 from bot.messages.parts import Json, context, mrkdwn, plain_text, section
 from bot.messages.text import channel_mention, plain, slack_length, visible
 from bot.tools import Tool
-from bot.tools.arguments import opened
 
 MOST_QUOTED = 700  # characters of a message that a form keeps
 MOST_WHY = 500
@@ -44,11 +45,13 @@ class Form:
     tool: Tool[Any]
     title: str
     initial: Mapping[str, Any]  # JSON values
+    fixed: frozenset[str] = frozenset()  # fields that a template has filled in for good
 
     @property
     def fillable(self) -> Tool[Any]:
-        """The tool with all its fields to be filled in."""
-        return replace(self.tool, editable=None)
+        """The tool with all its fields to be filled in, but those that are fixed."""
+        fields = frozenset(self.tool.arguments.model_fields) - self.fixed
+        return replace(self.tool, editable=fields)
 
 
 def blank(tool: Tool[Any]) -> dict[str, Any]:
@@ -60,7 +63,7 @@ def blank(tool: Tool[Any]) -> dict[str, Any]:
             continue
         key = dump_key(model, name, field)
         if field.default is not PydanticUndefined:
-            found[key] = to_jsonable_python(opened(field.default, exact=False))
+            found[key] = to_jsonable_python(field.default)
         elif field.is_required() and name in nullable:
             found[key] = None
     for slot in slots(tool, found):  # a nested model is filled in field by field
@@ -73,12 +76,12 @@ def _is_absent(slot: Slot, values: Mapping[str, Any]) -> bool:
     return len(slot.keys) == 1 and lookup(values, slot.keys) is Mark.ABSENT
 
 
-def askable(tool: Tool[Any]) -> bool:
-    """Return whether a form can hold all that a call of this tool needs.
+def askable(tool: Tool[Any], fixed: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a form can hold all that a call of this tool needs beside what is `fixed`.
 
     Nobody is to write a secret into a form: Slack shows it, and keeps it.
     """
-    initial = blank(tool)
+    initial = {**blank(tool), **(fixed or {})}
     places, left_out = laid_out(replace(tool, editable=None), initial)
     shut = [*left_out, *(place.slot for place in places if place.slot.secret)]
     return not any(_is_needed(tool, slot) and _is_absent(slot, initial) for slot in shut)
@@ -102,6 +105,25 @@ def _inner(model: Any, name: str) -> Any:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
+def misfits(tool: Tool[Any], fixed: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the values that a template fixes, a sentence each."""
+    known = tool.arguments.model_fields
+    found = [f"{tool.name} has no field {name!r}" for name in fixed if name not in known]
+    found += [f"{name} is secret, and stands in no form" for name in fixed if name in tool.secret]
+    try:
+        tool.arguments.model_validate_json(json.dumps(dict(fixed)), by_alias=True, by_name=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)
+        found += [
+            f"{each['loc'][0]}: {each['msg'][:1].lower()}{each['msg'][1:]}"
+            for each in wrong
+            if each["loc"] and each["loc"][0] in known and each["loc"][0] in fixed
+        ]
+    if not found and not askable(tool, fixed):
+        found.append("a form cannot hold all that it needs: fix the rest, too")
+    return found
+
+
 def offered(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Return the form's values with a message's text in the field that seems meant for such.
 
@@ -121,13 +143,18 @@ def offered(tool: Tool[Any], initial: Mapping[str, Any], text: str) -> dict[str,
     return {**initial, slot.keys[0]: text}
 
 
-def form_modal(form: Form, target: FormTarget, quoted: str = "") -> Json:
-    """Build the form; `quoted`: the message that it is about."""
+def about_message(quoted: str) -> str:
+    """Return what a form and a request say of the message that they are about; plain text."""
+    return f"About this message: “{' '.join(visible(quoted).split())}”"
+
+
+def form_modal(form: Form, target: FormTarget) -> Json:
+    """Build the form; it notes what it is of, and which message it is about."""
+    quoted = target.setting.quoted
     places, left_out = laid_out(form.fillable, form.initial)
     blocks: list[Json] = [section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000)))]
     if quoted.strip():
-        words = " ".join(visible(quoted).split())
-        about = plain_text(plain(f"About this message: {words}", 900))
+        about = plain_text(plain(about_message(quoted), 900))
         blocks.append(context(f"{Block.REQUEST}:0", [about]))
     for place in places:
         blocks += _drawn(form.tool, place)
@@ -155,7 +182,7 @@ def _where(channel: str) -> str:
     return f"📍 This begins a thread of its own, {place}."
 
 
-def _drawn(tool: Tool[Any], place: Place) -> Sequence[Json]:
+def _drawn(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
     """Return a value's blocks; what has to be entered is marked so, and no secret is asked for."""
     if place.slot.secret:
         return []

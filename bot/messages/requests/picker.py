@@ -19,6 +19,7 @@ from bot.messages.text import plain, slack_length, visible
 MOST = 100  # options of one menu, in all its groups together
 LABEL = 75  # characters of an option
 _GROUPS = {
+    "template": "Prepared",
     "write": "Changes something",
     "destructive": "Cannot be undone",
     "read": "Looks something up",
@@ -33,6 +34,11 @@ class Choice:
     name: str
     title: str
     does: str  # read | write | destructive
+
+    @property
+    def group(self) -> str:
+        """Under which heading it stands."""
+        return self.does if self.kind is FormKind.TOOL else str(self.kind)
 
 
 def picker_modal(choices: Sequence[Choice], setting: Setting) -> Json:
@@ -67,7 +73,7 @@ def invitation(person: str, channel: str) -> tuple[str, list[Json]]:
 
 def _grouped(choices: Sequence[Choice]) -> list[Json]:
     groups = [
-        (label, [_option(each) for each in choices if each.does == group])
+        (label, [_option(each) for each in choices if each.group == group])
         for group, label in _GROUPS.items()
     ]
     return [{"label": plain_text(label), "options": found} for label, found in groups if found]

@@ -9,14 +9,9 @@ COMMAND = "/approvals request"
 POLICY = "policy: "  # what the note of a call begins with that policy denies
 
 
-def asks(person: str, effect: str, link: str = "") -> str:
-    """Begin a request in the name of who asks for it; `link`: the message that it is about."""
-    about = f" (<{link.replace('|', '%7C')}|about this message>)" if _is_plain(link) else ""
-    return f"{mention(person)} asks: {said(effect)}{about}"
-
-
-def _is_plain(link: str) -> bool:
-    return link.startswith("https://") and ">" not in link
+def asks(person: str, effect: str) -> str:
+    """Begin a request in the name of who asks for it."""
+    return f"{mention(person)} asks: {said(effect)}"
 
 
 def was_done(effect: str, result: str) -> str:

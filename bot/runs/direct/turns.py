@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from bot.agent import prompt
 from bot.agent.turn import PlannerError, Proposed
-from bot.approvals.forms.entries import Declined, Entries, Entry
+from bot.approvals.forms.entries import Declined, Entries, FilledForm
 from bot.messages.actions.codec import Subject, decode_dialog
 from bot.messages.actions.targets import FormTarget
 from bot.messages.forms.layout import FieldErrors
+from bot.messages.requests.form import about_message
 from bot.messages.sentences import requests
 from bot.policy.directory import LookupFailedError
 from bot.runs.direct.outcomes import put_outcome
@@ -69,7 +70,7 @@ class DirectTurns:
             return self._end(run)
         self._presence.working(run)
         match self._read(run, submitted[0]):
-            case Entry() as entry:
+            case FilledForm() as entry:
                 return self._propose(run, submitted[0], entry)
             case Declined(sentence=sentence):
                 return self._decline(run, submitted[0], sentence)
@@ -78,7 +79,7 @@ class DirectTurns:
                 said = requests.not_begun(why) if why else requests.form_changed()
                 return self._decline(run, submitted[0], said)
 
-    def _read(self, run: Run, delivery: Delivery) -> Entry | FieldErrors | Declined:
+    def _read(self, run: Run, delivery: Delivery) -> FilledForm | FieldErrors | Declined:
         view = json.loads(delivery.body)["view"]
         match decode_dialog(view):
             case Subject(target=FormTarget() as target):
@@ -89,17 +90,21 @@ class DirectTurns:
             case _:
                 return Declined(requests.form_changed())
 
-    def _propose(self, run: Run, delivery: Delivery, entry: Entry) -> bool:
+    def _propose(self, run: Run, delivery: Delivery, entry: FilledForm) -> bool:
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
         asked = Proposed("", entry.tool.name, json.dumps(entry.filled.values), 0)
         prepared = self._proposals.prepare(run, row.id, [asked], frozenset())
         for each in prepared:
             each.call.reason = entry.filled.why
+            each.birth["form"] = entry.form.title
         waits = only_waits(prepared)
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, prepared)
             runs.append(tx, held, prompt.filled_in(run.requester, entry.effect), at=now)
+            if quoted := entry.target.setting.quoted:
+                about, who = about_message(quoted), run.requester
+                runs.append(tx, held, prompt.request(who, who, about, now), at=now)
             born(tx, self._tools, row, prepared, actor=run.requester)
             inbox.settle(tx, delivery, "asked")
             show(tx, held, row.id, prepared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bot.approvals.terms.grants import GrantList
 from bot.explain.explain import explain
@@ -11,9 +12,11 @@ from bot.explain.grounds import Grounds
 from bot.explain.typed_call import MistypedError, typed_call
 from bot.messages.text import escape
 from bot.slack.commands.words import SlackWords
-from bot.slack.requests import RequestDoors
 from bot.tools import Registry
 from storage.models import Run
+
+if TYPE_CHECKING:  # the dialogs' own modules are many
+    from bot.slack.dialogs.doors import RequestDoors
 
 COMMAND = "/approvals"
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.approvals.dialog_access import TurnedAway
-from bot.approvals.forms.beginnings import place_of
 from bot.approvals.forms.entries import Declined, Entries
-from bot.approvals.forms.offers import Offers
+from bot.approvals.forms.places import place_of
 from bot.approvals.replies import OUTSIDER
 from bot.messages.actions.codec import Click, Subject, decode_dialog
 from bot.messages.actions.names import Action, Dialog
@@ -31,6 +30,9 @@ from bot.slack.dialogs.family import Opening
 from bot.slack.lookups.mentions import with_names
 from storage import calls, runs
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from bot.approvals.forms.offers import Offers
 
 log = logging.getLogger("countersign.dialogs")
 PATIENCE = 1.0  # seconds that a submission may wait for what the tool foresees

@@ -1,0 +1,189 @@
+"""Forms in which people ask for a tool: what stands in them, has to be entered, and is read."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from bot.messages.actions.codec import Subject, decode_dialog
+from bot.messages.actions.targets import FormKind, FormTarget, Setting
+from bot.messages.forms.layout import FieldErrors
+from bot.messages.requests.form import (
+    MOST_QUOTED,
+    FilledIn,
+    Form,
+    askable,
+    blank,
+    form_modal,
+    misfits,
+    offered,
+    read_form,
+)
+from bot.messages.requests.picker import MOST, Choice, picker_modal
+from bot.sandbox.blockkit import blocks as checker
+from bot.tools import Effect, Tool, ToolContext, tool
+
+
+class Size(StrEnum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Address(BaseModel):
+    city: str = Field(title="City")
+    floor: int | None = None
+
+
+class Order(BaseModel):
+    what: str = Field(title="What", max_length=80)
+    amount: Decimal = Field(title="Amount", gt=0)
+    size: Size = Size.LARGE
+    gift: bool = False
+    wanted: bool
+    to: Address
+    bill_to: Address | None = None
+    when: date | None
+    notes: str = Field("", title="Notes", max_length=2000)
+    pin: str | None = Field(None, title="Pin")
+
+
+@tool(title="Order something", effect="Order {what}", does=Effect.WRITE, secret={"pin"})
+def order(args: Order, context: ToolContext) -> str:
+    return args.what
+
+
+TARGET = FormTarget(FormKind.TOOL, "order", Setting("C0SUPPORT"))
+FILLED: dict[str, Any] = {
+    "f:what": {"v": {"value": "a chair"}},
+    "f:amount": {"v": {"value": "12.50"}},
+    "f:wanted": {"v": {"selected_option": {"value": "yes"}}},
+    "f:to.city": {"v": {"value": "Basel"}},
+    "f:size": {"v": {"selected_option": {"value": "large"}}},
+    "f:gift": {"v": {"selected_option": {"value": "no"}}},
+    "f:bill_to": {"v": {"selected_option": {"value": "no"}}},
+    "why": {"text": {"value": " we sit on the floor "}},
+}
+
+
+def form(of: Tool[Any] = order, **fixed: Any) -> Form:
+    """The new form of a tool."""
+    return Form(of, of.title, {**blank(of), **fixed}, frozenset(fixed))
+
+
+def inputs(view: dict[str, Any]) -> dict[str, bool]:
+    """The inputs of a form and whether each may be left empty."""
+    return {b["block_id"]: b["optional"] for b in view["blocks"] if b["type"] == "input"}
+
+
+def test_what_has_to_be_entered_is_marked() -> None:
+    """Fields without a default have to be filled in; a secret is not asked for."""
+    view = form_modal(form(), TARGET)
+    assert checker.check_view(view) == []
+    found = inputs(view)
+    needed = {"f:what", "f:amount", "f:wanted", "f:to.city", "f:size", "f:gift", "f:bill_to"}
+    assert {name for name, optional in found.items() if not optional} == needed
+    assert not [each for each in found if "pin" in each]
+    assert "Pin" not in str(view)
+
+
+def test_what_is_filled_in_is_read() -> None:
+    """The entered values, the defaults of the rest, and the words for the approver."""
+    filled = read_form(form(), FILLED)
+    assert isinstance(filled, FilledIn)
+    assert filled.why == "we sit on the floor"
+    args = filled.arguments
+    assert isinstance(args, Order)
+    assert (args.what, args.amount, args.size, args.to.city, args.wanted, args.when) == (
+        "a chair",
+        Decimal("12.50"),
+        Size.LARGE,
+        "Basel",
+        True,
+        None,
+    )
+
+
+def test_an_untouched_form_is_validated() -> None:
+    """What is missing is said at its field, also where nothing was entered at all."""
+    found = read_form(form(), {})
+    assert isinstance(found, FieldErrors)
+    assert found.errors["f:what"] == "A value is needed here."
+    assert found.errors["f:to.city"] == "A value is needed here."
+
+
+def test_what_is_fixed_is_no_input() -> None:
+    """A fixed field is text; what a submission has for it all the same is ignored."""
+    made = form(what="a lamp")
+    view = form_modal(made, TARGET)
+    assert "f:what" not in inputs(view)
+    assert "a lamp" in str(view["blocks"])
+    filled = read_form(made, FILLED)
+    assert isinstance(filled, FilledIn)
+    assert filled.values["what"] == "a lamp"
+
+
+def test_a_message_is_offered_where_there_is_room() -> None:
+    """A message's text goes into the one free text that has to be filled in and can hold it."""
+    assert offered(order, blank(order), "a chair for two")["what"] == "a chair for two"
+    long = "a chair " * 20
+    assert "what" not in offered(order, blank(order), long)
+    assert offered(order, blank(order), " ") == blank(order)
+
+
+class Sealed(BaseModel):
+    password: str
+
+
+@tool(title="Log in", effect="Log in", does=Effect.WRITE, secret={"password"})
+def log_in(args: Sealed, context: ToolContext) -> str:
+    return "in"
+
+
+def test_what_needs_a_secret_is_not_askable() -> None:
+    """A secret has no place in a form; a tool that needs one is not offered."""
+    assert askable(order)
+    assert not askable(log_in)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "wrong"),
+    [
+        ({"what": "x", "size": "small"}, []),
+        ({"wat": 1}, ["order has no field 'wat'"]),
+        ({"amount": "-1"}, ["amount: input should be greater than 0"]),
+        ({"pin": "1"}, ["pin is secret, and stands in no form"]),
+    ],
+)
+def test_what_a_template_may_fix(fixed: dict[str, Any], wrong: list[str]) -> None:
+    """Each wrong field and value is named; what is not fixed may be missing."""
+    assert misfits(order, fixed) == wrong
+
+
+def test_the_metadata_holds_whatever_a_message_says() -> None:
+    """However odd and long a message is, Slack takes the form, and it is read as it was written."""
+    quoted = '\U0001f600\u202e"\\\n' * MOST_QUOTED
+    target = FormTarget(
+        FormKind.TEMPLATE, "é" * 60, Setting("C0SUPPORT", quoted[:MOST_QUOTED], "https://x/" * 20)
+    )
+    for view in (form_modal(form(), target), picker_modal([CHOICE], target.setting)):
+        assert len(view["private_metadata"]) <= 3000
+        assert checker.check_view(view) == []
+    found = decode_dialog(form_modal(form(), target))
+    assert isinstance(found, Subject)
+    assert found.target == target
+
+
+CHOICE = Choice(FormKind.TOOL, "order", "Order something", "write")
+
+
+def test_a_picker_holds_as_many_as_slack_takes() -> None:
+    """More tools than a menu takes are counted, and are to be had by their names."""
+    choices = [Choice(FormKind.TOOL, f"t{n}", f"{n} " + "x" * 90, "read") for n in range(MOST + 7)]
+    view = picker_modal(choices, Setting())
+    assert checker.check_view(view) == []
+    assert "There are 7 more" in str(view)

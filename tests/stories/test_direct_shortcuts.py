@@ -1,0 +1,92 @@
+"""Shortcuts: a request without the agent from anywhere, and about a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.sandbox.openai.server import Turn
+from storage.models import Run
+from tests.stories.fakes import FakeTools
+from tests.stories.harness import SUPPORT, Harness
+from tests.stories.messages import words
+from tests.stories.steps import cards_of, typed, vote
+
+
+def chosen(harness: Harness, tool: str, who: str = "ben") -> dict[str, Any]:
+    """Choose a tool in the picker that is open; returns its form."""
+    person = harness.person(who)
+    harness.slack.wait(person.view)
+    person.click_view("pick", selected=f"tool:{tool}")
+    harness.slack.wait(lambda: person.view()["callback_id"] == "new_request")
+    view: dict[str, Any] = person.view()
+    return view
+
+
+def begun(harness: Harness, channel: str, text: str) -> dict[str, Any]:
+    """The message that a request of Ben's with this text begins with, waited for."""
+
+    def look() -> dict[str, Any] | None:
+        seen = harness.person("ben").messages(channel)
+        return next((m for m in seen if "asks: " in words(m) and text in words(m)), None)
+
+    found: dict[str, Any] = harness.slack.wait(look)
+    return found
+
+
+def test_from_anywhere_it_begins_in_a_direct_message(harness: Harness, fakes: FakeTools) -> None:
+    """The global shortcut knows no channel: the request begins in the requester's own."""
+    ben = harness.person("ben")
+    assert ben.shortcut("ask_with_a_form").wait() == "acked"
+    chosen(harness, "note")
+    assert ben.submit(typed(text="from anywhere"))["outcome"] == "closed"
+    root = begun(harness, ben.dm_channel, "from anywhere")
+    harness.settle()
+    assert harness.run_in(root["ts"]).channel == ben.dm_channel
+
+
+def test_a_message_is_at_hand(harness: Harness, fakes: FakeTools) -> None:
+    """Its text is offered as the value, and stands on the card; its link stands in the request."""
+    ben, said = harness.person("ben"), "the kettle in the kitchen is broken"
+    ts = harness.person("dan").say(SUPPORT, said)
+    ben.message_shortcut(SUPPORT, ts, "ask_about_a_message")
+    view = chosen(harness, "note")
+    [field] = [b for b in view["blocks"] if b.get("block_id") == "f:text"]
+    assert field["element"]["initial_value"] == said
+    assert "About this message" in words({"blocks": view["blocks"]})
+    assert ben.submit()["outcome"] == "closed"
+    root = begun(harness, SUPPORT, said)
+    assert f"p{ts.replace('.', '')}" in words(root)
+    card = harness.card(SUPPORT, root["ts"])
+    assert "About this message" in words(card)
+    vote(harness, "ana", card)
+    harness.said(SUPPORT, root["ts"], f"noted {said}")
+    assert fakes.did("note", said) == 1
+
+
+def test_a_mention_in_its_thread_starts_the_agent(harness: Harness, fakes: FakeTools) -> None:
+    """The request goes on by itself; the agent hears of it, and both end."""
+    ben = harness.person("ben")
+    ben.shortcut("ask_with_a_form")
+    chosen(harness, "note")
+    assert ben.submit(typed(text="something to talk about"))["outcome"] == "closed"
+    root = begun(harness, ben.dm_channel, "something to talk about")
+    harness.settle()
+    thread, before = root["ts"], len(harness.planner.requests)
+    harness.planner.script(Turn(text="It waits for Ana."))
+    ben.say(ben.dm_channel, "how is it going?", thread)
+    harness.said(ben.dm_channel, thread, "It waits for Ana.")
+    [told] = harness.planner.requests[before:]
+    assert "asked for this with a form, without you" in words({"text": str(told["input"])})
+    form_run = min(harness.all(Run, Run.thread_ts == thread), key=lambda run: run.created_at)
+    assert (form_run.source, form_run.status) == ("form", "waiting")
+    [call] = harness.calls_in(thread)
+    ana = harness.person("ana")
+    card = cards_of(harness, "ana", "something to talk about")[0]
+    ana.click(ana.dm_channel, card["ts"], "approve")
+    harness.said(ben.dm_channel, thread, "noted something to talk about")
+    harness.planner.script(Turn(text="It is done."))
+    ben.say(ben.dm_channel, "and now?", thread)
+    harness.said(ben.dm_channel, thread, "It is done.")
+    kinds = [each.get("type") for each in harness.planner.requests[-1]["input"]]
+    assert kinds.count("function_call") == kinds.count("function_call_output") == 1
+    assert call.provider_id
