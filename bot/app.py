@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 from slack_bolt import App as BoltApp
-from slack_bolt.authorization import AuthorizeResult
 from slack_sdk import WebClient
 
 from bot.agent.late_planner import LatePlanner, NoModel
@@ -35,6 +34,7 @@ from bot.policy.evaluate import Policy
 from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
+from bot.slack.bolt import make_bolt
 from bot.slack.client import SlackClient, reading_client
 from bot.slack.commands.commands import Commands
 from bot.slack.commands.questions import Answerer
@@ -256,24 +256,6 @@ def _assemble(
         planner=planner,
         tool_pool=tool_pool,
         portal=portal,
-    )
-
-
-def make_bolt(me: Identity, posting: SlackClient) -> BoltApp:
-    """Make the Bolt app; it only receives."""
-    return BoltApp(
-        name="countersign",  # else Bolt searches the whole stack for one, which takes long
-        # the token comes from authorize; Bolt only takes its settings from it, and never calls
-        client=WebClient(base_url=posting.base_url, retry_handlers=[]),
-        authorize=lambda **_: AuthorizeResult(
-            enterprise_id=None,
-            team_id=me.team,
-            bot_token=posting.token,
-            bot_id=me.bot,
-            bot_user_id=me.user,
-        ),
-        token_verification_enabled=False,
-        listener_executor=ThreadPoolExecutor(20, thread_name_prefix="listener"),
     )
 
 
