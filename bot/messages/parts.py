@@ -127,9 +127,9 @@ def preformatted(text: str) -> Json:
     return {"type": "rich_text_preformatted", "elements": [words(text)]}
 
 
-def quote(text: str) -> Json:
-    """Somebody's words, set off by a bar."""
-    return {"type": "rich_text_quote", "elements": [words(text)]}
+def quote(text: str, *before: Json) -> Json:
+    """Somebody's words, set off by a bar; other leaves may stand before them."""
+    return {"type": "rich_text_quote", "elements": [*before, words(text)]}
 
 
 def weight(thing: Any) -> int:

@@ -222,7 +222,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def compact(values: Sequence[Value]) -> list[Json]:
-    """Return the arguments on one line for a decided card; what is left out is counted."""
+    """Return the arguments on one line for a decided card; what is left out is counted.
+
+    What an edit has changed shows what it was.
+    """
     leaves: list[Json] = []
     for index, value in enumerate(values):
         if leaves:
@@ -232,5 +235,9 @@ def compact(values: Sequence[Value]) -> list[Json]:
             break
         label = plain(shown(" ".join(value.label.split()), "(no name)"), 60)
         text = plain(shown(" ".join(value.text.split()), "(blank)"), COMPACT_LIMIT)
-        leaves += [words(f"{label}: ", bold=True), words(text)]
+        was = []
+        if value.before is not None:
+            before = plain(shown(" ".join(value.before.split()), "(blank)"), COMPACT_LIMIT)
+            was = [words(before, strike=True), words(" → ")]
+        leaves += [words(f"{label}: ", bold=True), *was, words(text)]
     return leaves

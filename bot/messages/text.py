@@ -14,6 +14,7 @@ from bot.tools.unseen import is_hidden, is_plain
 PERSON = re.compile(r"[UW][A-Z0-9]+")
 GROUP = re.compile(r"S[A-Z0-9]+")
 CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DATE_FORMAT = "{date_short_pretty} at {time}"
 
 _CONTROL = re.compile(
@@ -69,6 +70,11 @@ def group_mention(group: str) -> str:
 def channel_mention(channel: str) -> str:
     """A channel for mrkdwn (`<#C…>`); "a channel" for what is not a channel id."""
     return f"<#{channel}>" if CHANNEL.fullmatch(channel) else "a channel"
+
+
+def spelt(count: int) -> str:
+    """A small number as a word in a sentence: "two", "three"; more than ten in digits."""
+    return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else str(count)
 
 
 def in_utc(moment: datetime) -> str:

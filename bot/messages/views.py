@@ -65,7 +65,10 @@ class CallView:
     decided_at: datetime | None = None
     good_until: datetime | None = None  # if the rest of its plan takes longer, it is asked again
     note: str = ""  # why: a person's reason, policy's reason, what went wrong
-    result: str = ""  # what came of it, one or two lines
+    result: str = ""  # the first line of the text that it returned
+    outcome: str = ""  # what it came to, as its tool says it to people
+    # who approved with words of their own, and the words
+    remarks: tuple[tuple[str, str], ...] = ()
     editable: bool = True
     progress: Progress | None = None  # where it waits, and one yes is not enough
     needs_words: bool = False  # who approves has to say why
@@ -97,6 +100,9 @@ class CardView:
     # what messages of the request read now that were edited after the agent had read them
     reworded: tuple[str, ...] = ()
     origin: str = ""  # permalink of the request when the card is shown elsewhere
+    undecided: int = (
+        0  # calls of the whole plan that wait, where one that is approved waits for them
+    )
     card: int = 0  # the message's number in the outbox: what the buttons for all of it are about
     part: int = 1
     parts: int = 1

@@ -30,6 +30,7 @@ from bot.tools.registration import (
     argument_model,
     check_effect,
     check_fields,
+    check_outcome,
     check_preview,
 )
 from bot.tools.schema import written
@@ -110,6 +111,7 @@ Result = str | int | float | bool | None | Mapping[str, Any] | list[Any] | BaseM
 ToolFunction = Callable[[A, ToolContext], Result | Awaitable[Result]]
 Foreseen = str | Preview
 PreviewFunction = Callable[[A, ToolContext], Foreseen | Awaitable[Foreseen]]
+OutcomeFunction = Callable[[A, Any], str]
 
 
 @cache
@@ -141,6 +143,8 @@ class Tool(Generic[A]):
     secret: frozenset[str] = frozenset()  # top-level fields masked everywhere people look
     editable: frozenset[str] | None = None  # None: all fields may be edited
     preview: PreviewFunction[A] | None = None  # for the card; must not change anything
+    # (arguments, result) -> what people are told once it ran: "Refunded 30.00 EUR, 59.90 left"
+    outcome: OutcomeFunction[A] | None = None
     timeout: float = 60.0  # seconds
     max_output: int = 20_000  # characters of output the model is given
     # though it only reads, people are asked unless a rule of the policy allows it by name
@@ -205,6 +209,7 @@ def tool(
     secret: set[str] | None = None,
     editable: set[str] | None = None,
     preview: PreviewFunction[Any] | None = None,
+    outcome: OutcomeFunction[Any] | None = None,
     timeout: float = 60.0,
     max_output: int = 20_000,
     asks: bool = False,
@@ -225,6 +230,8 @@ def tool(
         check_effect(tool_name, model, effect)
         if preview is not None:
             check_preview(tool_name, model, preview)
+        if outcome is not None:
+            check_outcome(tool_name, outcome)
         return Tool(
             name=tool_name,
             title=title,
@@ -237,6 +244,7 @@ def tool(
             secret=frozenset(secret or ()),
             editable=None if editable is None else frozenset(editable),
             preview=preview,
+            outcome=outcome,
             timeout=timeout,
             max_output=max_output,
             asks=asks,

@@ -1,4 +1,4 @@
-"""What has to be true of a tool before it is one: its function, fields, sentence and preview.
+"""What has to be true of a tool before it is one: its function, fields, sentences and preview.
 
 Each check raises TypeError or ValueError with the tool's name and what is wrong.
 """
@@ -67,6 +67,14 @@ def check_preview(tool_name: str, model: type[BaseModel], preview: Callable[...,
         raise TypeError(
             f"tool {tool_name}: the preview takes {wanted.__name__}, the tool {model.__name__}"
         )
+
+
+def check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
+    """Refuse an outcome sentence that cannot be made from the arguments and the result."""
+    try:
+        inspect.signature(outcome).bind(None, None)
+    except TypeError as error:
+        raise TypeError(f"tool {tool_name}: the outcome takes (args, result)") from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

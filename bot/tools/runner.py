@@ -1,7 +1,7 @@
 """Running one tool call: bounded in time and output, its end told apart. It decides nothing and
 writes nothing.
 
-    Ran       it returned: what the model is told, and one line for the card
+    Ran       it returned: what the model is told, and one line for people
     Refused   it raised ToolError: it certainly did nothing, in words meant for the model
     Changed   it raised ChangedError: it did nothing, for what it showed no longer holds
     Raised    it raised something else; `certain` when it cannot have changed anything
@@ -26,9 +26,10 @@ from urllib.error import HTTPError
 
 from anyio.from_thread import BlockingPortal
 from pydantic import BaseModel
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_json
 
 from bot.tools import ChangedError, Effect, Table, Tool, ToolContext, ToolError, tables
+from bot.tools.outcome import outcome_of
 
 MASK = "••••••••"
 SUMMARY_LENGTH = 200  # characters
@@ -46,7 +47,7 @@ class Ran:
     """It returned."""
 
     output: str  # for the model, at most the tool's max_output characters
-    summary: str  # for the card: plain text, one line, at most 200 characters, secrets masked
+    summary: str  # for people: plain text, one line, at most 200 characters, secrets masked
     table: Table | None = None  # for people to see in the thread, in JSON values
 
 
@@ -155,23 +156,6 @@ def output(result: Any, limit: int) -> str:
     return f"{text[:kept]}\n[… {len(text) - kept} more characters not shown]"
 
 
-def summary(result: Any, secrets: Mapping[str, str] | None = None) -> str:
-    """One plain line of at most 200 characters for the card.
-
-    The values of `secrets` (field -> value) are masked.
-    """
-    secrets = secrets or {}
-    plain = to_jsonable_python(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64")
-    if isinstance(plain, dict):
-        text = " · ".join(
-            f"{str(key).replace('_', ' ')}: {MASK if key in secrets else _short(value)}"
-            for key, value in plain.items()
-        )
-    else:
-        text = "Done." if plain is None else _short(plain)
-    return _clip(_mask(_clean(text), secrets), SUMMARY_LENGTH)
-
-
 def _call(
     tool: Tool[Any], args: BaseModel, context: ToolContext, portal: Callable[[], BlockingPortal]
 ) -> Any:
@@ -210,15 +194,20 @@ def _ran(tool: Tool[Any], args: BaseModel, result: Any) -> Ran:
     try:
         if isinstance(result, Table):
             table = tables.plain(result)
-            return Ran(
-                _clean(tables.for_model(table, tool.max_output)), tables.summary(table), table
-            )
-        return Ran(output(result, tool.max_output), summary(result, _secrets(tool, args)))
+            text = _clean(tables.for_model(table, tool.max_output))
+            return Ran(text, _summary(tool, args, table), table)
+        return Ran(output(result, tool.max_output), _summary(tool, args, result))
     except Exception as error:
         # It did run: a result nobody can write down must not turn into a failure.
         log.exception("the result of %s cannot be written down", tool.name)
         text = f"The tool ran, but its result cannot be shown ({type(error).__name__})."
         return Ran(text, text)
+
+
+def _summary(tool: Tool[Any], args: BaseModel, result: Any) -> str:
+    """Return what people are told of it, on one line of at most 200 characters."""
+    told = _clean(outcome_of(tool, args, result))
+    return _clip(_mask(told, _secrets(tool, args)), SUMMARY_LENGTH)
 
 
 def _answer_lost(error: BaseException) -> bool:
@@ -258,20 +247,6 @@ def _mask(text: str, secrets: Mapping[str, str]) -> str:
 
 def _json(result: Any) -> str:
     return to_json(result, fallback=str, inf_nan_mode="strings", bytes_mode="base64").decode()
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return f"{len(value)} entries" if len(value) != 1 else "1 entry"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(item)}" for key, item in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return (
-        "—"
-        if value is None
-        else next((line for line in str(value).splitlines() if line.strip()), "")
-    )
 
 
 def _clean(text: str) -> str:

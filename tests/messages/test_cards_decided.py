@@ -22,7 +22,12 @@ from tests.messages.cards_support import (
     view,
 )
 
-DECIDED = replace(REFUND, decided_by=("UANA00001",), decided_at=NOW)
+DECIDED = replace(
+    REFUND,
+    decided_by=("UANA00001",),
+    decided_at=NOW,
+    values=(Value("Order", "1042"), Value("Amount", "40.00"), Value("Reason", "damaged")),
+)
 
 
 OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
@@ -53,17 +58,13 @@ OUTCOMES: dict[CallStatus, tuple[dict[str, Any], str]] = {
 def test_every_outcome_has_its_line(status: CallStatus) -> None:
     """After a decision the same message says who, when, why and what came of it.
 
-    It keeps the arguments.
+    It keeps the arguments that the first line does not say.
     """
     changes, line = OUTCOMES[status]
     drawn = card(view(replace(DECIDED, status=status, **changes)), NOW)
     accept_message(drawn.blocks)
     lines = read(drawn.blocks).splitlines()
-    assert lines[:3] == [
-        "Refund 40.00 EUR of order 1042",
-        line,
-        "Order: 1042  ·  Amount: 40.00 EUR",
-    ]
+    assert lines[:3] == ["Refund 40.00 EUR of order 1042", line, "Reason: damaged"]
     assert set(OUTCOMES) | {CallStatus.PENDING} == set(CallStatus)
 
 
@@ -90,8 +91,32 @@ def test_an_approved_call_says_that_it_waits_for_the_others() -> None:
     """
     drawn = card(view(replace(DECIDED, status=CallStatus.APPROVED), CANCEL), NOW)
     accept_message(drawn.blocks)
-    assert "waiting for the other decisions" in read(drawn.blocks)
+    assert "runs once the other one is decided" in read(drawn.blocks)
     assert action_ids(drawn.blocks) == ["approve", "edit", "reject_now"]
+    elsewhere = card(view(replace(DECIDED, status=CallStatus.APPROVED), undecided=2), NOW)
+    assert "runs once the two others are decided" in read(elsewhere.blocks)
+
+
+def test_a_tools_own_sentence_says_what_it_came_to() -> None:
+    """It stands in the place of the effect; what an edit has changed stays, and who said what."""
+    done = replace(
+        DECIDED,
+        status=CallStatus.SUCCEEDED,
+        outcome="Refunded 30.00 EUR of order 1042, 59.90 left",
+        values=(Value("Order", "1042"), Value("Amount", "30.00", "40.00")),
+        edited_by="UCLEO0001",
+        remarks=(("UANA00001", "one item only"),),
+    )
+    drawn = card(view(done), NOW)
+    accept_message(drawn.blocks)
+    assert read(drawn.blocks).splitlines()[:4] == [
+        "Refunded 30.00 EUR of order 1042, 59.90 left",
+        "✅ Done",
+        "{UANA00001}: one item only",
+        "Amount: 40.00 → 30.00",
+    ]
+    assert "Edited by <@UCLEO0001>" in read(drawn.blocks)
+    assert drawn.text == ("Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@UANA00001>.")
 
 
 def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
@@ -99,11 +124,11 @@ def test_the_notification_of_a_decided_card_says_the_outcome() -> None:
     done = replace(DECIDED, status=CallStatus.SUCCEEDED)
     assert (
         card(view(done), NOW).text
-        == "Approved by <@UANA00001>: Refund 40.00 EUR of order 1042. Done."
+        == "Done: Refund 40.00 EUR of order 1042. Approved by <@UANA00001>."
     )
     expired = replace(REFUND, status=CallStatus.EXPIRED)
     assert (
-        card(view(expired), NOW).text == "Expired, nobody answered: Refund 40.00 EUR of order 1042."
+        card(view(expired), NOW).text == "Nobody answered in time: Refund 40.00 EUR of order 1042."
     )
 
 

@@ -95,6 +95,8 @@ def calls(draw: st.DrawFn, count: int) -> tuple[CallView, ...]:
         decided_at=st.sampled_from([None, NOW]),
         note=TEXT,
         result=TEXT,
+        outcome=TEXT,
+        remarks=st.lists(st.tuples(PERSON, TEXT), max_size=4).map(tuple),
         editable=st.booleans(),
     )
     return tuple(replace(draw(strategy), id=f"{n}{'i' * 21}") for n in range(count))
@@ -173,6 +175,8 @@ def test_what_is_formatted_does_not_depend_on_what_others_wrote(shown: CardView)
             agent_reason="r",
             note="n",
             result="r",
+            outcome="o",
+            remarks=tuple((who, "r") for who, _ in call.remarks),
         )
         for call in shown.calls
     )
@@ -280,6 +284,8 @@ def test_the_heaviest_card_fits(status: CallStatus, char: str) -> None:
         agent_reason=char * 280,
         note=long,
         result=long,
+        outcome=long,
+        remarks=(("UANA00001", long),) * 9,
         edited_by="UANA00001",
         decided_by=("UANA00001",),
         decided_at=NOW,

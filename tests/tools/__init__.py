@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from bot.tools import Tool, ToolContext, ToolError
 from bot.tools.names import Naming
+from bot.tools.outcome import outcome_of
 
 Tools = dict[str, Tool[Any]]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -60,3 +61,9 @@ def refund(orders: Tools, amount: str, key: str = "call-1", order_id: int = 1042
     """Refund `amount` EUR under the call id `key`."""
     values = {"order_id": order_id, "amount": amount, "reason": "damaged"}
     return use(orders["refund_order"], values, context(key))
+
+
+def outcome_after(tool: Tool[Any], values: dict[str, Any]) -> str:
+    """What people are told once the tool ran with these values."""
+    args = validated(tool, values)
+    return outcome_of(tool, args, tool.function(args, context()))

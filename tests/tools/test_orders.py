@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from bot.tools import ToolError
 from bot.tools.shop.shop import Shop
-from tests.tools import Tools, context, preview, refund, use
+from tests.tools import Tools, context, outcome_after, preview, refund, use
 
 ADDRESS = {"street": "Rosenweg 5", "postal_code": "50674", "city": "Köln", "country": "Germany"}
 
@@ -35,6 +35,12 @@ class TestRefund:
         assert preview(tool, order_id=1042, amount=40, reason="damaged") == (
             "Order 1042 · Mara Lindqvist · delivered\nPaid 89.90 EUR, refunded 0.00 EUR → 40.00 EUR"
         )
+
+    def test_says_what_it_came_to(self, orders: Tools) -> None:
+        """People read what happened and what is left, not what the model is given."""
+        values = {"order_id": 1042, "amount": "30", "reason": "damaged"}
+        told = outcome_after(orders["refund_order"], values)
+        assert told == "Refunded 30.00 EUR of order 1042, 59.90 left"
 
     def test_pays_back_once_per_call(self, shop: Shop, orders: Tools) -> None:
         """The same call id again gives the same answer.

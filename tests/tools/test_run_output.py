@@ -1,16 +1,18 @@
-"""What a tool's result becomes: text for the model, a line for the card."""
+"""What a tool's result becomes: text for the model, a line for people."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
-from bot.tools.runner import Raised, Ran, output, summary
+from bot.tools.runner import Raised, Ran, output
 from tests.tools.harness import Nothing, making, run
 
 
@@ -71,37 +73,51 @@ class TestOutput:
 
 
 class TestSummary:
-    def test_reads_as_a_line(self) -> None:
-        """Keys and values in one line; nested things in short."""
-        result = {
-            "order_id": 1042,
-            "refunded": "40.00 EUR",
-            "ok": True,
-            "note": None,
-            "items": [1, 2],
-            "at": {"a": 1},
-        }
-        assert (
-            summary(result)
-            == "order id: 1042 · refunded: 40.00 EUR · ok: yes · note: — · items: 2 entries · "
-            "at: a 1"
-        )
-        assert summary("\n first line \nsecond") == "first line"
-        assert summary([1]) == "1 entry"
-        assert summary(None) == "Done."
+    """What people are told once it ran."""
 
-    def test_is_at_most_200_characters(self) -> None:
-        """The card has a fixed place for it."""
-        assert len(summary("word " * 100)) == 200
-        assert summary("word " * 100).endswith("…")
+    def told(self, executor: ThreadPoolExecutor, result: Any, **options: Any) -> str:
+        """The line for people of a tool that returns `result`."""
+        secret = Nothing(token="tok-123")
+        ran = run(making(result, **options), executor, secret)
+        assert isinstance(ran, Ran)
+        return ran.summary
+
+    def test_a_tool_states_its_outcome(self, executor: ThreadPoolExecutor) -> None:
+        """The sentence is made from arguments and result, on one line, and bounded."""
+        result = {"left": 59}
+        told = self.told(executor, result, outcome=lambda _args, done: f"{done['left']}\nleft")
+        assert told == "59 left"
+        long = self.told(executor, result, outcome=lambda _args, _done: "word " * 100)
+        assert len(long) == 200
+        assert long.endswith("…")
+
+    @pytest.mark.parametrize("bad", [lambda _args, done: done["gone"], lambda _args, _done: None])
+    def test_a_sentence_that_fails_is_none(
+        self, executor: ThreadPoolExecutor, bad: Callable[..., Any]
+    ) -> None:
+        """What ran has run; people are told the effect instead."""
+        assert self.told(executor, {"left": 59}, outcome=bad) == ""
+
+    def test_an_outcome_that_cannot_be_called_is_no_tool(self) -> None:
+        """The start refuses it, and names the tool."""
+        with pytest.raises(TypeError, match=r"tool attempt: the outcome takes \(args, result\)"):
+            making({}, outcome=lambda done: done)
+
+    def test_only_words_are_for_people(self, executor: ThreadPoolExecutor) -> None:
+        """The first line of a text is; keys and values, lists and nothing at all are not."""
+        assert self.told(executor, "\n first line \nsecond") == "first line"
+        for silent in ({"order_id": 1042}, [1, 2], None, True):
+            assert self.told(executor, silent) == ""
 
     def test_secret_arguments_are_masked_in_results(self, executor: ThreadPoolExecutor) -> None:
-        """A secret argument that comes back in a result or error is masked on the card.
+        """A secret argument that comes back in a result or error is masked for people.
 
         It is not for the model.
         """
         secret = Nothing(token="tok-123")
-        ran = run(making({"token": "other", "used": "tok-123"}, secret={"token"}), executor, secret)
-        assert ran == Ran('{"token":"other","used":"tok-123"}', "token: •••••••• · used: ••••••••")
+        ran = run(making("used tok-123", secret={"token"}), executor, secret)
+        assert ran == Ran("used tok-123", "used ••••••••")
+        told = self.told(executor, {}, secret={"token"}, outcome=lambda args, _done: args.token)
+        assert told == "••••••••"
         raised = run(making(RuntimeError("tok-123 is wrong"), secret={"token"}), executor, secret)
         assert raised == Raised("RuntimeError: •••••••• is wrong", certain=False)

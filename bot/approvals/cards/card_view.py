@@ -92,7 +92,7 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
         decided_at=call.decided_at,
         good_until=_good_until(call),
         note="" if over else masked(call.note),
-        result=masked(call.note) if over else "",
+        **_came_to(tool, call, votes),
         editable=tool is not None and _is_editable(tool, call),
         progress=_progress(call, votes),
         **_choices(tool, call),
@@ -102,6 +102,17 @@ def _view(tools: Registry, tx: Transaction, shown: Shown) -> CallView:
 def _by_agent(tx: Transaction, call: Call) -> bool:
     run = runs.get(tx, call.run_id)
     return run is None or run.source is RunSource.MESSAGE
+
+
+def _came_to(tool: Tool[Any] | None, call: Call, votes: Sequence[Vote]) -> dict[str, Any]:
+    """Return what came of a call that ran, and what its approvers said."""
+    counted = dict(approvals(call, votes))
+    said = [(each.person, masked(each.reason)) for each in votes if each.verb is Verb.APPROVE]
+    remarks = tuple((who, text) for who, text in said if text.strip() and who in counted)
+    if call.status is not CallStatus.SUCCEEDED:
+        return {"remarks": remarks}
+    stated = tool is not None and tool.outcome is not None
+    return {"remarks": remarks, "outcome" if stated else "result": masked(call.note)}
 
 
 def _values(
@@ -227,6 +238,13 @@ def _reworded(run: Run) -> tuple[str, ...]:
     return tuple(" ".join(masked(text).split()) for text in texts[-2:])
 
 
+def _undecided(tx: Transaction, plan: Plan, views: Sequence[CallView]) -> int:
+    """Return for how many decisions an approved call among these waits; 0 where none is."""
+    if all(view.status is not CallStatus.APPROVED for view in views):
+        return 0
+    return sum(each.status is CallStatus.PENDING for each in calls.of_plan(tx, plan.id))
+
+
 def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> CardView | None:
     """A card's row as its readers see it; None when its plan or calls are not there."""
     body, plan, run = outbox.body(row), calls.plan(tx, row.plan_id), runs.get(tx, row.run_id)
@@ -239,6 +257,7 @@ def card_view(tools: Registry, tx: Transaction, row: Message, now: datetime) -> 
     asks = _asks(tx, now, run, plan, waiting, body["groups"]) if waiting else {}
     return CardView(
         **asks,
+        undecided=_undecided(tx, plan, views),
         plan_id=plan.id,
         plan_revision=plan.revision,
         run_id=run.id,

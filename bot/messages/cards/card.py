@@ -139,9 +139,8 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
             asked, whole = (_who(view), RunTarget(view.run_id)) if alone else ([], None)
             blocks += waiting_blocks(call, fills[call.id], asked=asked, whole=whole)
         else:
-            blocks += decided_blocks(
-                call, others_wait=any(is_waiting(each, now) for each in view.calls)
-            )
+            here = sum(is_waiting(each, now) for each in view.calls)
+            blocks += decided_blocks(call, undecided=max(view.undecided, here))
     return blocks + _footer(view, now, fills, alone)
 
 

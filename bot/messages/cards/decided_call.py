@@ -5,6 +5,8 @@ Pure; part of `cards`.
 
 from __future__ import annotations
 
+import re
+
 from bot.messages.actions.codec import block_id
 from bot.messages.actions.names import Action, Block
 from bot.messages.parts import (
@@ -17,18 +19,18 @@ from bot.messages.parts import (
     moment,
     mrkdwn,
     person,
-    plain_text,
     quote,
     rich,
     words,
 )
-from bot.messages.pieces import compact, effect_of, shown, title_of
-from bot.messages.text import escape, mention, plain, when
-from bot.messages.views import CallView
+from bot.messages.pieces import compact, effect_of, shown
+from bot.messages.text import escape, mention, plain, spelt, when
+from bot.messages.views import CallView, Value
 from storage.states import CallStatus
 
 TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
 EFFECT_LIMIT = 300
+REMARK_LIMIT, MOST_REMARKS = 250, 3  # characters of what an approver said; how many are shown
 INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
 
 S = CallStatus
@@ -64,29 +66,47 @@ STARTED = (S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
 BY_A_PERSON = (S.APPROVED, S.REJECTED, S.CANCELLED)
 
 
-def decided_blocks(call: CallView, *, others_wait: bool) -> list[Json]:
-    """Build the effect, what became of it and why, and the arguments on one line.
+def decided_blocks(call: CallView, *, undecided: int = 0) -> list[Json]:
+    """Build what it came to or would have done, what became of it and why, and who had a part.
 
-    There are buttons only where nobody knows how the call ended. `others_wait`: other calls of the
-    same message still wait, which an approved call has to say.
+    There are buttons only where nobody knows how the call ended. `undecided`: how many decisions
+    of its plan an approved call waits for.
     """
-    elements = [line(words(plain(effect_of(call), EFFECT_LIMIT), bold=True))]
+    title = _title(call)
+    elements = [line(words(title, bold=True))]
     text = _said(call)
     inline = bool(text) and len(text) <= INLINE_LIMIT and "\n" not in text
     elements.append(
-        line(*_status(call, others_wait), *([words(_glue(call)), words(text)] if inline else []))
+        line(*_status(call, undecided), *([words(_glue(call)), words(text)] if inline else []))
     )
     if text and not inline:
         elements.append(quote(text))
-    if values := [each for each in call.values if each.says_something]:
+    elements += [_remark(*each) for each in call.remarks[:MOST_REMARKS]]
+    if values := [each for each in call.values if _says_more(each, title)]:
         elements.append(line(*compact(values)))
-    blocks = [
-        rich(block_id(Block.OUTCOME, call.target), elements),
-        context(block_id(Block.SMALL_PRINT, call.target), _small(call)),
-    ]
+    blocks = [rich(block_id(Block.OUTCOME, call.target), elements)]
+    if small := _small(call):
+        blocks.append(context(block_id(Block.SMALL_PRINT, call.target), [mrkdwn(small)]))
     if asks(call):
         blocks.append(actions(block_id(Block.RESOLUTIONS, call.target), _resolutions(call)))
     return blocks
+
+
+def _title(call: CallView) -> str:
+    """Return what it came to in its tool's words, else what it would do."""
+    came_to = " ".join(call.outcome.split()) if call.status is S.SUCCEEDED else ""
+    return plain(shown(came_to, effect_of(call)), EFFECT_LIMIT)
+
+
+def _says_more(value: Value, title: str) -> bool:
+    """Return whether the argument is set, and stands in the title not yet as it is."""
+    if value.before is not None or not value.says_something:
+        return value.says_something
+    return re.search(rf"(?<!\w){re.escape(value.text)}(?!\w)", title) is None
+
+
+def _remark(who: str, said: str) -> Json:
+    return quote(f": {plain(shown(said, '(blank)'), REMARK_LIMIT)}", person(who))
 
 
 def asks(call: CallView) -> bool:
@@ -94,7 +114,7 @@ def asks(call: CallView) -> bool:
     return call.status is S.UNKNOWN and call.deadline is not None
 
 
-def _status(call: CallView, others_wait: bool) -> list[Json]:
+def _status(call: CallView, undecided: int) -> list[Json]:
     """Build "✅ Approved by @ana · 14:02 …" as rich-text leaves."""
     leaves = [words(f"{ICONS[call.status]} "), words(WORDS[call.status], bold=True)]
     match call.status:
@@ -115,12 +135,19 @@ def _status(call: CallView, others_wait: bool) -> list[Json]:
         case S.INVALIDATED if not call.note.strip():
             leaves.append(words(": what was shown is no longer what would run"))
     if call.status is S.APPROVED:
-        waits = "waiting for the other decisions" if others_wait else "not started yet"
-        leaves.append(words(f" — {waits}", italic=True))
-        if others_wait and call.good_until:
+        leaves.append(words(f" — {_waits_for(undecided)}", italic=True))
+        if undecided and call.good_until:
             leaves += [words("; asked again if they come after ", italic=True)]
             leaves += [moment(call.good_until)]
     return leaves
+
+
+def _waits_for(undecided: int) -> str:
+    """Say what an approved call still waits for."""
+    if not undecided:
+        return "not started yet"
+    others = "the other one is" if undecided == 1 else f"the {spelt(undecided)} others are"
+    return f"runs once {others} decided"
 
 
 def _by(call: CallView) -> list[Json]:
@@ -157,7 +184,8 @@ def _said(call: CallView) -> str:
     return plain(shown(text.strip(), ""), TEXT_LIMIT)
 
 
-def _small(call: CallView) -> list[Json]:
+def _small(call: CallView) -> str:
+    """Say in mrkdwn who approved what was started, and who edited it; "" for nobody."""
     small: list[str] = []
     if call.status in STARTED:
         by = _mentions(call) or "policy"
@@ -166,8 +194,7 @@ def _small(call: CallView) -> list[Json]:
         )
     if call.edited_by:
         small.append(f"Edited by {mention(call.edited_by)}")
-    about = plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}")
-    return [*([mrkdwn("  ·  ".join(small))] if small else []), about]
+    return "  ·  ".join(small)
 
 
 def _resolutions(call: CallView) -> list[Json]:
@@ -187,15 +214,19 @@ def _resolutions(call: CallView) -> list[Json]:
 def outcome_sentence(call: CallView) -> str:
     """Say what became of the call, for the notification: escaped, at most 250 characters.
 
-    "Approved by <@U1>: Refund 40.00 EUR of order 1042. Done."
+    "Refunded 30.00 EUR of order 1042, 59.90 left. Approved by <@U1>."
     """
     effect = escape(plain(effect_of(call), 120)).rstrip(".")
     by = f" by {_mentions(call)}" if call.decided_by else ""
     if call.status in STARTED:
-        end = {S.RUNNING: "Running.", S.SUCCEEDED: "Done.", S.FAILED: "It failed."}.get(
-            call.status, "Nobody knows whether it finished."
+        approved = f"Approved{by or ' by policy'}."
+        came_to = escape(plain(_title(call), 120)).rstrip(".")
+        if call.status is S.SUCCEEDED and call.outcome.strip():
+            return f"{came_to}. {approved}"
+        start = {S.RUNNING: "Running", S.SUCCEEDED: "Done", S.FAILED: "It failed"}.get(
+            call.status, "Nobody knows whether this happened"
         )
-        return f"Approved{by or ' by policy'}: {effect}. {end}"
+        return f"{start}: {effect}. {approved}"
     if call.status is S.EXPIRED:
-        return f"Expired, nobody answered: {effect}."
+        return f"Nobody answered in time: {effect}."
     return f"{WORDS[call.status]}{by}: {effect}."

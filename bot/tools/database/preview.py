@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -20,6 +20,8 @@ from bot.tools.database.rows.place import placed
 from bot.tools.database.secrets import set_columns, target
 from bot.tools.database.session import Session
 from bot.tools.database.sql.statement import Statement
+
+_DONE = {"Insert": "Wrote {} into {}", "Delete": "Deleted {} of {}"}  # by the first word of a deed
 
 
 def observed(session: Session, statements: Sequence[Statement]) -> tuple[Change, ...]:
@@ -69,7 +71,7 @@ def difference(expects: str, changes: Sequence[Change]) -> str:
     """What a person is told of a run that would not keep the promise."""
     shown, total = re.match(r"rows=(\d+);", expects), _total(changes)
     if shown and int(shown[1]) != total:
-        now = f"{total:,} row{'s' * (total != 1)}"
+        now = _rows(total)
         names = dict.fromkeys(each.table for change in changes for each in change.tables)
         return (
             f"It would touch {now} of {' and '.join(names)} now, and {int(shown[1]):,} were shown."
@@ -90,3 +92,19 @@ def told(changes: Sequence[Change]) -> dict[str, Any]:
     for each in changes:
         others.update({table.table: table.total for table in each.tables[1:]})
     return result | ({"also": dict(others)} if others else {})
+
+
+def changed(args: Any, result: Mapping[str, Any]) -> str:
+    """Say for people what a change that was made came to: "Changed 3 rows of orders"."""
+    count = _rows(result["rows"])
+    if table := result.get("table"):
+        done = _DONE.get(args.sql.deed.partition(" ")[0], "Changed {} of {}").format(count, table)
+    else:
+        done = f"Changed {count} in {len(result['statements'])} steps"
+    others = [f"{_rows(number)} of {name}" for name, number in result.get("also", {}).items()]
+    also = f", and with that {', '.join(others)}" if others else ""
+    return f"{done} in the database {args.database}{also}"
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number != 1)}"

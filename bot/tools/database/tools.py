@@ -14,7 +14,14 @@ from typing import Annotated, Any, Protocol
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from bot.tools import ChangedError, Effect, Preview, Table, Tool, ToolContext, ToolError, tool
-from bot.tools.database.preview import difference, observed, preview_change, promised, told
+from bot.tools.database.preview import (
+    changed,
+    difference,
+    observed,
+    preview_change,
+    promised,
+    told,
+)
 from bot.tools.database.session import CONNECT_TIMEOUT, PREVIEW_TIMEOUT, Rows, Session, Source
 from bot.tools.database.sql.statement import Statement, parse, parse_changes
 from bot.tools.database.sql.text import Sql
@@ -179,6 +186,7 @@ def _change(sources: Sources, check: Checking) -> Tool[Any]:
         effect="{sql.deed} in the database {database}",
         does=Effect.DESTRUCTIVE,
         preview=preview,
+        outcome=changed,
         timeout=_patience(sources),
     )
     def change(args: Change, context: ToolContext) -> dict[str, Any]:

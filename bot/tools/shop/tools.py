@@ -149,12 +149,17 @@ def _refund(shop: Shop) -> Tool[Any]:
             f"{order.refunded + args.amount} EUR"
         )
 
+    def refunded(args: Refund, receipt: dict[str, Any]) -> str:
+        left = receipt["left_to_refund"].removesuffix(" EUR")
+        return f"Refunded {args.amount} EUR of order {args.order_id}, {left} left"
+
     @tool(
         title="Refund an order",
         effect="Refund {amount} EUR of order {order_id}",
         does=Effect.WRITE,
         idempotent=True,
         preview=_previewed(shop, money),
+        outcome=refunded,
         timeout=TIMEOUT,
     )
     def refund_order(args: Refund, context: ToolContext) -> dict[str, Any]:
@@ -180,6 +185,7 @@ def _change_address(shop: Shop) -> Tool[Any]:
         does=Effect.WRITE,
         idempotent=True,
         preview=_previewed(shop, where),
+        outcome=lambda args, receipt: f"Order {args.order_id} now goes to {receipt['ships_to']}",
         timeout=TIMEOUT,
     )
     def change_address(args: ChangeAddress, context: ToolContext) -> dict[str, Any]:
@@ -199,12 +205,17 @@ def _cancel(shop: Shop) -> Tool[Any]:
         stock = "go back into stock" if args.restock else "do not go back into stock"
         return f"{order.left} EUR will be paid back\n{items}: {stock}"
 
+    def cancelled(args: Cancel, receipt: dict[str, Any]) -> str:
+        stocked = ", items back in stock" if receipt["items_back_in_stock"] else ""
+        return f"Cancelled order {args.order_id}, {receipt['refunded']} paid back{stocked}"
+
     @tool(
         title="Cancel an order",
         effect="Cancel order {order_id}",
         does=Effect.DESTRUCTIVE,
         idempotent=True,
         preview=_previewed(shop, consequences),
+        outcome=cancelled,
         timeout=TIMEOUT,
     )
     def cancel_order(args: Cancel, context: ToolContext) -> dict[str, Any]:

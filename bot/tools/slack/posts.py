@@ -74,6 +74,7 @@ def post_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         effect="Post a message in {channel}",
         does=Effect.WRITE,
         preview=previewed(lookup, _sharing),
+        outcome=lambda _args, done: f"Posted in {done['channel']}",
     )
     def post_message(args: Post, context: ToolContext) -> dict[str, Any]:
         """Post a text message in a Slack channel.
@@ -112,6 +113,9 @@ def schedule_message_tool(client: WebClient, lookup: Lookup) -> Tool[Any]:
         effect="Post a message in {channel} on {at:%d %b %Y, %H:%M %Z}",
         does=Effect.WRITE,
         preview=previewed(lookup, details),
+        outcome=lambda _args, done: (
+            f"Slack posts it in {done['channel']} on {done['at']:%d %b %Y, %H:%M} UTC"
+        ),
     )
     def schedule_message(args: Schedule, context: ToolContext) -> dict[str, Any]:
         """Have Slack post a text message in a channel later, at most 120 days ahead.

@@ -148,6 +148,7 @@ def _create_channel(client: WebClient) -> Tool[Any]:
         effect="Create the channel #{name}",
         does=Effect.WRITE,
         preview=who,
+        outcome=lambda _args, made: f"Created {made['channel']}. {made.get('note', '')}",
     )
     def create_channel(args: CreateChannel, context: ToolContext) -> dict[str, Any]:
         """Create a Slack channel with the person who asked in it; use `invite` for others."""
@@ -182,6 +183,7 @@ def _invite(client: WebClient, lookup: Lookup) -> Tool[Any]:
         does=Effect.WRITE,
         idempotent=True,  # who is in the channel already is left out
         preview=previewed(lookup, details),
+        outcome=_invited,
     )
     def invite(args: Invite, context: ToolContext) -> dict[str, Any]:
         """Invite people to a Slack channel that the bot is in."""
@@ -215,6 +217,7 @@ def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
         does=Effect.WRITE,
         idempotent=True,
         preview=previewed(lookup, details),
+        outcome=lambda _args, done: f"The topic of {done['channel']} is now “{done['topic']}”",
     )
     def set_topic(args: SetTopic, context: ToolContext) -> dict[str, Any]:
         """Set the topic of a Slack channel; an empty topic removes it."""
@@ -228,6 +231,14 @@ def _set_topic(client: WebClient, lookup: Lookup) -> Tool[Any]:
         return {"channel": f"#{channel.name}", "topic": args.topic}
 
     return set_topic
+
+
+def _invited(_args: Invite, done: dict[str, Any]) -> str:
+    new = ", ".join(done.get("invited", ()))
+    there = ", ".join(done.get("already_there", ()))
+    if not new:
+        return f"Already in {done['channel']}: {there}"
+    return f"Invited {new} to {done['channel']}" + (f"; already there: {there}" if there else "")
 
 
 def _without_empty(**values: Any) -> dict[str, Any]:

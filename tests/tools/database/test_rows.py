@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.tools import ChangedError, ToolError
+from tests.tools import outcome_after
 from tests.tools.database.harness import World
 
 ORDINARY = {
@@ -97,6 +98,27 @@ def test_a_cascade_is_shown(world: World) -> None:
     assert shown == (
         "Changes 1 row of watched.\n1. id 1\n   value  10 → 11\nAlso adds 1 row of log.\ntext\nseen"
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("UPDATE heap SET number = 5", "Changed 2 rows of heap in the database shop"),
+        (
+            "UPDATE watched SET value = 11 WHERE id = 1",
+            "Changed 1 row of watched in the database shop, and with that 1 row of log",
+        ),
+        ("DELETE FROM heap WHERE word = 'a'", "Deleted 1 row of heap in the database shop"),
+        ("INSERT INTO heap VALUES ('c', 3)", "Wrote 1 row into heap in the database shop"),
+        (
+            "UPDATE heap SET number = 5; DELETE FROM heap",
+            "Changed 4 rows in 2 steps in the database shop",
+        ),
+    ],
+)
+def test_people_read_what_a_change_came_to(world: World, sql: str, says: str) -> None:
+    """Rows and tables in a sentence, whatever the model is given."""
+    assert outcome_after(world.tools["change"], {"database": "shop", "sql": sql}) == says
 
 
 def test_an_insert_on_an_ordinary_table(world: World) -> None:
