@@ -168,7 +168,9 @@ class Clicks:
                 self._edits.store(
                     delivery,
                     edit,
-                    lambda tx, call: self._votes.approve_edited(tx, delivery, call, found),
+                    lambda tx, call, tell: self._votes.approve_edited(
+                        tx, delivery, call, found, tell
+                    ),
                 )
             case Edit() as edit:
                 self._edits.store(delivery, edit)

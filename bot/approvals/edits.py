@@ -87,7 +87,7 @@ class Forbidden:
 
 LOOK_FIRST = "It is saved, and not yet approved: look at the new preview on the card before you do."
 Submission = Edit | Unchanged | FieldErrors | Forbidden
-Approve = Callable[[Transaction, Call], None]
+Approve = Callable[[Transaction, Call, Callable[[], None]], None]
 
 
 class Edits:
@@ -222,7 +222,8 @@ class Edits:
     def store(self, delivery: Delivery, edit: Edit, approve: Approve | None = None) -> None:
         """Store an edit and settle the delivery; the editor is told when it was not.
 
-        `approve` has the editor approve what was stored, and settles, in the same transaction.
+        `approve` has the editor approve what was stored, and settles, in the same transaction; it
+        is handed what tells the thread of the edit.
         """
         call = edit.shown.call
         self._previews.forget((call.id, call.revision, edit.arguments))
@@ -252,10 +253,11 @@ class Edits:
                 put_cards(tx, edit.run, call.plan_id, [asked])
             effect = effect_of(self._tools, tx, outcome.call)
             line = notices.decision_line(Verb.EDIT, delivery.user, [effect])
-            outbox.notice(tx, edit.run, f"edited:{delivery.seq}", {"text": line})
+            key, body = f"edited:{delivery.seq}", {"text": line}
             if approve is not None:
-                approve(tx, outcome.call)
+                approve(tx, outcome.call, lambda: outbox.notice(tx, edit.run, key, body))
             else:
+                outbox.notice(tx, edit.run, key, body)
                 tell(tx, delivery, LOOK_FIRST if edit.approve else "")
                 inbox.settle(tx, delivery, "edited")
 

@@ -79,7 +79,8 @@ class Expiry:
         """Say in the thread what of one plan has expired."""
         first, run = fallen[0], runs.get(tx, fallen[0].run_id)
         if run is not None:
-            text = notices.expired_line([self._effect(tx, call) for call in fallen], first.deadline)
+            effects = [self._effect(tx, call) for call in fallen]
+            text = notices.expired_line(effects, first.deadline, run.requester)
             outbox.notice(tx, run, f"expired:{first.id}:{first.revision}", {"text": text})
 
     def _effect(self, tx: Transaction, call: Call) -> str:

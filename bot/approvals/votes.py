@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.agent import outputs
@@ -18,7 +19,7 @@ from bot.policy.authority import No, Yes
 from bot.policy.current import CurrentPolicy
 from bot.policy.gates import Ask, Offer, load_gate
 from bot.tools import Registry
-from storage import decisions, inbox, outbox, runs
+from storage import calls, decisions, inbox, outbox, runs
 from storage.models import Call, Delivery, Run
 from storage.outcomes import Applied, Closed, Gone, Open, Outcome
 from storage.states import CallStatus, Verb
@@ -97,14 +98,20 @@ class Votes:
         return self._judged(delivery, edited, run, Verb.APPROVE, fresh_editor=True)
 
     def approve_edited(
-        self, tx: Transaction, delivery: Delivery, edited: Call, found: Admission | Barred
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        edited: Call,
+        found: Admission | Barred,
+        tell_edit: Callable[[], None],
     ) -> None:
         """Approve what this person has edited, in the transaction that stores the edit.
 
-        Settles the delivery.
+        Settles the delivery. `tell_edit` tells the thread of the edit, unless that starts the call:
+        then it is told what comes of it.
         """
         target = CallTarget(edited.id, edited.revision)
-        self._count(tx, delivery, [(target, found)], Verb.APPROVE)
+        self._count(tx, delivery, [(target, found)], Verb.APPROVE, tell_edit=tell_edit)
 
     def _count(
         self,
@@ -114,6 +121,7 @@ class Votes:
         verb: Verb,
         reason: str = "",
         remember: int | None = None,
+        tell_edit: Callable[[], None] = lambda: None,
     ) -> None:
         """Cast the votes of those who may, tell what came of it, and settle the delivery."""
         done: list[tuple[Call, Offer | None]] = []
@@ -137,8 +145,12 @@ class Votes:
             told.append(self._permissions.lost(outcome, delivery.user))
             if not isinstance(outcome, Gone):  # its card was out of date when it was clicked
                 outbox.redraw(tx, outcome.call.plan_id)
+        starts = bool(done) and verb is Verb.APPROVE and _is_decided(tx, done[0][0].plan_id)
+        if not starts:
+            tell_edit()
         if done and (run := runs.get(tx, done[0][0].run_id)):
-            self._announce(tx, delivery, run, done, verb, reason)
+            said = "" if starts else self._decision(tx, delivery, run, done, verb, reason)
+            self._announce(tx, delivery, run, done, said)
         tell(tx, delivery, "\n".join(dict.fromkeys(told)))
         inbox.settle(tx, delivery, f"{verb}: {len(done)} counted, {len(told)} did not")
 
@@ -206,20 +218,42 @@ class Votes:
         delivery: Delivery,
         run: Run,
         done: list[tuple[Call, Offer | None]],
-        verb: Verb,
-        reason: str,
+        said: str,
     ) -> None:
-        """Say in the thread what was voted, and what is remembered of it."""
-        effects = [effect_of(self._tools, tx, call) for call, _ in done]
-        needed = max(still_needed(tx, call) for call, _ in done)
-        line = notices.decision_line(verb, delivery.user, effects, reason, needed)
+        """Say in the thread what was voted, if anything is to be `said`, and what is remembered.
+
+        Nothing is of an approval that starts calls: the thread is told what comes of them.
+        """
+        lines = [said] if said else []
         policy, now = self._policy, self._clock.now()
         for call, offer in done:
             if call.status is CallStatus.APPROVED and offer is not None:
                 given = grants.remember(tx, policy, run, call, delivery.user, offer, now=now)
                 if given:
-                    line += f"\n{notices.remembered(given.id, given.until, given.uses)}"
-        outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": line})
+                    lines.append(notices.remembered(given.id, given.until, given.uses))
+        if lines:
+            outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
+
+    def _decision(
+        self,
+        tx: Transaction,
+        delivery: Delivery,
+        run: Run,
+        done: list[tuple[Call, Offer | None]],
+        verb: Verb,
+        reason: str,
+    ) -> str:
+        """Return who voted what; who asked is named where that ends it."""
+        effects = [effect_of(self._tools, tx, call) for call, _ in done]
+        needed = max(still_needed(tx, call) for call, _ in done)
+        over = all(call.status is CallStatus.REJECTED for call, _ in done)
+        asker = run.requester if over and run.requester != delivery.user else ""
+        return notices.decision_line(verb, delivery.user, effects, reason, needed, asker)
+
+
+def _is_decided(tx: Transaction, plan_id: str) -> bool:
+    """Return whether nothing of the plan waits for a decision any more."""
+    return all(each.status is not CallStatus.PENDING for each in calls.of_plan(tx, plan_id))
 
 
 def _cast(

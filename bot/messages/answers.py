@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bot.messages.actions.codec import block_id, encode
@@ -27,6 +28,7 @@ from bot.messages.text import (
     neutral_markdown,
     plain,
     slack_length,
+    spelt,
     unescape,
     visible,
 )
@@ -68,24 +70,47 @@ _ENDED = {  # in the order in which they are told
     CallStatus.APPROVED: "still waits",
     CallStatus.RUNNING: "still runs",
 }
+_SHORT = {_ENDED[CallStatus.UNKNOWN]: "unknown", _ENDED[CallStatus.EXPIRED]: "expired"}
 
 
-def record_line(ended: Sequence[tuple[CallStatus, str]]) -> str:
-    """Tell in one line of plain text what became of calls: (status, effect sentence) of each.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of one call."""
 
-    "On record: done: Refund 40.00 EUR of order 1042; rejected: Cancel order 1043." It comes from
-    the rows, whatever the model says.
+    status: CallStatus
+    effect: str  # its sentence
+    told: bool = False  # a line of its own in the thread says so already
+
+
+def record_line(ended: Sequence[Ended]) -> str:
+    """Tell in one line of plain text what became of calls; of those told of before, how many.
+
+    "On record: one done; not run: Cancel order 1043." It comes from the rows, whatever the model
+    says.
     """
     if not ended:
         return "On record: nothing was changed."
-    by_word: dict[str, list[str]] = {word: [] for word in _ENDED.values()}
-    for status, effect in ended:
-        by_word[_ENDED[status]].append(
-            plain(visible(" ".join(masked(effect).split())), MOST_OF_EFFECT)
-        )
-    told = [f"{word}: {_counted(effects)}" for word, effects in by_word.items() if effects]
-    nothing = "" if by_word["done"] else "nothing was done; "
-    return f"On record: {nothing}{'; '.join(told)}."
+    by_word: dict[str, list[Ended]] = {word: [] for word in _ENDED.values()}
+    for each in ended:
+        by_word[_ENDED[each.status]].append(each)
+    nothing = [] if by_word["done"] else ["nothing was done"]
+    if len(ended) == 1 and ended[0].told:
+        return f"On record: {'; '.join([*nothing, _ENDED[ended[0].status]])}."
+    told = [
+        f"{spelt(count)} {_SHORT.get(word, word)}"
+        for word, found in by_word.items()
+        if (count := sum(each.told for each in found))
+    ]
+    anew = [
+        f"{word}: {_counted(effects)}"
+        for word, found in by_word.items()
+        if (effects := [_brief(each.effect) for each in found if not each.told])
+    ]
+    return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
+
+
+def _brief(effect: str) -> str:
+    return plain(visible(" ".join(masked(effect).split())), MOST_OF_EFFECT)
 
 
 def _counted(effects: Sequence[str]) -> str:

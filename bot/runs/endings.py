@@ -13,9 +13,9 @@ from bot.approvals.terms.progress import approvals
 from bot.approvals.terms.renewal import Renewal
 from bot.clock import Clock
 from bot.policy.gates import Ask, load_gate
-from bot.runs.results import put_table
+from bot.runs.results import put_table, say_outcome
 from bot.signals import Signals
-from bot.tools import Effect
+from bot.tools import Effect, Registry
 from bot.tools.runner import Lost, Raised, Ran, Refused, TimedOut
 from storage import audit, calls, endings, moves, runs, spending
 from storage.models import Call, Run
@@ -34,9 +34,12 @@ Renew = Callable[[Transaction, Run, Call, Renewal], bool]
 class Endings:
     """One per executor."""
 
-    def __init__(self, store: Store, clock: Clock, signals: Signals, renew: Renew) -> None:
-        """`renew` has a call asked again, in the caller's transaction."""
+    def __init__(
+        self, store: Store, clock: Clock, signals: Signals, tools: Registry, renew: Renew
+    ) -> None:
+        """`tools` word what came of a call; `renew` has it asked again, in the same transaction."""
         self._store = store
+        self._tools = tools
         self._clock = clock
         self._signals = signals
         self._renew = renew
@@ -90,6 +93,7 @@ class Endings:
             note=why,
             deadline=now + wait,
         )
+        say_outcome(tx, self._tools, call.id)
 
     def _write(
         self, tx: Transaction, run: Run, shown: calls.Approved, outcome: Any, *, going_on: bool
@@ -102,6 +106,7 @@ class Endings:
             moves.call(
                 tx, call, target, at=now, actor="worker", finished_at=now, output=output, note=note
             )
+            say_outcome(tx, self._tools, call.id)
 
         match outcome:
             case Ran(output=text, summary=summary, table=table):

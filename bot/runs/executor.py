@@ -75,7 +75,7 @@ class CallExecutor:
         self._pool = pool
         self._portal = portal
         self._signals = signals
-        self._endings = Endings(self._store, self._clock, signals, self._renewed)
+        self._endings = Endings(self._store, self._clock, signals, tools, self._renewed)
 
     def execute(self, run: Run, call_id: str) -> None:
         """Execute one call of a run this worker holds.

@@ -1,6 +1,6 @@
-"""What a run leaves in its thread: the rows a tool found, and the line of what it came to.
+"""What a run leaves in its thread: the rows a tool found, what came of each call, and the record.
 
-The rows are a short table, and a file when that does not hold all. The line is made from the
+The rows are a short table, and a file when that does not hold all. The record is made from the
 database's rows and stands beside the model's words. Draws and sends nothing.
 """
 
@@ -10,14 +10,17 @@ from itertools import chain
 
 from bot.agent import outputs
 from bot.approvals.terms.effect import effect_at
-from bot.messages.answers import fits_cell, record_line, table_room
+from bot.approvals.terms.progress import approvals
+from bot.messages.answers import Ended, fits_cell, record_line, table_room
+from bot.messages.sentences import notices
 from bot.policy.gates import Ask, load_gate
 from bot.tools import Effect, Registry, Table, tables
-from storage import calls, outbox
+from storage import calls, outbox, runs
 from storage.models import Call, Run
-from storage.states import CallStatus, MessageKind
+from storage.states import CallStatus, MessageKind, Verb
 from storage.transaction import Transaction
 
+RAN = (CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.UNKNOWN)
 ROWS, COLUMNS = 20, 10  # how much the table shows at most
 
 
@@ -51,11 +54,54 @@ def put_table(tx: Transaction, run: Run, call: Call, found: Table) -> None:
         outbox.thread(tx, run, f"file:{call.id}:{call.revision}", file, kind=MessageKind.FILE)
 
 
+def say_outcome(tx: Transaction, tools: Registry, call_id: str) -> None:
+    """Say in the thread what came of a call that people approved, and who had a part in it."""
+    call = calls.get(tx, call_id)
+    run = runs.get(tx, call.run_id) if call else None
+    if call is None or run is None or call.status not in RAN:
+        return
+    if call.grant_id or not isinstance(load_gate(call.gate), Ask):  # nobody has decided about it
+        return
+    tool, votes = tools.get(call.tool), calls.votes(tx, call.id, call.revision)
+    counted = {person for person, _ in approvals(call, votes)}
+    people = notices.People(
+        run.requester,
+        tuple(sorted(calls.editors(tx, call.id))),
+        tuple(
+            (vote.person, vote.reason)
+            for vote in votes
+            if vote.verb is Verb.APPROVE and vote.person in counted
+        ),
+    )
+    effect, done = _effect(tx, tools, call), call.status is CallStatus.SUCCEEDED
+    stated = call.note if done and tool is not None and tool.outcome is not None else ""
+    text = notices.outcome_line(
+        call.status,
+        stated or (f"Done: {effect}" if done else effect),
+        people,
+        why=call.note if call.status is CallStatus.FAILED else "",
+    )
+    outbox.notice(tx, run, _outcome_key(call), {"text": text})
+
+
+def _outcome_key(call: Call) -> str:
+    return f"outcome:{call.id}:{call.revision}:{call.status}"
+
+
 def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
     """Return in one line what became of the run's calls that change something or asked people."""
     found = calls.of_run(tx, run_id)
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
-    return record_line([(call.status, _effect(tx, tools, call)) for call in counting])
+    return record_line(
+        [Ended(call.status, _effect(tx, tools, call), _is_told(tx, call)) for call in counting]
+    )
+
+
+def _is_told(tx: Transaction, call: Call) -> bool:
+    """Return whether the thread was told in a line of its own how the call ended."""
+    if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED):
+        return True
+    return outbox.by_key(tx, _outcome_key(call)) is not None
 
 
 def _counts(call: Call, later: list[Call]) -> bool:

@@ -62,7 +62,9 @@ def test_a_first_visitor_is_led_to_an_answer(page: Page, world: Harness) -> None
     world.settle()
     page.gone(f"{THREAD} [data-action-id=approve]")
     assert world.shop.order(1042).refunded == 15
-    assert "Ana Ruiz approved" in page.message_text("approved: Refund", thread=True)
+    told = page.message_text("approved by", thread=True)
+    assert "Refunded 15.00 EUR of order 1042, 74.90 left. Asked by" in told
+    assert "Ana Ruiz" in told
     page.be("ben")
     assert not page.all("[data-testid=hint]")
     page.press("[data-testid=bell]")

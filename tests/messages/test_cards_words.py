@@ -16,6 +16,7 @@ from bot.messages.help import greeting, help_text
 from bot.messages.sentences import notices, refusals
 from bot.messages.text import unescape
 from bot.policy.gates import Offer
+from storage.states import CallStatus
 from tests.messages.cards_support import accept_message, buttons, inside
 
 AT = datetime(2026, 11, 21, 14, 2, tzinfo=UTC)
@@ -26,6 +27,7 @@ TOOLS = [
     ("Cancel <an> order", "destructive"),
 ]
 
+PEOPLE = notices.People("UBEN00001", ("UCLEO0001",), (("UANA00001", EVIL), ("UDAN00001", "")))
 SAID = {
     "already_decided": ("UANA00001", "approve", AT),
     "your_own_click": ("approve",),
@@ -51,8 +53,9 @@ SAID = {
     "waits_for": ("UBEN00001",),
     "card_elsewhere": ("C0FINANCE", "https://a.example/|x"),
     "effect_list": ([EVIL] * 5,),
-    "decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2),
-    "expired_line": ([EVIL], AT),
+    "decision_line": ("reject", "UANA00001", [EVIL], EVIL, 2, "UBEN00001"),
+    "outcome_line": (CallStatus.FAILED, EVIL, PEOPLE),
+    "expired_line": ([EVIL], AT, "UBEN00001"),
     "cancelled_line": ("UBEN00001",),
     "gave_up": (EVIL,),
     "trigger_expired": (),
@@ -142,6 +145,24 @@ def test_the_thread_line_is_one_line() -> None:
     )
     assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR of order 1042 — “paid twice”"
     assert quoting.effect_list(["a", "b", "c", "d", "e"]) == "a; b; c; and 2 more"
+
+
+def test_who_asked_is_told_how_it_ended() -> None:
+    """A decision that ends a call names who asked; so does what came of it, with all who did it."""
+    line = notices.decision_line("reject", "UANA00001", ["Refund 40.00 EUR"], requester="UBEN00001")
+    assert line == "🚫 <@UANA00001> rejected: Refund 40.00 EUR. Asked by <@UBEN00001>."
+    what = "Refunded 30.00 EUR of order 1042, 59.90 left"
+    line = notices.outcome_line(CallStatus.SUCCEEDED, what, PEOPLE)
+    assert line.startswith(
+        f"✅ {what}. Asked by <@UBEN00001>, edited by <@UCLEO0001>, approved by <@UANA00001> (“"
+    )
+    assert line.endswith("”) and <@UDAN00001>.")
+    alone = notices.People("UBEN00001", ("UANA00001",), (("UANA00001", ""),))
+    line = notices.outcome_line(CallStatus.FAILED, "Refund 30.00 EUR", alone, why="no such order")
+    assert line == (
+        "❌ It failed: Refund 30.00 EUR — “no such order”. "
+        "Asked by <@UBEN00001>, edited and approved by <@UANA00001>."
+    )
 
 
 def test_only_the_last_part_of_an_answer_asks_for_feedback() -> None:

@@ -95,7 +95,7 @@ def test_words_beside_an_approval_are_told(harness: Harness, fakes: FakeTools) -
     harness.said(SUPPORT, thread, "That is all.")
     assert fakes.did("note", "noted") == 1
     assert '"checked with <@UCLEO0001>"' in harness.outputs()[0]["output"]
-    line = harness.said(SUPPORT, thread, "approved:")
+    line = harness.said(SUPPORT, thread, "✅ Done: Write “noted”. Asked by")
     assert "checked with" in words(line)
     assert "UCLEO0001" not in [
         e.get("user_id") for b in line["blocks"] for e in b.get("elements", [])

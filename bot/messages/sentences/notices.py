@@ -7,10 +7,12 @@ tool or the model wrote is quoted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from bot.messages.quoting import effect_list, past, said
 from bot.messages.text import channel_mention, due, mention, when
+from storage.states import CallStatus
 
 
 def card_elsewhere(place: str, link: str = "") -> str:
@@ -27,8 +29,8 @@ def card_elsewhere(place: str, link: str = "") -> str:
 def remembered(grant_id: str, until: datetime, uses: int) -> str:
     """Tell the thread that an approval is remembered, for how long and how often."""
     return (
-        f"🧷 This is remembered until {when(until)}, for {uses} more times: `{grant_id}`, see "
-        "`/approvals grants`."
+        f"🧷 This approval is remembered until {when(until)}, for {uses} more times: "
+        f"`{grant_id}`, see `/approvals grants`."
     )
 
 
@@ -43,17 +45,70 @@ def sent_back_line(person: str, feedback: str) -> str:
 
 
 def decision_line(
-    verb: str, person: str, effects: Sequence[str], reason: str = "", needed: int = 0
+    verb: str,
+    person: str,
+    effects: Sequence[str],
+    reason: str = "",
+    needed: int = 0,
+    requester: str = "",
 ) -> str:
     """Tell the thread in one line who decided what.
 
-    "✅ @ana approved: Refund 40.00 EUR of order 1042". `needed`: how many more people have to
-    approve before anything happens.
+    "🚫 @ana rejected: Refund 40.00 EUR of order 1042 — “paid twice”. Asked by @ben." `needed`: how
+    many more people have to approve before anything happens. `requester`: who is to be told; "" for
+    nobody.
     """
     icon = {"approve": "✅", "reject": "🚫", "edit": "✏️", "cancel": "⏹️"}.get(verb, "•")
     why = f" — “{said(reason)}”" if reason.strip() else ""
     more = f" ({needed} more {'approval' if needed == 1 else 'approvals'} needed)" if needed else ""
-    return f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}{more}"
+    what = f"{icon} {mention(person)} {past(verb)}: {effect_list(effects)}{why}{more}"
+    return f"{what}. {_asked_by(requester)}." if requester else what
+
+
+def _asked_by(requester: str) -> str:
+    return f"Asked by {mention(requester)}"
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Who had a part in a call that was started, by id."""
+
+    requester: str
+    editors: tuple[str, ...]
+    approved: tuple[tuple[str, str], ...]  # each approver, and their words ("" for none)
+
+
+def outcome_line(status: CallStatus, what: str, people: People, *, why: str = "") -> str:
+    """Tell the thread in one line what came of a call that people approved, and who did.
+
+    "✅ Refunded 30.00 EUR of order 1042, 59.90 left. Asked by @ben, approved by @ana." `what`: its
+    tool's sentence, or the effect; `why`: what went wrong.
+    """
+    start = {
+        CallStatus.FAILED: "❌ It failed: ",
+        CallStatus.UNKNOWN: "❓ It started, and nobody knows whether it happened: ",
+    }.get(status, "✅ ")
+    failed = f" — “{said(why)}”" if why.strip() else ""
+    then = " Its approvers can say so on the card." if status is CallStatus.UNKNOWN else ""
+    return f"{start}{said(what).rstrip('.')}{failed}.{then} {_parts(people)}."
+
+
+def _parts(people: People) -> str:
+    approvers = [
+        mention(person) + (f" (“{said(words)}”)" if words.strip() else "")
+        for person, words in people.approved
+    ]
+    edited = [mention(person) for person in people.editors]
+    parts = [_asked_by(people.requester)]
+    if edited and [*people.editors] == [person for person, _ in people.approved]:
+        return f"{parts[0]}, edited and approved by {_and(approvers)}"
+    parts += [f"edited by {_and(edited)}"] if edited else []
+    parts += [f"approved by {_and(approvers)}"] if approvers else []
+    return ", ".join(parts)
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def reminder(effects: Sequence[str], who: str, deadline: datetime | None) -> str:
@@ -75,10 +130,11 @@ def escalated(effects: Sequence[str], who: str, deadline: datetime | None) -> st
     return f"⏫ {who}: nobody has decided this yet, and now you may as well{by}: {what}"
 
 
-def expired_line(effects: Sequence[str], deadline: datetime | None) -> str:
+def expired_line(effects: Sequence[str], deadline: datetime | None, requester: str) -> str:
     """Tell the thread in one line that nobody answered in time."""
     by = f" by {when(deadline)}" if deadline else " in time"
-    return f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
+    what = f"⌛ Nobody answered{by}, so this will not happen: {effect_list(effects)}"
+    return f"{what}. {_asked_by(requester)}."
 
 
 def cancelled_line(person: str) -> str:
