@@ -40,6 +40,11 @@ def section(block_id: str, text: Json) -> Json:
     return {"type": "section", "block_id": block_id, "text": text, "expand": True}
 
 
+def columns(block_id: str, cells: Sequence[Json]) -> Json:
+    """At most ten text objects in two columns, read from left to right."""
+    return {"type": "section", "block_id": block_id, "fields": list(cells)[:10]}
+
+
 def context(block_id: str, elements: Sequence[Json]) -> Json:
     """Small print: at most ten text objects."""
     return {"type": "context", "block_id": block_id, "elements": list(elements)[:10]}

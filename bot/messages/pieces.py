@@ -18,9 +18,10 @@ from bot.messages.views import CallView, Value
 HEADER_LIMIT = 150  # Slack's, for a header
 PIECE_LIMIT = 2_900  # characters of one piece on a card; more belongs into Review
 LINE_LIMIT = 40  # line ends of one piece on a card
-BEGINNING = 600  # characters of a piece that does not fit a card
+BEGINNING = 300  # characters of a piece that does not fit a card
 BEGINNING_SENTENCE = 200  # of the sentence: it mostly repeats an argument
 BEGINNING_LINES = 12
+SHORT = 44  # characters of an argument that stands beside another one, with its label
 LEAST = 60  # characters of a beginning; with less room there is none
 COMPACT_LIMIT = 100  # characters of one argument on a decided card
 COMPACT_TOTAL = 450  # after so many, further arguments are only counted
@@ -50,6 +51,7 @@ class Piece:
     name: str  # the argument's label, else what kind of piece it is
     texts: tuple[str, ...]
     draw: Callable[[Sequence[str]], tuple[Json, ...]]
+    cell: str = ""  # an argument so short that two of them fit beside one another
 
     @property
     def elements(self) -> tuple[Json, ...]:
@@ -164,14 +166,18 @@ def _argument(value: Value) -> Piece:
             preformatted(text),
         )
 
-    return Piece(PieceKind.ARGUMENT, name, (now,) if was is None else (was, now), draw)
+    texts = (now,) if was is None else (was, now)
+    cell = f"{name}: {now}"
+    is_short = was is None and not value.secret and flat and slack_length(cell) <= SHORT
+    return Piece(PieceKind.ARGUMENT, name, texts, draw, cell if is_short else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
     """The pieces of one call that found room, and what is said about the others."""
 
-    body: tuple[Json, ...]  # sentence, arguments and preview, as rich-text elements
+    cells: tuple[str, ...]  # short arguments, for two columns
+    body: tuple[Json, ...]  # sentence, other arguments and preview, as rich-text elements
     reason: tuple[Json, ...]  # the agent's words
     missing: str  # "" when everything is shown
 
@@ -181,23 +187,32 @@ class Filled:
         return not self.missing
 
 
-def fill(pieces: Sequence[Piece], room: int, covered: Sequence[str] = ()) -> Filled:
+def fill(
+    pieces: Sequence[Piece], room: int, covered: Sequence[str] = (), *, cells: int = 0
+) -> Filled:
     """Show each piece that still fits into `room` characters, in order; of the others as much.
 
-    `covered` names what is not in the pieces as those who decide may see it.
+    `covered` names what is not in the pieces as those who decide may see it. `cells`: how many
+    short arguments may stand in two columns; a single one is a line like others.
     """
+    short = [piece for piece in pieces if piece.cell][:cells]
+    beside = {id(piece) for piece in short} if len(short) > 1 else set()
+    found: list[str] = []
     body: list[Json] = []
     reason: list[Json] = []
-    short: list[str] = []
+    missing: list[str] = []
     for piece in pieces:
         whole = piece.fits_a_card and piece.size <= room
         elements = piece.elements if whole else piece.beginning(room)
         if not whole or piece.name in covered:
-            short.append(piece.name)
+            missing.append(piece.name)
         room -= weight(list(elements))
-        (reason if piece.kind is PieceKind.REASON else body).extend(elements)
-    short += [name for name in covered if name not in short]
-    return Filled(tuple(body), tuple(reason), _missing(short))
+        if whole and id(piece) in beside:
+            found.append(piece.cell)
+        else:
+            (reason if piece.kind is PieceKind.REASON else body).extend(elements)
+    missing += [name for name in covered if name not in missing]
+    return Filled(tuple(found), tuple(body), tuple(reason), _missing(missing))
 
 
 def wanted(piece: Piece) -> int:

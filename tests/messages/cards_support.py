@@ -80,7 +80,8 @@ def read(blocks: list[dict[str, Any]]) -> str:
     """The blocks as a person would read them: a line for each text, people and times in braces."""
     lines = []
     for block in blocks:
-        parts = block["elements"] if block["type"] in ("rich_text", "context") else [block]
+        several = block["type"] in ("rich_text", "context")
+        parts = block["elements"] if several else block.get("fields", [block])
         for part in parts:
             lines.append("".join(_leaf(each) for each in inside(part)))
     return "\n".join(line for line in lines if line)

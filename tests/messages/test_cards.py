@@ -27,21 +27,20 @@ from tests.messages.cards_support import (
 
 
 def test_a_pending_card_reads_from_effect_to_buttons() -> None:
-    """The effect stands first and big, then arguments, the agent, who and when, the buttons."""
+    """The effect stands first and big, then the agent, arguments, who and when, the buttons."""
     drawn = card(view(), NOW)
     accept_message(drawn.blocks)
     assert drawn.blocks[0]["type"] == "header"
     assert read(drawn.blocks).splitlines() == [
         "Refund 40.00 EUR of order 1042",
-        "Order:  1042",
-        "Amount:  40.00 EUR",
         "The agent says:",
         "The parcel arrived broken.",
+        "Order: 1042",
+        "Amount: 40.00 EUR",
         "Asked by <@UBEN00001>  ·  Approvers: <!subteam^S0LEADS>, <@UANA00001>  ·  "
         "⏳ Decide by <!date^1795273200^{date_short_pretty} at {time} ({ago})|"
         "21 Nov 2026, 15:00 UTC>",
-        "Refund an order  ·  #1a2b3c4d",
-        "ApproveEditRejectApprove with a note…Reject with a reason…"
+        "ApproveEditRejectDetails, approve with a note…Reject with a reason…"
         "Send the plan back…Cancel the request (who asked)",
     ]
 
@@ -49,13 +48,72 @@ def test_a_pending_card_reads_from_effect_to_buttons() -> None:
 def test_the_notification_is_a_plain_sentence() -> None:
     """The lock screen says who asks for what, until when."""
     assert card(view(), NOW).text == (
-        "<@UBEN00001> asks to refund 40.00 EUR of order 1042. "
-        "Approve or reject within 1 hour, by 21 Nov 2026, 15:00 UTC."
+        "<@UBEN00001> asks to refund 40.00 EUR of order 1042. Approve or reject within 1 hour."
     )
     assert card(view(REFUND, CANCEL), NOW).text.startswith(
         "<@UBEN00001> asks for 2 things: refund 40.00 EUR of order 1042; "
         "cancel order 1043 for good. Approve"
     )
+
+
+def test_short_arguments_stand_in_two_columns() -> None:
+    """Two or more do, as plain text; what is long, edited or of several lines has its own line."""
+    values = (
+        Value("Order", "1042"),
+        Value("Amount", "30.00", "40.00"),
+        Value("Note", "a\nb"),
+        Value("Reason", "damaged"),
+        Value("Why", "The parcel arrived broken, and so did everything in it."),
+    )
+    blocks = card(view(replace(REFUND, values=values)), NOW).blocks
+    accept_message(blocks)
+    [cells] = [each["fields"] for each in blocks if "fields" in each]
+    assert [(each["type"], each["text"]) for each in cells] == [
+        ("plain_text", "Order: 1042"),
+        ("plain_text", "Reason: damaged"),
+    ]
+    text = read(blocks)
+    assert "Amount:  40.00  →  30.00" in text
+    assert "Why:  The parcel" in text
+    many = tuple(Value(f"Field {number}", "x") for number in range(25))
+    blocks = card(view(replace(REFUND, values=many)), NOW).blocks
+    accept_message(blocks)
+    assert [len(each["fields"]) for each in blocks if "fields" in each] == [10, 10]
+    assert all(f"Field {number}:" in read(blocks) for number in range(25))
+    four = [replace(REFUND, id=f"call-{number}") for number in range(4)]
+    assert not any("fields" in each for each in card(view(*four), NOW).blocks)
+
+
+def test_a_warning_stands_above_and_nothing_is_green() -> None:
+    """What cannot be undone, or is asked again, is said before its arguments; no button invites."""
+    again = replace(REFUND, note="the same was done already in this request")
+    for call, says in ((CANCEL, "⚠️ This cannot be undone."), (again, "🔁 Why this is asked: the")):
+        blocks = card(view(call), NOW).blocks
+        accept_message(blocks)
+        lines = read(blocks).splitlines()
+        assert lines[1].startswith(says)
+        assert "style" not in buttons(blocks)["approve", f"{call.id}:1"]
+        found = buttons(card(view(REFUND, replace(call, id="call-9")), NOW).blocks)
+        assert "style" not in found["approve_all", "plan-1:3:0"]
+        assert found["approve", "call-1:1"]["style"] == "primary"
+
+
+def test_a_plan_has_a_head() -> None:
+    """How many, whose decisions, one deadline and the buttons for all stand above the calls."""
+    other = replace(REFUND, id="call-3")
+    blocks = card(view(REFUND, other, CANCEL), NOW).blocks
+    accept_message(blocks)
+    lines = read(blocks).splitlines()
+    assert lines[0] == "3 things to decide"
+    assert lines[1].startswith("Asked by <@UBEN00001>  ·  Approvers: ")
+    assert lines[2].startswith("Approve all (3)Reject all")
+    assert read(blocks).count("⏳ Decide by") == 1
+    late = replace(other, deadline=NOW + timedelta(hours=4))
+    assert read(card(view(REFUND, late), NOW).blocks).count("⏳ Decide by") == 2
+    done = replace(REFUND, status=CallStatus.APPROVED, decided_by=("UANA00001",), decided_at=NOW)
+    lines = read(card(view(done, other, CANCEL), NOW).blocks).splitlines()
+    assert lines[0] == "2 of 3 left to decide"
+    assert any("runs once the two others are decided" in each for each in lines)
 
 
 def test_the_buttons_carry_call_plan_and_run_with_their_revisions() -> None:

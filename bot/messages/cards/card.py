@@ -19,7 +19,9 @@ from bot.messages.cards.decided_call import decided_blocks, outcome_sentence
 from bot.messages.cards.waiting_call import (
     CANCEL,
     RICH_LIMIT,
+    ROW_LIMIT,
     approved_here,
+    inviting,
     send_back,
     waiting_blocks,
 )
@@ -30,6 +32,7 @@ from bot.messages.parts import (
     confirm,
     context,
     divider,
+    header,
     line,
     menu,
     mrkdwn,
@@ -43,9 +46,9 @@ from bot.messages.parts import (
 from bot.messages.pieces import Filled, effect_of, fill, pieces_of, wanted
 from bot.messages.text import (
     channel_mention,
+    due,
     escape,
     group_mention,
-    in_utc,
     mention,
     plain,
     slack_length,
@@ -60,6 +63,8 @@ PER_BLOCK = 100  # what each block counts besides its text: Slack limits the two
 NOTIFICATION = 300  # characters of the notification sentence
 QUOTED = 200  # characters of each message quoted
 EDITED_SINCE = " edited the request after the agent had read it. It says now:"
+MOST = 5  # calls of one message
+IN_COLUMNS, CELLS = 3, 20  # calls whose short arguments stand in columns, and how many of each
 MENTIONS = 80  # people and groups named as approvers
 
 
@@ -76,7 +81,7 @@ def card(view: CardView, now: datetime) -> Drawn:
 
     ValueError for no calls or more than five.
     """
-    if not 1 <= len(view.calls) <= 5:
+    if not 1 <= len(view.calls) <= MOST:
         raise ValueError("a card shows one to five calls; the caller splits longer plans")
     waiting = [call for call in view.calls if is_waiting(call, now)]
     blocks = _blocks(view, now, _fills(view, now, waiting))
@@ -96,7 +101,8 @@ def _fills(view: CardView, now: datetime, waiting: Sequence[CallView]) -> dict[s
         return {}
     bare = _blocks(view, now, {call.id: fill([], 0) for call in view.calls})
     fixed = weight(bare) + PER_BLOCK * len(bare)
-    return _share({call.id: call for call in waiting}, TOTAL - fixed)
+    cells = CELLS if len(view.calls) <= IN_COLUMNS else 0
+    return _share({call.id: call for call in waiting}, TOTAL - fixed, cells)
 
 
 def is_waiting(call: CallView, now: datetime) -> bool:
@@ -104,24 +110,26 @@ def is_waiting(call: CallView, now: datetime) -> bool:
     return call.status is CallStatus.PENDING and (call.deadline is None or now < call.deadline)
 
 
-def _share(calls: dict[str, CallView], room: int) -> dict[str, Filled]:
+def _share(calls: dict[str, CallView], room: int, cells: int) -> dict[str, Filled]:
     """Give each call its room: what the small ones leave over goes to the larger ones."""
     pieces = {key: pieces_of(call) for key, call in calls.items()}
     sizes = {key: sum(map(wanted, each)) for key, each in pieces.items()}
-    # Blocks that come with the pieces: per call the arguments, the agent's words and what is said
-    # if some is missing.
-    room -= (3 * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
+    # Blocks that come with the pieces: per call the arguments, those in columns, the agent's words
+    # and what is said if some is missing.
+    own = 3 + -(-cells // ROW_LIMIT)
+    room -= (own * PER_BLOCK + MISSING) * len(calls) + PER_BLOCK * max(room, 0) // RICH_LIMIT
     fills: dict[str, Filled] = {}
     for left, key in zip(
         range(len(sizes), 0, -1), sorted(sizes, key=sizes.__getitem__), strict=True
     ):
-        fills[key] = fill(pieces[key], room // left, calls[key].covered)
+        fills[key] = fill(pieces[key], room // left, calls[key].covered, cells=cells)
         room -= min(sizes[key], room // left)
     return fills
 
 
 def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Json]:
-    alone = len(view.calls) == 1
+    waiting = [call for call in view.calls if is_waiting(call, now)]
+    alone, shared = len(view.calls) == 1, _deadline(waiting)
     blocks: list[Json] = []
     if view.parts > 1:
         blocks.append(
@@ -130,18 +138,34 @@ def _blocks(view: CardView, now: datetime, fills: dict[str, Filled]) -> list[Jso
                 [plain_text(f"Part {view.part} of {view.parts}")],
             )
         )
-    if any(is_waiting(call, now) for call in view.calls):
+    if waiting:
         blocks += _request(view)
+    if waiting and not alone:
+        blocks += _head(view, waiting, fills, shared)
     for index, call in enumerate(view.calls):
-        if index:
+        # below the head, too; as many calls as there can be leave no blocks for lines
+        if not alone and len(view.calls) < MOST and (index or waiting):
             blocks.append(divider(block_id(Block.DIVIDER, call.target)))
-        if is_waiting(call, now):
-            asked, whole = (_who(view), RunTarget(view.run_id)) if alone else ([], None)
-            blocks += waiting_blocks(call, fills[call.id], asked=asked, whole=whole)
+        if call in waiting:
+            small = _who(view) if alone else []
+            small += _until(call.deadline) if alone or shared is None else []
+            whole = RunTarget(view.run_id) if alone else None
+            blocks += waiting_blocks(call, fills[call.id], small=small, whole=whole)
         else:
-            here = sum(is_waiting(each, now) for each in view.calls)
-            blocks += decided_blocks(call, undecided=max(view.undecided, here))
-    return blocks + _footer(view, now, fills, alone)
+            blocks += decided_blocks(call, undecided=max(view.undecided, len(waiting)))
+    if not waiting:
+        blocks.append(context(block_id(Block.ASKED, view.target), [mrkdwn(_asked(view))]))
+    return blocks
+
+
+def _deadline(waiting: Sequence[CallView]) -> datetime | None:
+    """Return the one deadline of all these calls; None where they have not the same."""
+    found = {call.deadline for call in waiting}
+    return found.pop() if len(found) == 1 else None
+
+
+def _until(deadline: datetime | None) -> list[str]:
+    return [f"⏳ Decide by {due(deadline)}"] if deadline else []
 
 
 def _request(view: CardView) -> list[Json]:
@@ -185,27 +209,34 @@ def _asked(view: CardView) -> str:
     return f"Asked by {mention(view.requester)}" + (f" (<{link}|see it>)" if link else "")
 
 
-def _footer(view: CardView, now: datetime, fills: dict[str, Filled], alone: bool) -> list[Json]:
-    waiting = [call for call in view.calls if is_waiting(call, now)]
-    about = view.target
-    if not waiting:
-        return [context(block_id(Block.FOOT, about), [mrkdwn(_asked(view))])]
-    if alone:
-        return []
-    blocks = [
-        divider(block_id(Block.FOOT_DIVIDER, about)),
-        context(block_id(Block.FOOT, about), [mrkdwn("  ·  ".join(_who(view)))]),
-    ]
+def _head(
+    view: CardView,
+    waiting: Sequence[CallView],
+    fills: dict[str, Filled],
+    deadline: datetime | None,
+) -> list[Json]:
+    """Build what stands above several calls: how many, whose decisions, until when, and all of it.
+
+    `deadline`: of all of them, where it is the same.
+    """
+    about, left, of = view.target, len(waiting), len(view.calls)
+    count = f"{left} things to decide" if left == of else f"{left} of {of} left to decide"
+    # a click counts for the calls of its own message only
+    which = "all" if view.parts == 1 else "these"
     row: list[Json] = []
-    if len(waiting) > 1:
-        # a click counts for the calls of its own message only
-        which = "all" if view.parts == 1 else "these"
+    if left > 1:
         if all(approved_here(call, fills[call.id]) for call in waiting):
             row.append(_approve_all(waiting, about, which))
         row.append(button(Action.REJECT_ALL, f"Reject {which}", about, style="danger"))
     cancel = (CANCEL, Click(Action.CANCEL_RUN, RunTarget(view.run_id)))
     row.append(menu([send_back(waiting[0].target), cancel]))
-    return [*blocks, actions(block_id(Block.FOOT_BUTTONS, about), row)]
+    return [
+        header(block_id(Block.HEAD, about), count),
+        context(
+            block_id(Block.ASKED, about), [mrkdwn("  ·  ".join([*_who(view), *_until(deadline)]))]
+        ),
+        actions(block_id(Block.HEAD_BUTTONS, about), row),
+    ]
 
 
 def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> Json:
@@ -222,7 +253,7 @@ def _approve_all(waiting: Sequence[CallView], about: CardTarget, which: str) -> 
         Action.APPROVE_ALL,
         f"Approve {which} ({len(waiting)})",
         about,
-        style="primary",
+        style=inviting(*waiting),
         confirm=ask,
     )
 
@@ -234,8 +265,8 @@ def _notification(view: CardView, waiting: Sequence[CallView], now: datetime) ->
     """
     if not waiting:
         return _joined([outcome_sentence(call) for call in view.calls])
-    due = min((call.deadline for call in waiting if call.deadline), default=None)
-    within = f" within {roughly(due - now)}, by {in_utc(due)}" if due else ""
+    first = min((call.deadline for call in waiting if call.deadline), default=None)
+    within = f" within {roughly(first - now)}" if first else ""
     end = f". Approve or reject{within}."
     count = f"{len(waiting)} things: " if len(waiting) > 1 else ""
     start = (

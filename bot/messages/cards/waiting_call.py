@@ -15,60 +15,75 @@ from bot.messages.parts import (
     Json,
     actions,
     button,
+    columns,
     confirm,
     context,
     header,
+    line,
     menu,
     mrkdwn,
     packed,
     plain_text,
     rich,
-    section,
+    words,
 )
-from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline, title_of
-from bot.messages.text import due, mention, plain, visible
+from bot.messages.pieces import ALL_ROWS, Filled, effect_of, headline
+from bot.messages.text import mention, plain, visible
 from bot.messages.views import CallView, Progress
 
 CANCEL = "Cancel the request (who asked)"
 RICH_LIMIT = 3_000  # characters of one rich_text block
+ROW_LIMIT = 10  # cells of one section in two columns
 
 
 def waiting_blocks(
-    call: CallView, filled: Filled, *, asked: Sequence[str] = (), whole: RunTarget | None = None
+    call: CallView, filled: Filled, *, small: Sequence[str], whole: RunTarget | None = None
 ) -> list[Json]:
-    """Build what the call would do, until when it waits, and the buttons that decide it.
+    """Build what the call would do, why, with what, and the buttons that decide it.
 
-    `asked`: who asked and who may decide, where nothing below the call says so (mrkdwn).
-    `whole`: the request that the call is all of.
+    What warns of it stands above its arguments. `small`: who asked, who may decide and until when,
+    where nothing above the call says so (mrkdwn). `whole`: the request that the call is all of.
     """
     about = call.target
     blocks = [header(block_id(Block.HEADLINE, about), headline(call))]
-    if call.does == "destructive":
-        blocks.append(section(block_id(Block.WARNING, about), mrkdwn("⚠️ *This cannot be undone.*")))
-    if call.note and not call.edited_by:
-        blocks.append(
-            context(
-                block_id(Block.NOTE, about),
-                [plain_text(plain(f"🔁 Why this is asked: {visible(call.note)}", 300))],
-            )
-        )
+    if warned := _warnings(call):
+        blocks.append(rich(block_id(Block.WARNING, about), warned))
+    if filled.reason:
+        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
+    for start in range(0, len(filled.cells), ROW_LIMIT):
+        cells = [plain_text(text) for text in filled.cells[start : start + ROW_LIMIT]]
+        blocks.append(columns(block_id(Block.SHORT_VALUES, about, start), cells))
     blocks += packed(filled.body, RICH_LIMIT, partial(block_id, Block.VALUES, about))
     if filled.missing:
         blocks.append(context(block_id(Block.MISSING, about), [plain_text(f"🔎 {filled.missing}")]))
-    if filled.reason:
-        blocks.append(rich(block_id(Block.AGENT_WORDS, about), filled.reason))
-    small = [*asked]
-    if call.edited_by:
-        small.append(f"Edited by {mention(call.edited_by)}")
-    if call.deadline:
-        small.append(f"⏳ Decide by {due(call.deadline)}")
-    facts = [mrkdwn("  ·  ".join(small))] if small else []
-    facts.append(plain_text(f"{title_of(call)}  ·  #{call.digest[:8]}"))
-    blocks.append(context(block_id(Block.SMALL_PRINT, about), facts))
+    below = [*small, *([f"Edited by {mention(call.edited_by)}"] if call.edited_by else [])]
+    if below:
+        blocks.append(context(block_id(Block.SMALL_PRINT, about), [mrkdwn("  ·  ".join(below))]))
     if call.progress:
         blocks.append(context(block_id(Block.PROGRESS, about), [mrkdwn(_so_far(call.progress))]))
     row = [*_buttons(call, filled), _more(call, filled, whole)]
     return [*blocks, actions(block_id(Block.CALL_BUTTONS, about), row)]
+
+
+def _warnings(call: CallView) -> list[Json]:
+    """Say what to think of before approving, as rich text: nothing, mostly."""
+    found = []
+    if call.does == "destructive":
+        found.append(line(words("⚠️ This cannot be undone.", bold=True)))
+    if call.note and not call.edited_by:
+        why = plain(visible(" ".join(call.note.split())), 300)
+        found.append(line(words(f"🔁 Why this is asked: {why}")))
+    return found
+
+
+def is_warned_of(call: CallView) -> bool:
+    """Return whether something about the call warns: then Approve does not invite a click."""
+    return bool(_warnings(call))
+
+
+def inviting(*calls: CallView) -> str:
+    """Return the style of a button that approves these calls."""
+    return "" if any(map(is_warned_of, calls)) else "primary"
 
 
 def _so_far(progress: Progress) -> str:
@@ -102,9 +117,9 @@ def _buttons(call: CallView, filled: Filled) -> list[Json]:
         if call.does == "destructive":
             text = f"{plain(effect_of(call), 240)}\n\nThis cannot be undone."
             ask = confirm("Approve this?", text, "Approve")
-        row = [button(Action.APPROVE, "Approve", about, style="primary", confirm=ask)]
+        row = [button(Action.APPROVE, "Approve", about, style=inviting(call), confirm=ask)]
     else:
-        row = [button(Action.REVIEW, "Review and approve…", about, style="primary")]
+        row = [button(Action.REVIEW, "Review and approve…", about, style=inviting(call))]
     if call.editable:
         row.append(button(Action.EDIT, "Edit", about))
     if call.no_needs_words:
@@ -117,7 +132,7 @@ def _more(call: CallView, filled: Filled, whole: RunTarget | None) -> Json:
     about, choices = call.target, []
     if approved_here(call, filled):
         remember = " or remember it" if call.offers else ""
-        label = f"Approve with a note{remember}…"
+        label = f"Details, approve with a note{remember}…"
         choices.append((label, Click(Action.REVIEW, about)))
     if not call.no_needs_words:
         choices.append(("Reject with a reason…", Click(Action.REJECT, about)))
