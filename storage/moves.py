@@ -50,7 +50,7 @@ _STANDS = (col(Message.status) == MessageStatus.SENT) | (
 _REDRAW = (
     update(Message)
     .where(col(Message.plan_id) == bindparam("plan_id_"))
-    .where(col(Message.kind).in_((MessageKind.CARD, MessageKind.MARK)))
+    .where(col(Message.kind).in_((MessageKind.CARD, MessageKind.COPY, MessageKind.MARK)))
     .values(
         wanted=col(Message.wanted) + 1,
         status=case((_STANDS, MessageStatus.STALE), else_=col(Message.status)),

@@ -39,6 +39,9 @@ _BY_TS = select(Message).where(col(Message.ts) == bindparam("ts_")).limit(1)
 _CARDS = select(Message).where(
     col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.CARD
 )
+_COPIES = select(Message).where(
+    col(Message.plan_id) == bindparam("plan_id_"), col(Message.kind) == MessageKind.COPY
+)
 
 
 @cache
@@ -178,6 +181,11 @@ def knows(tx: Transaction, ts: str) -> bool:
 def cards(tx: Transaction, plan_id: str) -> list[Message]:
     """The cards of a plan, all copies and parts."""
     return rows(tx, Message, _CARDS, plan_id_=plan_id)
+
+
+def copies(tx: Transaction, plan_id: str) -> list[Message]:
+    """What a plan's requester sees of cards that stand elsewhere."""
+    return rows(tx, Message, _COPIES, plan_id_=plan_id)
 
 
 def calls_of(tx: Transaction, plan_id: str, card: int) -> list[str]:

@@ -98,6 +98,7 @@ class MessageKind(StrEnum):
     """What one message to Slack is."""
 
     CARD = "card"  # drawn from a plan's rows, again and again
+    COPY = "copy"  # the same without buttons, for who asked
     ANSWER = "answer"  # the model's words
     NOTICE = "notice"  # a line of ours
     PRIVATE = "private"  # seen by one person

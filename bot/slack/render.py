@@ -11,6 +11,7 @@ from bot.approvals.cards.mark import mark_of
 from bot.clock import Clock
 from bot.messages import answers
 from bot.messages.cards.card import Drawn, card
+from bot.messages.cards.copy import copy
 from bot.messages.text import escape, neutral_markdown, plain, without_markdown
 from bot.policy.directory import Directory
 from bot.slack.lookups.mentions import with_names
@@ -37,10 +38,13 @@ class Renderer:
 
         Of a card, return the revision of each call on it too, by call id.
         """
-        is_card, now = row.kind is MessageKind.CARD, self.clock.now()
+        is_card, now = row.kind in (MessageKind.CARD, MessageKind.COPY), self.clock.now()
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
             view = card_view(self.tools, tx, current, now) if is_card else None
+        if view and row.kind is MessageKind.COPY:
+            place = str(outbox.body(current)["asked_in"])
+            return copy(view, place, now), current.wanted, None
         if view:
             revisions = {call.id: call.revision for call in view.calls}
             return card(view, now), current.wanted, revisions

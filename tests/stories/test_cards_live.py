@@ -149,7 +149,7 @@ def test_a_card_in_another_channel(harness: Harness) -> None:
     harness.person("cleo").click(FINANCE, card["ts"], "approve")
     harness.said(SUPPORT, thread, "That is all.")
     harness.settle()
-    assert "✅ <@UCLEO0001>" in words(harness.said(SUPPORT, thread, "✅"))
+    assert "approved by <@UCLEO0001>" in words(harness.said(SUPPORT, thread, "✅"))
     assert harness.shop.order(1044).status == "cancelled"
     assert '"button"' not in words(now_at(harness, FINANCE, card["ts"], "cleo"))
 
@@ -165,7 +165,9 @@ def test_copies_in_the_approvers_messages_die_together(harness: Harness, fakes: 
     for name in ("ana", "cleo"):
         place = harness.person(name).dm_channel
         copies[name] = (place, harness.card(place, None, name))
-    harness.said(ben.dm_channel, thread, "I have asked the approvers, in direct messages")
+    own = harness.said(ben.dm_channel, thread, "I have asked the approvers, in direct messages")
+    assert "Write “private”" in words(own)
+    assert "actions" not in [block["type"] for block in own["blocks"]]
     place, card = copies["cleo"]
     harness.person("cleo").click(place, card["ts"], "approve")
     harness.said(ben.dm_channel, thread, "That is all.")
@@ -178,6 +180,9 @@ def test_copies_in_the_approvers_messages_die_together(harness: Harness, fakes: 
     harness.person("ana").click(place, card["ts"], "approve", seen=card)
     told(harness, "ana", place, card["ts"], "<@UCLEO0001> already approved this")
     assert fakes.did("note", "private") == 1
+    drawn = words(now_at(harness, ben.dm_channel, own["ts"], "ben"))
+    assert "Approved by <@UCLEO0001>" in drawn
+    assert "I have asked" not in drawn
 
 
 def test_a_review_submitted_after_the_decision_tells_who_was_first(

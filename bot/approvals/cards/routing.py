@@ -40,17 +40,35 @@ def put_cards(tx: Transaction, run: Run, plan_id: str, asked: Iterable[Asked]) -
         for number, part in enumerate(parts, 1):
             for target in part[0].place.targets:
                 outbox.put(tx, card_row(run, plan_id, part, target, number, len(parts)))
-        place = group[0].place
         # without any target, people come in by an escalation
-        if place.kind is not PlaceKind.THREAD and place.targets:
-            where = place.targets[0] if place.kind is PlaceKind.CHANNEL else ""
-            key = f"elsewhere:{group[0].call.id}:{group[0].call.revision}"
-            outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where)})
+        if group[0].place.kind is not PlaceKind.THREAD and group[0].place.targets:
+            _tell_where(tx, run, plan_id, parts)
+
+
+def _tell_where(tx: Transaction, run: Run, plan_id: str, parts: Sequence[Sequence[Asked]]) -> None:
+    """Tell the request's thread where people decide.
+
+    In a direct message, where only who asked reads along, by the card itself, without its buttons.
+    """
+    first = parts[0][0]
+    channel = first.place.kind is PlaceKind.CHANNEL
+    where = first.place.targets[0] if channel else ""
+    if not run.channel.startswith("D"):
+        key = f"elsewhere:{first.call.id}:{first.call.revision}"
+        outbox.notice(tx, run, key, {"text": notices.card_elsewhere(where)})
+        return
+    here = Place(PlaceKind.THREAD, (run.channel,), first.place.groups)
+    for number, part in enumerate(parts, 1):
+        shown = [each.call for each in part]
+        row = _row(run, plan_id, shown, here, run.channel, (number, len(parts)))
+        row.kind, row.key = MessageKind.COPY, f"copy:{row.key}"
+        row.body = json.dumps({**json.loads(row.body), "asked_in": where})
+        outbox.put(tx, row)
 
 
 def withdraw(tx: Transaction, plan_id: str, moved: set[str]) -> None:
     """Take these calls off their cards, which name people who no longer decide about them."""
-    for card in outbox.cards(tx, plan_id):
+    for card in (*outbox.cards(tx, plan_id), *outbox.copies(tx, plan_id)):
         body = outbox.body(card)
         kept = [call for call in body["calls"] if call not in moved]
         if len(kept) < len(body["calls"]):

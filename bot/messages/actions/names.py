@@ -59,6 +59,7 @@ class Block(StrEnum):
     """What the id of a message's block begins with."""
 
     PART = "part"  # "Part 1 of 2"
+    ELSEWHERE = "l"  # where people decide about what who asked sees here
     REQUEST = "x"
     REWORDED = "y"
     DIVIDER = "d"

@@ -34,6 +34,7 @@ from storage.store import Store
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
 T = TypeVar("T")
+DRAWN = (MessageKind.CARD, MessageKind.COPY)  # from rows, again and again
 ONCE = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
 EVENT_TYPE = "countersign"
 TRIES = 4  # before a message that is itself the problem is set aside
@@ -117,7 +118,7 @@ class Sender:
             self._open_dm(row)
             return  # from now on it belongs to the DM's lane: two lanes would post it twice
         if self._may_stand(row) and (found := self._search.posted(row)):
-            version = 0 if row.kind is MessageKind.CARD else row.wanted
+            version = 0 if row.kind in DRAWN else row.wanted
             self._sent(row, Posted(str(found["ts"]), version))
             return
         self._posting.link_back(row)
@@ -263,7 +264,7 @@ class Sender:
         code = str(error.response.get("error", ""))
         if is_passing(error):
             return self._later(row, code, seconds_asked(error))
-        if row.ts and code in GONE and row.kind is MessageKind.CARD:
+        if row.ts and code in GONE and row.kind in DRAWN:
             log.warning("card %s is gone (%s), posting it anew", row.seq, code)
             with self._store.write() as tx:
                 moves.message(tx, row, M.PENDING, ts="", shown=0, showing="")
