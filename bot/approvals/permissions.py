@@ -28,8 +28,8 @@ PAST = {
     CallStatus.REJECTED: Verb.REJECT,
     CallStatus.EXPIRED: "expired",
     CallStatus.CANCELLED: "cancel",
-    CallStatus.SUPERSEDED: "superseded",
-    CallStatus.INVALIDATED: "invalidated",
+    CallStatus.SUPERSEDED: "replaced",
+    CallStatus.INVALIDATED: "called off",
 }
 
 

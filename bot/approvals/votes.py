@@ -230,7 +230,7 @@ class Votes:
             if call.status is CallStatus.APPROVED and offer is not None:
                 given = grants.remember(tx, policy, run, call, delivery.user, offer, now=now)
                 if given:
-                    lines.append(notices.remembered(given.id, given.until, given.uses))
+                    lines.append(notices.remembered(given.until, given.uses))
         if lines:
             outbox.notice(tx, run, f"decided:{delivery.seq}", {"text": "\n".join(lines)})
 

@@ -142,7 +142,8 @@ class Proposals:
             prepared = Prepared(call, each.arguments)
             try:
                 if run.calls + position >= most:
-                    raise RefusedError(outputs.too_many_calls(most))
+                    why = f"one request may propose {most} calls at most"
+                    raise RefusedError(outputs.too_many_calls(most), why)
                 self._settle(run, each, prepared, result)
             except RefusedError as refusal:
                 call.status, call.output = CallStatus.REFUSED, refusal.output
@@ -159,7 +160,8 @@ class Proposals:
         tool = self._tools.get(proposed.name)
         if tool is None:
             known = (each.name for each in self._tools)
-            raise RefusedError(outputs.no_such_tool(proposed.name, known))
+            why = outputs.no_such_tool(proposed.name, known)
+            raise RefusedError(why, "there is no such tool")
         names = Naming(self._sources.directory, run.requester)
         args, call.reason = parse(tool, proposed.arguments, names)
         call.names = json.dumps(names.found)

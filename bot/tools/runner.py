@@ -25,7 +25,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 from anyio.from_thread import BlockingPortal
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from bot.tools import ChangedError, Effect, Table, Tool, ToolContext, ToolError, tables
@@ -231,6 +231,9 @@ def _message(error: BaseException) -> str:
     text = " ".join(_clean(str(error)).split())
     if isinstance(error, ToolError):
         return text or "The tool refused."
+    if isinstance(error, ValidationError):  # its text is for programmers, and quotes the data
+        values = f"{(count := error.error_count())} value{'s' * (count != 1)}"
+        return f"What the tool met had not the form that it takes ({values})."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

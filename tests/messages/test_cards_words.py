@@ -36,7 +36,7 @@ SAID = {
     "not_yet": ("<@UANA00001>",),
     "again_needs_all": (),
     "offer_label": (Offer(), {}),
-    "remembered": ("grant-id", AT, 3),
+    "remembered": (AT, 3),
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),
     "withdrawn_line": ("UBEN00001", [EVIL]),

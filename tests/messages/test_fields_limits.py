@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from decimal import Decimal
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
+from bot.messages.forms.errors import sentence
 from tests.messages.fields_support import (
     Everything,
     dumped,
@@ -120,3 +122,27 @@ def test_options_that_look_alike() -> None:
     assert edited(tool, now, ours="0") == {"ours": "(unset)"}
     assert edited(tool, now | {"sign": "b"}, sign="(unset)") == {"sign": None}
     assert edited(tool, now, number='"1"') == {"number": "1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "entered", "says"),
+    [
+        (int, "x", "Please enter a whole number."),
+        (int, 1.5, "Please enter a whole number."),
+        (Decimal, "a lot", "Please enter a number."),
+        (bool, "perhaps", "Please say yes or no."),
+        (date, "soon", "Please enter a date, like 2026-11-21."),
+        (AwareDatetime, "2026-11-21T14:30:00", "Please add the time zone, like 14:30+01:00."),
+        (Annotated[str, Field(pattern="^[a-z]$")], "1", "This has not the form that is expected"),
+        (Annotated[Decimal, Field(decimal_places=2)], "1.234", "This should have no more than 2"),
+        (Annotated[str, Field(min_length=3)], "a", "This should have at least 3 characters."),
+    ],
+)
+def test_errors_are_said_as_a_colleague_would(kind: Any, entered: object, says: str) -> None:
+    """None of Pydantic's own terms stands at a field."""
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(kind).validate_python(entered)
+    [error] = caught.value.errors()
+    said = sentence(error["type"], error["msg"])
+    assert said.startswith(says)
+    assert not any(term in said for term in ("Input", "parse", "pattern", "valid "))

@@ -91,7 +91,7 @@ def test_cards_beyond_the_limit_are_refused(harness: Harness, limits: Callable[.
         Turn(calls=[("note", {"text": "another card"})]), Turn(text="I give up.")
     )
     assert reject(harness, "ana", SUPPORT, card, "no")["outcome"] == "closed"
-    harness.said(SUPPORT, thread, "reached its limit of cards")
+    harness.said(SUPPORT, thread, "has asked people as often as one may")
     harness.said(SUPPORT, thread, "I give up.")
     harness.settle()
     assert [c.status for c in harness.calls_in(thread)] == [C.REJECTED, C.REFUSED]

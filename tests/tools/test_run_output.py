@@ -103,6 +103,16 @@ class TestSummary:
         with pytest.raises(TypeError, match=r"tool attempt: the outcome takes \(args, result\)"):
             making({}, outcome=lambda done: done)
 
+    def test_no_validators_prose_reaches_people(self, executor: ThreadPoolExecutor) -> None:
+        """A tool that met data of another form is told in a sentence, without what it met."""
+
+        def tripped() -> None:
+            Nothing.model_validate({"token": [1]})
+
+        raised = run(making(tripped), executor)
+        assert isinstance(raised, Raised)
+        assert raised.message == "What the tool met had not the form that it takes (1 value)."
+
     def test_only_words_are_for_people(self, executor: ThreadPoolExecutor) -> None:
         """The first line of a text is; keys and values, lists and nothing at all are not."""
         assert self.told(executor, "\n first line \nsecond") == "first line"

@@ -51,7 +51,8 @@ class Allowance:
         settings = self.settings
         if run.cards >= settings.max_cards:
             return Reached(
-                outputs.cards_used_up(settings.max_cards), "the request reached its limit of cards"
+                outputs.cards_used_up(settings.max_cards),
+                "this request has asked people as often as one may",
             )
         waiting = calls.pending_of(tx, run.team, run.requester) + beside
         if waiting >= settings.max_pending:

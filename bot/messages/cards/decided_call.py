@@ -54,7 +54,7 @@ WORDS = {
     S.REJECTED: "Rejected",
     S.EXPIRED: "Expired",
     S.CANCELLED: "Cancelled",
-    S.SUPERSEDED: "Superseded",
+    S.SUPERSEDED: "Replaced",
     S.INVALIDATED: "No longer valid",
     S.REFUSED: "Refused",
     S.RUNNING: "Running…",

@@ -15,6 +15,28 @@ from bot.messages.text import visible
 
 LONGEST = 150  # characters of an error; more would not be read under an input
 Loc = tuple[int | str, ...]
+_NUMBER, _WHOLE = "Please enter a number.", "Please enter a whole number."
+_SAID = {  # of what Pydantic says in its own terms
+    "missing": "A value is needed here.",
+    "int_parsing": _WHOLE,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "decimal_parsing": _NUMBER,
+    "decimal_type": _NUMBER,
+    "bool_parsing": "Please say yes or no.",
+    "bool_type": "Please say yes or no.",
+    "string_pattern_mismatch": "This has not the form that is expected here.",
+    "extra_forbidden": "This is not expected here.",
+    "date_from_datetime_parsing": "Please enter a date, like 2026-11-21.",
+    "date_parsing": "Please enter a date, like 2026-11-21.",
+    "time_parsing": "Please enter a time, like 14:30.",
+    "datetime_parsing": "Please enter a date and a time, like 2026-11-21 14:30.",
+    "timezone_aware": "Please add the time zone, like 14:30+01:00.",
+    "url_parsing": "Please enter an address, like https://example.com.",
+    "json_invalid": "This is not JSON.",
+}
 _SUBJECT = re.compile(
     r"^(Input|String|List|Value|Data|Set|Tuple|Dictionary|Decimal input|URL|Number|Datetime|Date"
     r"|Time) should "
@@ -54,8 +76,8 @@ def located(
 
 def sentence(kind: str, message: str) -> str:
     """Reword Pydantic's message as a sentence for a person."""
-    if kind == "missing":
-        return "A value is needed here."
+    if kind in _SAID:
+        return _SAID[kind]
     text = re.sub(r"^(Value error|Assertion failed), ", "", visible(" ".join(message.split())))
     text = _SUBJECT.sub("This should ", text) or "This is not valid"
     return (text[0].upper() + text[1:]).rstrip(".") + "."

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bot.messages.quoting import effect_list, past, said
-from bot.messages.text import channel_mention, due, mention, when
+from bot.messages.text import channel_mention, due, mention, spelt, when
 from storage.states import CallStatus
+
+POLICY = "policy: "  # what a reason begins with that the policy gives
 
 
 def card_elsewhere(place: str, link: str = "") -> str:
@@ -26,11 +28,12 @@ def card_elsewhere(place: str, link: str = "") -> str:
     return f"This needs a decision. I have asked {'in ' if place else ''}{where}{seen}."
 
 
-def remembered(grant_id: str, until: datetime, uses: int) -> str:
+def remembered(until: datetime, uses: int) -> str:
     """Tell the thread that an approval is remembered, for how long and how often."""
+    often = "once more" if uses == 1 else f"for the next {spelt(uses)} times"
     return (
-        f"🧷 This approval is remembered until {when(until)}, for {uses} more times: "
-        f"`{grant_id}`, see `/approvals grants`."
+        f"🧷 This approval is remembered {often}, until {when(until)}. “/approvals grants” shows "
+        "what is remembered."
     )
 
 
@@ -153,4 +156,7 @@ def gave_up(error: str) -> str:
 
 def not_asked(title: str, why: str) -> str:
     """Tell the thread that a call was refused before anybody was asked; `title` is its tool's."""
-    return f"I did not ask anybody about “{said(title, 80)}”: {said(why)}."
+    begins = f"I did not ask anybody about “{said(title, 80)}”"
+    if why.startswith(POLICY):
+        return f"{begins}, for the policy says no: {said(why.removeprefix(POLICY)).rstrip('.')}."
+    return f"{begins}: {said(why).rstrip('.')}."

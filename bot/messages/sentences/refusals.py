@@ -61,8 +61,8 @@ def not_yet(approver_mentions: str) -> str:
 def again_needs_all() -> str:
     """Tell somebody that what took several people to approve is not run again by one."""
     return (
-        "This took more than one person to approve, so one click cannot run it again. "
-        "Say whether it happened; if it did not, ask for it anew."
+        "It took more than one person to approve this, so one click cannot run it again. "
+        "Say whether it happened; if it did not, ask for it again."
     )
 
 
@@ -77,8 +77,8 @@ def lookup_failed() -> str:
 def stale_card() -> str:
     """Tell somebody that the card they clicked was out of date."""
     return (
-        "This card was out of date: the request has changed since. Nothing was changed; look "
-        "at the current card."
+        "This card was out of date, so your click changed nothing. Look at it again: it shows how "
+        "things stand now."
     )
 
 
@@ -103,21 +103,24 @@ def too_few_after_edit(people: int) -> str:
     """Tell an editor that too few would be left to approve, and what to do instead."""
     many = f"{people} people who have" if people > 1 else "somebody who has"
     return (
-        f"Then too few could approve it: it takes {many} not edited it. Instead, send the plan "
-        "back from the card's menu and say what to change."
+        f"With your edit, too few could approve it: it takes {many} not edited it. Send the plan "
+        "back instead, behind “…” on the card, and say what to change."
     )
 
 
 def not_remembered() -> str:
     """Tell who approved that it counts this time only."""
-    return "Your approval counts, but it is not remembered: you may not decide such a call at once."
+    return (
+        "Your approval counts, but it is not remembered: only who may approve such a request alone "
+        "can have that."
+    )
 
 
 def words_needed() -> str:
     """Tell somebody that the policy wants a reason with this decision."""
     return (
-        "Please say why: this one needs words of yours. Choose *Review and approve…* or *Reject…* "
-        "on the card."
+        "Please say why: this one needs a reason in your own words. “Review and approve…” and "
+        "“Reject…” on the card ask for it."
     )
 
 
@@ -138,7 +141,7 @@ def words_decide_nothing() -> str:
     """Tell a requester who writes while people decide how the request can still be changed."""
     return (
         "People decide this by the buttons on its card, so I left your words alone. Mention me to "
-        "change the request, or say `cancel` to take it back."
+        "change the request, or say “cancel” to take it back."
     )
 
 
@@ -174,4 +177,4 @@ def could_not(slack_unreachable: bool) -> str:
 
 def edit_not_saved(why: str) -> str:
     """Tell an editor that what they saved could not be kept; `why` is a sentence."""
-    return f"Your edit was not saved: {said(why) or 'the tool has changed since.'}"
+    return f"Your edit was not saved: {said(why) or 'what the tool takes has changed since.'}"
