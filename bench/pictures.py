@@ -215,10 +215,10 @@ def take(theme: str) -> None:
         camera.be("cleo")
         camera.press(f"{MAIN} [data-testid=open-thread]")
         camera.press(f"{card} [data-action-id=approve]")
-        camera.one(THREAD, "Done:")
+        camera.one(THREAD, "Refunded 30.00 EUR")
         camera.be("ana")
         camera.press(f"{MAIN} [data-testid=open-thread]")
-        camera.shoot(f"{THREAD} [data-testid=message]", "decided", "Done:")
+        camera.shoot(f"{THREAD} [data-testid=message]", "decided", "Approved by")
 
 
 def main() -> None:

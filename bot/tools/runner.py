@@ -233,7 +233,7 @@ def _message(error: BaseException) -> str:
         return text or "The tool refused."
     if isinstance(error, ValidationError):  # its text is for programmers, and quotes the data
         values = f"{(count := error.error_count())} value{'s' * (count != 1)}"
-        return f"What the tool met had not the form that it takes ({values})."
+        return f"What the tool worked with did not have the form it takes ({values})."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -133,7 +133,11 @@ def test_options_that_look_alike() -> None:
         (bool, "perhaps", "Please say yes or no."),
         (date, "soon", "Please enter a date, like 2026-11-21."),
         (AwareDatetime, "2026-11-21T14:30:00", "Please add the time zone, like 14:30+01:00."),
-        (Annotated[str, Field(pattern="^[a-z]$")], "1", "This has not the form that is expected"),
+        (
+            Annotated[str, Field(pattern="^[a-z]$")],
+            "1",
+            "This does not have the form that is expected",
+        ),
         (Annotated[Decimal, Field(decimal_places=2)], "1.234", "This should have no more than 2"),
         (Annotated[str, Field(min_length=3)], "a", "This should have at least 3 characters."),
     ],

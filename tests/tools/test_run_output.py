@@ -111,7 +111,9 @@ class TestSummary:
 
         raised = run(making(tripped), executor)
         assert isinstance(raised, Raised)
-        assert raised.message == "What the tool met had not the form that it takes (1 value)."
+        assert (
+            raised.message == "What the tool worked with did not have the form it takes (1 value)."
+        )
 
     def test_only_words_are_for_people(self, executor: ThreadPoolExecutor) -> None:
         """The first line of a text is; keys and values, lists and nothing at all are not."""

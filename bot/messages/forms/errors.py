@@ -27,7 +27,7 @@ _SAID = {  # of what Pydantic says in its own terms
     "decimal_type": _NUMBER,
     "bool_parsing": "Please say yes or no.",
     "bool_type": "Please say yes or no.",
-    "string_pattern_mismatch": "This has not the form that is expected here.",
+    "string_pattern_mismatch": "This does not have the form that is expected here.",
     "extra_forbidden": "This is not expected here.",
     "date_from_datetime_parsing": "Please enter a date, like 2026-11-21.",
     "date_parsing": "Please enter a date, like 2026-11-21.",
