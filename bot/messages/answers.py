@@ -96,16 +96,13 @@ def record_line(ended: Sequence[Ended]) -> str:
     nothing = [] if by_word["done"] else ["nothing was done"]
     if len(ended) == 1 and ended[0].told:
         return f"On record: {'; '.join([*nothing, _ENDED[ended[0].status]])}."
-    told = [
-        f"{spelt(count)} {_SHORT.get(word, word)}"
-        for word, found in by_word.items()
-        if (count := sum(each.told for each in found))
-    ]
-    anew = [
-        f"{word}: {_counted(effects)}"
-        for word, found in by_word.items()
-        if (effects := [_brief(each.effect) for each in found if not each.told])
-    ]
+    told, anew = [], []
+    for word, found in by_word.items():
+        effects = [_brief(each.effect) for each in found if not each.told]
+        if count := len(found) - len(effects):
+            told.append(f"{spelt(count)} {_SHORT.get(word, word)}")
+        if effects:
+            anew.append(f"{word}: {_counted(effects)}")
     return f"On record: {'; '.join([*nothing, *filter(None, [', '.join(told)]), *anew])}."
 
 

@@ -30,8 +30,7 @@ from bot.tools.registration import (
     argument_model,
     check_effect,
     check_fields,
-    check_outcome,
-    check_preview,
+    check_functions,
 )
 from bot.tools.schema import written
 
@@ -228,10 +227,7 @@ def tool(
         model = argument_model(function, tool_name)
         check_fields(tool_name, model, secret=secret or set(), editable=editable or set())
         check_effect(tool_name, model, effect)
-        if preview is not None:
-            check_preview(tool_name, model, preview)
-        if outcome is not None:
-            check_outcome(tool_name, outcome)
+        check_functions(tool_name, model, preview, outcome)
         return Tool(
             name=tool_name,
             title=title,

@@ -52,7 +52,20 @@ def check_effect(tool_name: str, model: type[BaseModel], effect: str) -> None:
         raise ValueError(f"tool {tool_name}: effect names unknown fields: {names}")
 
 
-def check_preview(tool_name: str, model: type[BaseModel], preview: Callable[..., Any]) -> None:
+def check_functions(
+    tool_name: str,
+    model: type[BaseModel],
+    preview: Callable[..., Any] | None,
+    outcome: Callable[..., Any] | None,
+) -> None:
+    """Refuse a preview or an outcome sentence that cannot be made for this tool."""
+    if preview is not None:
+        _check_preview(tool_name, model, preview)
+    if outcome is not None:
+        _check_outcome(tool_name, outcome)
+
+
+def _check_preview(tool_name: str, model: type[BaseModel], preview: Callable[..., Any]) -> None:
     """Refuse a preview that cannot be called with this tool's arguments and a context."""
     try:
         inspect.signature(preview).bind(None, None)
@@ -69,7 +82,7 @@ def check_preview(tool_name: str, model: type[BaseModel], preview: Callable[...,
         )
 
 
-def check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
+def _check_outcome(tool_name: str, outcome: Callable[..., Any]) -> None:
     """Refuse an outcome sentence that cannot be made from the arguments and the result."""
     try:
         inspect.signature(outcome).bind(None, None)

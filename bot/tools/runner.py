@@ -232,7 +232,8 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ToolError):
         return text or "The tool refused."
     if isinstance(error, ValidationError):  # its text is for programmers, and quotes the data
-        values = f"{(count := error.error_count())} value{'s' * (count != 1)}"
+        count = error.error_count()
+        values = f"{count} value{'s' * (count != 1)}"
         return f"What the tool worked with did not have the form it takes ({values})."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

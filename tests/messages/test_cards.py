@@ -106,7 +106,7 @@ def test_a_plan_has_a_head() -> None:
     lines = read(blocks).splitlines()
     assert lines[0] == "3 things to decide"
     assert lines[1].startswith("Asked by <@UBEN00001>  ·  Approvers: ")
-    assert lines[2].startswith("Approve all (3)Reject all")
+    assert lines[2].startswith("Approve all (3)")
     assert read(blocks).count("⏳ Decide by") == 1
     late = replace(other, deadline=NOW + timedelta(hours=4))
     assert read(card(view(REFUND, late), NOW).blocks).count("⏳ Decide by") == 2

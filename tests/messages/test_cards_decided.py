@@ -160,3 +160,13 @@ def test_a_result_of_many_lines_is_quoted() -> None:
         if each.get("type") == "rich_text_quote"
     ]
     assert quotes == [result]
+
+
+def test_many_approvers_are_counted() -> None:
+    """A policy that names hundreds of people still makes a valid card.
+
+    It says how many it does not name.
+    """
+    drawn = card(view(approver_users=tuple(f"U{n:010}" for n in range(300))), NOW)
+    accept_message(drawn.blocks)
+    assert "221 more" in read(drawn.blocks)

@@ -249,7 +249,7 @@ def test_optional_nested_half_filled() -> None:
         ({"big": "1.5"}, "big", "whole number"),
         ({"big": "1_000"}, "big", "whole number"),
         ({"big": None}, "big", "needed"),
-        ({"link": "https://"}, "link", "URL"),
+        ({"link": "https://"}, "link", "Please enter an address"),
         ({"address__city": "x", "email": "a@b.c-"}, "email", "email"),
         ({"lines": '[{"sku": "a"}, {"count": 1}]'}, "lines", "At 2 › sku: A value is needed"),
         ({"lines": '[{"sku": "a"'}, "lines", "line 1, column 13"),

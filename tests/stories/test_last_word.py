@@ -47,7 +47,7 @@ def test_a_limits_refusal_stays_on_record(harness: Harness) -> None:
     reject(harness, "ana", SUPPORT, harness.card(SUPPORT, thread), "no")
     vote(harness, "ana", harness.said(SUPPORT, thread, "asks to write “other”"))
     said = ending(harness, thread)
-    assert "On record: one done, one rejected; nobody was asked: Write “same”." in said
+    assert "On record: one done, one rejected; nobody was asked: Write a note." in said
 
 
 def test_a_slip_that_was_mended_is_not_told(harness: Harness) -> None:

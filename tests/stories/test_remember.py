@@ -127,7 +127,7 @@ def test_remembered_in_the_thread(made: tuple[Harness, FakeTools]) -> None:
     harness, fakes = made
     thread = ask(harness, ("note", {"text": "daily"}))
     assert approve(harness, thread, offer=0)["outcome"] == "closed"
-    harness.said(SUPPORT, thread, "remembered until")
+    harness.said(SUPPORT, thread, "is remembered for the next ten times")
     harness.said(SUPPORT, thread, "That is all.")
     harness.planner.script(*_turns("daily", "Again."))
     harness.person("ben").say(SUPPORT, "@bot once more", thread)

@@ -148,7 +148,8 @@ class TestChannels:
         values = {"channel": "#general", "topic": "Q&A <!here>"}
         assert preview(chat["set_topic"], **values).endswith("\nTopic now: (none)")
         assert outcome(chat["set_topic"], values) == Ran(
-            '{"channel":"#general","topic":"Q&A <!here>"}', "channel: #general · topic: Q&A <!here>"
+            '{"channel":"#general","topic":"Q&A <!here>"}',
+            "The topic of #general is now “Q&A <!here>”",
         )
         [sent] = calls(slack, "conversations.setTopic")
         assert sent["topic"] == "Q&amp;A &lt;!here&gt;"

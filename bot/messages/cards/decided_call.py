@@ -30,7 +30,7 @@ from storage.states import CallStatus
 
 TEXT_LIMIT = 400  # characters of a note or a result on a card; the whole is in the thread
 EFFECT_LIMIT = 300
-REMARK_LIMIT, MOST_REMARKS = 250, 3  # characters of what an approver said; how many are shown
+REMARK_LIMIT, MOST_REMARKS = 150, 2  # characters of what an approver said; how many are shown
 INLINE_LIMIT = 120  # a longer or many-line note stands in a quote of its own
 
 S = CallStatus
