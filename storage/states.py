@@ -109,6 +109,9 @@ class MessageKind(StrEnum):
     MARK = "mark"  # the reaction on the request itself, which stands in `ts`
 
 
+DRAWN = (MessageKind.CARD, MessageKind.COPY)  # from the rows of calls, again and again
+
+
 class DeliveryStatus(StrEnum):
     """Where one delivery from Slack stands."""
 

@@ -18,7 +18,7 @@ from bot.slack.lookups.mentions import with_names
 from bot.tools import Registry
 from storage import calls, outbox
 from storage.models import Message
-from storage.states import MessageKind
+from storage.states import DRAWN, MessageKind
 from storage.store import Store
 
 GONE = Drawn("This has changed since, and is asked again in another message.", [])
@@ -38,7 +38,7 @@ class Renderer:
 
         Of a card, return the revision of each call on it too, by call id.
         """
-        is_card, now = row.kind in (MessageKind.CARD, MessageKind.COPY), self.clock.now()
+        is_card, now = row.kind in DRAWN, self.clock.now()
         with self.store.read() as tx:
             current = outbox.by_key(tx, row.key) or row
             view = card_view(self.tools, tx, current, now) if is_card else None

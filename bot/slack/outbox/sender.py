@@ -28,13 +28,12 @@ from bot.slack.render import Renderer, blocks_of
 from storage import moves, outbox, runs
 from storage.models import Message
 from storage.patience import passes, reason
-from storage.states import MessageKind, MessageStatus
+from storage.states import DRAWN, MessageKind, MessageStatus
 from storage.store import Store
 
 log = logging.getLogger("countersign.outbox")
 M = MessageStatus
 T = TypeVar("T")
-DRAWN = (MessageKind.CARD, MessageKind.COPY)  # from rows, again and again
 ONCE = (MessageKind.PRIVATE, MessageKind.FILE)  # hard or impossible to look up
 EVENT_TYPE = "countersign"
 TRIES = 4  # before a message that is itself the problem is set aside
