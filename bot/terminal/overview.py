@@ -76,7 +76,7 @@ class CallTold:
     status: CallStatus
     tool: str
     effect: str
-    arguments: dict[str, str]  # by the field's title, as its card shows them
+    arguments: dict[str, str]  # those that are set, by the field's title, as its card shows them
     digest: str
     rule: str
     deciders: Approvers | None
@@ -186,7 +186,9 @@ def _call(tx: Transaction, tools: Registry, call: Call, now: datetime) -> CallTo
         status=call.status,
         tool=call.tool,
         effect=effect_of(tools, tx, call),
-        arguments={each.label: each.text for each in view.values} if view else {},
+        arguments={each.label: each.text for each in view.values if each.says_something}
+        if view
+        else {},
         digest=call.digest,
         rule=gate.rule if gate else "",
         deciders=_deciders(tx, call, now),

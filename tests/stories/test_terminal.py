@@ -100,7 +100,7 @@ def test_what_waits_is_approved_there(
     wanted = waits(harness, thread)
     code, listed = command(capsys, "pending")
     assert (code, wanted in listed) == (0, True)
-    assert "asked by Ben Okafor (UBEN00001)" in listed
+    assert "asked by Ben Okafor (UBEN00001) in #support (C0SUPPORT)" in listed
     assert "who decides: @shop-leads" in listed
     code, said = command(capsys, "approve", wanted, "--note", "fine with me")
     assert (code, said) == (0, "Approved: Write “typed yes”\n")

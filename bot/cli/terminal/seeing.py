@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
+from functools import cache, partial
 from typing import Any
 
 from bot.cli.console import DOTENV, complain
@@ -15,7 +16,33 @@ from bot.cli.readonly.core import BAD_INPUT, ReadOnlyCore, read_only_core
 from bot.cli.readonly.plain_words import PlainWords
 from bot.clock import SystemClock
 from bot.explain.typed_call import MistypedError
+from bot.messages.text import visible
+from bot.policy.directory import LookupFailedError
 from bot.policy.gates import Approvers
+from bot.tools.slack.lookup import Names
+
+
+class NamedPlaces(PlainWords):
+    """The same, with the names of channels, where Slack tells."""
+
+    def __init__(self, directory: Names) -> None:
+        """The list of channels is asked for once, when the first one is named."""
+        super().__init__(directory)
+        self._channels = cache(partial(_names, directory))
+
+    def channel(self, channel: str) -> str:
+        """Name and id; a direct message by its kind."""
+        if channel.startswith("D"):
+            return f"a direct message ({channel})"
+        name = self._channels().get(channel)
+        return f"#{visible(name)} ({channel})" if name else channel
+
+
+def _names(directory: Names) -> dict[str, str]:
+    try:
+        return {each: str(found["name"]) for each, found in directory.channels().items()}
+    except LookupFailedError:
+        return {}
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +62,7 @@ def look(see: Callable[[ReadOnlyCore, PlainWords], int]) -> int:
         return BAD_INPUT
     if found.no_record:
         return complain(f"The record cannot be read: {found.no_record}.")
-    return see(found, PlainWords(found.directory))
+    return see(found, NamedPlaces(found.directory))
 
 
 def as_json(told: Any) -> str:
