@@ -10,16 +10,21 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.config.environment import prepare_environment
 from bot.config.settings import Settings
 from bot.config.startup import read_policy
+from bot.sandbox import history
 from bot.sandbox.guide import first_steps
 from bot.sandbox.openai.server import Planner
 from bot.sandbox.ports import free_port
 from bot.sandbox.server import Sandbox
+from bot.sandbox.workspace.clock import ShiftedClock
 from bot.tools.shop.shop import Shop
 from storage.sqlite import AlreadyRunningError, lock
 
@@ -30,7 +35,13 @@ if TYPE_CHECKING:  # the bot is built by what is given
 
 POLICY = Path(__file__).with_name("demo_policy.toml")
 ADDRESS = "demo.url"  # the page of the demo that runs in a folder
-STATE = ("countersign.db*", "shop.db*", "demo.log", ADDRESS)
+STATE = ("countersign.db*", "shop.db*", "databases.toml", "demo.log", ADDRESS)
+DATABASES = """\
+[[database]]
+name = "shop"
+url = "sqlite:///{path}"
+about = "the shop's products, orders and payments"
+"""
 
 
 def run(
@@ -47,29 +58,55 @@ def run(
     Raises PortTakenError where the port is taken, AlreadyRunningError where a demo runs in this
     folder, SettingsError where OPENAI_BASE_URL or OPENAI_MODEL is wrong.
     """
+    with ExitStack() as stack:
+        demo = begin(stack, folder, port, environ, build)
+        mind = demo.settings.openai_model if demo.planner is None else "the offline stand-in"
+        (folder / ADDRESS).write_text(demo.sandbox.url)
+        say(f"Countersign demo: {demo.sandbox.url}")
+        say(
+            "As Ben, ask in #support: "
+            f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind} plans)"
+        )
+        say("As Ana, decide the card that appears, or open Home. Ctrl-C ends the demo.")
+        demo.app.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The parts of a demo that runs."""
+
+    sandbox: Sandbox
+    planner: Planner | None  # None: a real model plans
+    settings: Settings
+    app: App
+
+
+def begin(
+    stack: ExitStack,
+    folder: Path,
+    port: int | None,
+    environ: Mapping[str, str],
+    build: Callable[[Settings, Clock, Policy], App],
+) -> Demo:
+    """Start everything, with two days behind it; `stack` ends it. Raises what `run` raises."""
     folder.mkdir(parents=True, exist_ok=True)
     empty(folder)
     logging.basicConfig(
         filename=folder / "demo.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s"
     )
     Shop(folder / "shop.db").create()
-    with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(port=free_port(port), guide=first_steps))
-        planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
-        settings = demo_settings(folder, sandbox, planner, environ)
-        prepare_environment(os.environ, settings.slack_api_url)
-        app = build(settings, sandbox.clock, read_policy(POLICY))
-        stack.callback(app.stop)
-        app.start()
-        mind = "the offline stand-in plans" if planner else f"{settings.openai_model} plans"
-        (folder / ADDRESS).write_text(sandbox.url)
-        say(f"Countersign demo: {sandbox.url}")
-        say(
-            "As Ben, ask in #support: "
-            f"@countersign refund 15 EUR of order 1042, the mug was chipped. ({mind})"
-        )
-        say("As Ana, decide the card that appears. Ctrl-C ends the demo.")
-        app.wait()
+    planner = None if environ.get("OPENAI_API_KEY") else stack.enter_context(Planner())
+    # a real model is not asked for a past
+    clock = ShiftedClock(history.two_days_ago() if planner else None)
+    sandbox = stack.enter_context(Sandbox(clock=clock, port=free_port(port), guide=first_steps))
+    settings = demo_settings(folder, sandbox, planner, environ)
+    prepare_environment(os.environ, settings.slack_api_url)
+    app = build(settings, sandbox.clock, read_policy(POLICY))
+    stack.callback(app.stop)
+    app.start()
+    if planner:
+        history.live_through(sandbox, partial(datetime.now, UTC), app.settle)
+    return Demo(sandbox, planner, settings, app)
 
 
 def demo_settings(
@@ -79,6 +116,8 @@ def demo_settings(
 
     With none, for the real model that `environ` names.
     """
+    databases = folder / "databases.toml"
+    databases.write_text(DATABASES.format(path=(folder / "shop.db").absolute()), "utf-8")
     values = {
         "SLACK_BOT_TOKEN": sandbox.bot_token,
         "SLACK_APP_TOKEN": sandbox.app_token,
@@ -89,6 +128,7 @@ def demo_settings(
         "DATABASE_URL": f"sqlite:///{folder / 'countersign.db'}",
         "COUNTERSIGN_POLICY": str(POLICY),
         "COUNTERSIGN_SHOP": str(folder / "shop.db"),
+        "COUNTERSIGN_DATABASES": str(databases),
         "COUNTERSIGN_TOOLS": environ.get("COUNTERSIGN_TOOLS", ""),
     }
     return Settings.load(values)

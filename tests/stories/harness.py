@@ -29,7 +29,7 @@ from storage.transaction import rows
 from tests.new_database import new_database
 from tests.stories.messages import action_ids, words
 
-POLICY = Path(__file__).parents[2] / "bot" / "sandbox" / "demo_policy.toml"
+POLICY = Path(__file__).with_name("rules.toml")
 CALLS_IN = (
     select(Call)
     .join(Run, col(Run.id) == col(Call.run_id))

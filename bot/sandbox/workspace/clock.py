@@ -28,9 +28,10 @@ class ShiftedClock:
     What is in `on_shift` is called after each move, on the caller's thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: datetime | None = None) -> None:
+        """It begins at `begin` (timezone-aware), or now."""
         self._lock = threading.Lock()
-        self._shift = timedelta()
+        self._shift = begin - datetime.now(UTC) if begin else timedelta()
         self.on_shift: list[Callable[[], None]] = []
 
     def now(self) -> datetime:

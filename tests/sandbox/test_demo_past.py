@@ -1,0 +1,51 @@
+"""The demo begins with two days behind it, which have really happened."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlmodel import col, select
+
+from bot.app import build
+from bot.sandbox.demo import begin
+from bot.sandbox.history import HISTORY
+from storage import audit
+from storage.models import Call, Run
+from storage.states import CallStatus
+from storage.transaction import rows
+from tests.stories.messages import words
+
+C = CallStatus
+
+
+def test_all_of_it_happens_and_two_cards_wait(tmp_path: Path) -> None:
+    """Every request of the past ends as planned, and the clock is at now."""
+    with ExitStack() as stack:
+        before = time.process_time()
+        demo = begin(stack, tmp_path, None, {}, build)
+        assert time.process_time() - before < 8
+        with demo.app.core.store.read() as tx:
+            runs = rows(tx, Run, select(Run).order_by(col(Run.created_at)))
+            calls = rows(tx, Call, select(Call).order_by(col(Call.created_at)))
+            assert audit.verify(tx) is None
+        assert len(runs) == len(HISTORY)
+        assert [call.status for call in calls] == [
+            C.SUCCEEDED,
+            C.SUCCEEDED,
+            C.REJECTED,
+            C.SUCCEEDED,
+            C.EXPIRED,
+            C.SUCCEEDED,
+            C.PENDING,
+            C.PENDING,
+        ]
+        assert (runs[-1].created_at - runs[0].created_at).days == 1
+        assert abs((demo.sandbox.clock.now() - datetime.now(UTC)).total_seconds()) < 60
+        cleo = demo.sandbox.person("cleo")
+        cleo.open_home()
+        seen = words(demo.sandbox.wait(cleo.home))
+        assert "Refund 9.50 EUR" in seen
+        assert "Cancel order 1050" in seen
