@@ -29,12 +29,12 @@ WAITS = or_(  # as `waits` has it
 _GET = select(Call).where(col(Call.id) == _ID)
 _GET_PLAN = select(Plan).where(col(Plan.id) == _ID)
 _OF_PLAN = select(Call).where(col(Call.plan_id) == _ID).order_by(col(Call.position))
-_OPEN_PLAN = (
+_OPEN_PLANS = (
     select(Plan)
     .where(col(Plan.run_id) == _ID, col(Plan.answered).is_(False))
     .order_by(col(Plan.turn).desc())
-    .limit(1)
 )
+_OPEN_PLAN = _OPEN_PLANS.limit(1)
 _REVISION = select(Revision).where(col(Revision.call_id) == _ID, col(Revision.number) == _NUMBER)
 _AUTHORS = select(col(Revision.author)).where(col(Revision.call_id) == _ID)
 _VOTES = (
@@ -156,6 +156,11 @@ def open_plan(tx: Transaction, run_id: str) -> Plan | None:
     return first(tx, Plan, _OPEN_PLAN, id_=run_id)
 
 
+def open_plans(tx: Transaction, run_id: str) -> list[Plan]:
+    """All of them, the newest first: two while the model looks something up beside the rest."""
+    return rows(tx, Plan, _OPEN_PLANS, id_=run_id)
+
+
 def revision(tx: Transaction, call_id: str, number: int) -> Revision | None:
     """One revision of a call, or None."""
     return first(tx, Revision, _REVISION, id_=call_id, number_=number)
@@ -222,6 +227,12 @@ def waits(call: Call) -> bool:
     return call.status is CallStatus.PENDING or (
         call.status is CallStatus.UNKNOWN and call.deadline is not None
     )
+
+
+def run_waits(tx: Transaction, run_id: str) -> bool:
+    """Whether a call of the run waits for people."""
+    plans = open_plans(tx, run_id)
+    return any(waits(call) for plan in plans for call in of_plan(tx, plan.id))
 
 
 def settled(call: Call) -> bool:

@@ -41,6 +41,6 @@ def follow(tx: Transaction, team: str, old: str, new: str, *, at: datetime) -> i
 
 def _runs_a_call(tx: Transaction, run: Run) -> bool:
     """Whether a call is under way, of which nobody would know by handing the run back."""
-    plan = calls.open_plan(tx, run.id)
-    found = calls.of_plan(tx, plan.id) if plan else ()
+    plans = calls.open_plans(tx, run.id)
+    found = (call for plan in plans for call in calls.of_plan(tx, plan.id))
     return any(call.status is CallStatus.RUNNING for call in found)

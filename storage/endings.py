@@ -45,12 +45,17 @@ def expire(tx: Transaction, call: Call, *, at: datetime, words: Outputs) -> bool
     return True
 
 
+def _open_calls(tx: Transaction, run: Run) -> list[Call]:
+    """The calls of the run's plans that are not answered yet."""
+    plans = calls.open_plans(tx, run.id)
+    return [call for plan in plans for call in calls.of_plan(tx, plan.id)]
+
+
 def _end_undecided(
     tx: Transaction, run: Run, target: CallStatus, *, at: datetime, actor: str, output: str
 ) -> int:
-    plan = calls.open_plan(tx, run.id)
     ended = 0
-    for call in calls.of_plan(tx, plan.id) if plan else ():
+    for call in _open_calls(tx, run):
         if call.status in (C.PENDING, C.APPROVED):
             ended += moves.call(tx, call, target, at=at, actor=actor, output=output, decided_at=at)
         elif call.status is C.UNKNOWN and call.deadline is not None:
@@ -87,14 +92,12 @@ def close_cancelled(tx: Transaction, run: Run, *, at: datetime) -> None:
     """Put what became of a cancelled run's calls into the transcript, once none of them runs any
     more.
     """
-    plan = calls.open_plan(tx, run.id)
-    if plan is None:
-        return
-    for call in calls.of_plan(tx, plan.id):
+    for call in _open_calls(tx, run):
         if call.status is C.UNKNOWN:  # nobody is asked about a request that is over
             tx.execute(update(Call).where(col(Call.id) == call.id).values(deadline=None))
             moves.touch(tx, call.plan_id)
-    runs.close_plan(tx, run, plan, at=at)
+    for plan in calls.open_plans(tx, run.id):
+        runs.close_plan(tx, run, plan, at=at)
 
 
 def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
@@ -109,21 +112,21 @@ def leave_behind(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> 
 
 def _lose_running(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> None:
     """Calls whose worker is no more: nobody will write down how they ended."""
-    plan = calls.open_plan(tx, run.id)
-    for call in calls.of_plan(tx, plan.id) if plan else ():
+    for call in _open_calls(tx, run):
         if call.status is C.RUNNING:
             said = words.lost()
             moves.call(tx, call, C.UNKNOWN, at=at, actor="system", output=said)
 
 
 def remake(tx: Transaction, run: Run, *, at: datetime, words: Outputs) -> int:
-    """The requester asked for something else: what was not started is superseded.
+    """The requester asked for something else: what was not started is superseded, and answered.
 
-    Returns how many calls were.
+    Returns how many calls were. It is the model that says so, in a run that is at work.
     """
     output = words.superseded()
     ended = _end_undecided(tx, run, C.SUPERSEDED, at=at, actor=run.requester, output=output)
-    runs.free(tx, run.id, at=at, actor=run.requester)
+    for plan in calls.open_plans(tx, run.id):
+        runs.close_plan(tx, run, plan, at=at)
     return ended
 
 

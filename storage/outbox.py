@@ -6,7 +6,7 @@ Cards are drawn again whenever `wanted` passes `shown`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -79,6 +79,23 @@ def thread(
             body=dump(body),
         ),
     )
+
+
+def everywhere(tx: Transaction, run: Run, plans: Iterable[str], key: str, text: str) -> None:
+    """A line in the request's thread, and under each card of these plans that stands elsewhere."""
+    shown = [card for plan_id in plans for card in cards(tx, plan_id)]
+    found = {(card.channel, card.thread_ts or card.ts) for card in shown}
+    for channel, thread_ts in sorted({(run.channel, run.thread_ts), *found}):
+        if thread_ts:
+            line = Message(
+                key=f"{key}:{channel}:{thread_ts}",
+                kind=MessageKind.NOTICE,
+                run_id=run.id,
+                channel=channel,
+                thread_ts=thread_ts,
+                body=dump({"text": text, "mrkdwn": True}),
+            )
+            put(tx, line)
 
 
 def private(

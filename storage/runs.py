@@ -67,6 +67,12 @@ _HEARD = (
     .where(col(Item.body).startswith('{"role": "user"'))
     .order_by(col(Item.seq))
 )
+_NEWEST = (
+    select(col(Item.body))
+    .where(col(Item.run_id) == bindparam("id_"))
+    .order_by(col(Item.seq).desc())
+    .limit(1)
+)
 _FREE = select(Run).where(
     col(Run.id) == bindparam("id_"),
     col(Run.status) == RunStatus.WAITING,
@@ -233,6 +239,13 @@ def transcript(tx: Transaction, run: Run) -> list[dict[str, Any]]:
 def heard(tx: Transaction, run_id: str, until: datetime) -> list[dict[str, Any]]:
     """The messages among the run's items that were there at that moment, in order."""
     return [json.loads(body) for body in tx.scalars(_HEARD, {"id_": run_id, "until_": until})]
+
+
+def unanswered(tx: Transaction, run_id: str) -> bool:
+    """Whether the newest item of the run is a person's or a tool's, and not the model's."""
+    newest = tx.scalar(_NEWEST, {"id_": run_id})
+    item = json.loads(newest) if newest else {}
+    return item.get("role") == "user" or item.get("type") == "function_call_output"
 
 
 def close_plan(tx: Transaction, run: Run, plan: Plan, *, at: datetime) -> bool:

@@ -33,6 +33,7 @@ class Transcript:
     items: tuple[dict[str, Any], ...] = ()
     proposed: frozenset[str] = frozenset()  # the model's call ids
     answered: frozenset[str] = frozenset()  # those of them that have an output
+    late: bool = False  # somebody wrote between a call and its output
     last: int = 0  # `seq` of the newest item
     size: int = 0  # characters of JSON
 
@@ -74,14 +75,20 @@ def _longer(had: Transcript, rows: list[tuple[Any, ...]]) -> Transcript:
     bodies = [body for _, body in rows]
     # at once: several times as fast as one by one
     found: list[dict[str, Any]] = json.loads(f"[{','.join(bodies)}]")
-    ids: dict[str, set[str]] = {"function_call": set(), "function_call_output": set()}
+    proposed, answered, late = set(had.proposed), set(had.answered), had.late
     for each in found:
-        if (kind := each.get("type")) in ids:
-            ids[kind].add(each["call_id"])
+        match each.get("type"):
+            case "function_call":
+                proposed.add(each["call_id"])
+            case "function_call_output":
+                answered.add(each["call_id"])
+            case _ if each.get("role") == "user" and len(proposed) > len(answered):
+                late = True
     return Transcript(
         (*had.items, *found),
-        had.proposed | ids["function_call"],
-        had.answered | ids["function_call_output"],
+        frozenset(proposed),
+        frozenset(answered),
+        late,
         rows[-1][0],
         had.size + sum(map(len, bodies)),
     )

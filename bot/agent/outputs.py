@@ -154,6 +154,40 @@ def unseen(note: str) -> str:
     return f"CANCELLED: {note}, so it was not run."
 
 
+WAITS = (
+    "WAITING: people have not decided this yet, and it has not run. Do not wait for that: answer "
+    "the requester, or look something up, while it waits. Do not propose it again. Do not call "
+    "replace_waiting_plan unless the requester wants it changed or taken back; then call it "
+    "together with what is to come instead."
+)
+APPROVED_AND_WAITS = (
+    "WAITING: this is approved and has not run, because people have yet to decide on another call "
+    "of its plan. Do not call replace_waiting_plan unless the requester wants the plan changed."
+)
+BESIDE = (
+    "REFUSED: other calls of this request wait for people, and until they are decided only "
+    "look-ups run beside them. Propose it after that; or, where the requester wants it instead of "
+    "them, together with replace_waiting_plan."
+)
+REPLACED = "DONE: what waited for people is taken back; nothing of it was run."
+DECIDED = (
+    "What waited for people has been decided: see the outputs of those calls above. Go on from "
+    "there, and tell the requester what became of them."
+)
+# offered to the model only while calls of its request wait for people
+REPLACE = {
+    "type": "function",
+    "name": "replace_waiting_plan",
+    "description": (
+        "Take back all your calls that wait for people, because the requester wants something else "
+        "instead of them. Propose what is to come instead in the same turn. Not for answering "
+        "questions: those calls go on waiting while you answer."
+    ),
+    "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+    "strict": False,
+}
+
+
 # What storage writes with a decision: `storage.outcomes.Outputs`.
 
 

@@ -44,6 +44,11 @@ def filled_in(author: str, effect: str) -> dict[str, object]:
     return {"role": "user", "content": [{"type": "input_text", "text": body}]}
 
 
+def note(text: str) -> dict[str, object]:
+    """What Countersign itself tells the model between two turns, as an input item."""
+    return {"role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
 def asked(item: dict[str, Any]) -> str:
     """Return what a person wrote, from the item that `request` made of it; "" for any other."""
     if item.get("role") != "user":

@@ -12,8 +12,8 @@ from bot.agent import outputs
 from bot.messages import answers
 from bot.messages.incoming import message_text
 from storage import audit, calls, endings, inbox, outbox, runs
-from storage.models import Delivery, Message, Run
-from storage.states import DeliveryStatus, MessageKind
+from storage.models import Delivery, Run
+from storage.states import DeliveryStatus
 from storage.transaction import Transaction
 
 CHANGES = ("message_changed", "message_deleted")
@@ -81,19 +81,7 @@ def _withdraw(tx: Transaction, run: Run, ts: str, at: datetime) -> Heeded:
 
 def _tell(tx: Transaction, run: Run, delivery: Delivery, text: str) -> None:
     """Say it on the cards, in the request's thread, and under each card that stands elsewhere."""
-    plan = calls.open_plan(tx, run.id)
-    cards = outbox.cards(tx, plan.id) if plan else []
-    if plan:
+    plans = calls.open_plans(tx, run.id)
+    for plan in plans:
         outbox.redraw(tx, plan.id)
-    places = {(card.channel, card.thread_ts or card.ts) for card in cards}
-    for channel, thread in sorted({(run.channel, run.thread_ts), *places}):
-        if thread:
-            line = Message(
-                key=f"reworded:{delivery.seq}:{channel}:{thread}",
-                kind=MessageKind.NOTICE,
-                run_id=run.id,
-                channel=channel,
-                thread_ts=thread,
-                body=outbox.dump({"text": text, "mrkdwn": True}),
-            )
-            outbox.put(tx, line)
+    outbox.everywhere(tx, run, [each.id for each in plans], f"reworded:{delivery.seq}", text)

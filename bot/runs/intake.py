@@ -176,7 +176,8 @@ class Intake:
             moves.started(tx, run, at=now)
             self._greet(tx, delivery)
         elif run.status is R.WAITING:
-            endings.remake(tx, run, at=now, words=outputs)
+            # a side turn: what waits goes on waiting, unless the model is asked to change it
+            moves.run(tx, run, R.READY, at=now, actor=delivery.user)
         inbox.hold(tx, delivery, run.id)
 
     def _cancel(self, tx: Transaction, delivery: Delivery, run: Run | None) -> None:

@@ -96,6 +96,19 @@ def _evidence(tx: Transaction, tools: Registry, proposed: Prepared) -> dict[str,
     return evidence.refused(tx, proposed.call.id, proposed.proposed, secret)
 
 
+def only_reads(prepared: Sequence[Prepared]) -> None:
+    """Refuse what may not stand beside calls that wait: all but reads that run at once."""
+    for each in prepared:
+        call = each.call
+        if call.status is CallStatus.REFUSED or (
+            call.status is CallStatus.APPROVED and call.does == Effect.READ
+        ):
+            continue
+        call.status, call.output, call.note = CallStatus.REFUSED, outputs.BESIDE, "others wait"
+        call.asked_at = call.next_at = call.deadline = None
+        each.place, each.birth = None, {"refused": call.note}
+
+
 class Proposals:
     """Gives proposed calls their verdicts; one for all workers, on any thread."""
 

@@ -69,10 +69,11 @@ class Restored:
 
     def _goes_on(self, tx: Transaction, run: Run, now: datetime) -> bool:
         """Settle what was under way in a run; False where it is over by that."""
-        plan = calls.open_plan(tx, run.id)
-        for call in calls.of_plan(tx, plan.id) if plan else ():
-            self._ask(tx, run, call, now)
-        waits = plan is not None and any(calls.waits(each) for each in calls.of_plan(tx, plan.id))
+        plans = calls.open_plans(tx, run.id)
+        for plan in plans:
+            for call in calls.of_plan(tx, plan.id):
+                self._ask(tx, run, call, now)
+        waits = any(calls.waits(each) for plan in plans for each in calls.of_plan(tx, plan.id))
         if run.status is R.FAILED:  # only a person takes it up again
             return True
         outbox.close_streams(tx, run.id)

@@ -6,28 +6,49 @@ tells nobody of it before it is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from bot.agent import prompt
-from bot.agent.turn import ModelTurns, Proposal, Reply
+from bot.agent import outputs, prompt
+from bot.agent.turn import ModelTurns, PlannerError, Proposal, Reply
+from bot.approvals.terms.effect import effect_of
 from bot.approvals.terms.limits import Allowance
 from bot.clock import Clock
 from bot.messages.answers import whole_answer
+from bot.messages.sentences import notices
 from bot.runs import transcript
 from bot.runs.ports import Answer, Presence, Thread
-from bot.runs.proposals import Proposals, asked_of, born, only_waits, show
+from bot.runs.proposals import Proposals, asked_of, born, only_reads, only_waits, show
 from bot.runs.results import record_of
 from bot.signals import Signals
 from bot.tools import Registry
-from storage import inbox, moves, runs
-from storage.models import Plan, Run
+from storage import calls, endings, inbox, moves, outbox, runs
+from storage.models import Call, Plan, Run
 from storage.patience import until_stored
-from storage.states import RunStatus
+from storage.states import CallStatus, RunStatus, Verb
 from storage.store import Store
 from storage.transaction import Transaction
 from storage.transcripts import Transcripts
 
-R = RunStatus
+log = logging.getLogger("countersign.turns")
+C, R = CallStatus, RunStatus
+
+
+class Said:
+    """What the model said in one turn, and to what."""
+
+    def __init__(self, result: Reply | Proposal, taken: frozenset[str], *, beside: bool) -> None:
+        """`taken`: ids of calls in the transcript; `beside`: while calls of the run wait.
+
+        `replaced`: what answers the model's wish to take them back; empty where it has none.
+        """
+        self.result = result
+        self.taken = taken
+        self.beside = beside
+        self.replaced: list[dict[str, Any]] = []
+        if beside and isinstance(result, Proposal):
+            self.replaced = transcript.take_back(result, taken)
 
 
 class Turns:
@@ -61,10 +82,12 @@ class Turns:
         self._answer = answer
         self._presence = presence
 
-    def take(self, run: Run) -> bool:
+    def take(self, run: Run, waiting: Sequence[Call] = ()) -> bool:
         """Take in what was said, ask the model, and store what it answers or proposes.
 
-        Returns whether there is more to do now.
+        Returns whether there is more to do now. `waiting`: all calls of the run's plan, where some
+        of them wait for people: then it is a side turn, in which the model may answer, look things
+        up, or take the plan back and propose something else.
         """
         self._signals.give_way()
         self._presence.working(run)
@@ -73,60 +96,79 @@ class Turns:
             over = self._limits.on_going_on(tx, run)
             before = self._transcripts.read(tx, run)
         if over:
-            return self._end(run, over)
-        items = transcript.complete(before)
+            return self._end(run, over, beside=bool(waiting))
+        items = transcript.complete(before, transcript.standing(waiting))
         tools = [transcript.function(tool) for tool in self._tools]
         answer = self._answer(run)
         try:
-            result = self._planner.turn(items, tools, prompt.INSTRUCTIONS, answer)
+            result = self._planner.turn(
+                items, [*tools, outputs.REPLACE] if waiting else tools, prompt.INSTRUCTIONS, answer
+            )
+            said = Said(result, before.proposed, beside=bool(waiting))
             return until_stored(
-                lambda: self._stored(run, result, answer, before.proposed),
+                lambda: self._stored(run, said, answer),
                 self._signals.stopping,
                 f"run {run.id}: what the model said",
             )
+        except PlannerError as error:
+            answer.abandon()
+            if not waiting:
+                raise
+            log.warning("run %s: no model turn beside what waits: %s", run.id, error)
+            return self._end(run, notices.unanswered_beside(str(error)), beside=True)
         except BaseException:
             answer.abandon()
             raise
 
-    def _stored(
-        self, run: Run, result: Reply | Proposal, answer: Answer, taken: frozenset[str]
-    ) -> bool:
-        if isinstance(result, Reply):
-            return self._store_reply(run, result, answer)
-        return self._store_plan(run, result, answer, taken)
+    def _stored(self, run: Run, said: Said, answer: Answer) -> bool:
+        if isinstance(said.result, Reply):
+            return self._store_reply(run, said.result, answer, beside=said.beside)
+        return self._store_plan(run, said, said.result, answer)
 
-    def _end(self, run: Run, text: str) -> bool:
+    def _end(self, run: Run, text: str, *, beside: bool) -> bool:
         item = {"role": "assistant", "content": [{"type": "output_text", "text": text}]}
-        return self._store_reply(run, Reply(text, [item], 0), self._answer(run))
+        return self._store_reply(run, Reply(text, [item], 0), self._answer(run), beside=beside)
 
-    def _store_reply(self, run: Run, reply: Reply, answer: Answer) -> bool:
+    def _store_reply(self, run: Run, reply: Reply, answer: Answer, *, beside: bool) -> bool:
+        """Store an answer: the request is done, or waits for people as before (`beside`)."""
         now = self._clock.now()
         with self._store.write(durable=False) as tx:
             held = self._count(tx, run, reply)
-            # said while the model was answering: go on with that
-            more = bool(inbox.held(tx, run.id))
+            # said while the model was answering, or decided: go on with that
+            more = bool(inbox.held(tx, run.id)) or (beside and not calls.run_waits(tx, run.id))
             text = "" if more and not reply.text.strip() else whole_answer(reply.text, reply.cut)
-            record = "" if more else record_of(tx, self._tools, run.id)
-            answer.finish(tx, text, last=not more, record=record)
-            if not more and not moves.run(tx, held, R.COMPLETED, at=now, fence=run.fence):
+            last = not more and not beside
+            record = record_of(tx, self._tools, run.id) if last else ""
+            answer.finish(tx, text, last=last, record=record)
+            target = R.WAITING if beside else R.COMPLETED
+            if not more and not moves.run(tx, held, target, at=now, fence=run.fence):
                 raise moves.FencedError(run.id)
-        if not more:
+        if last:
             self._presence.done(run)
+        if beside and not more:
+            announce_wait(run, self._signals, self._presence)
         self._signals.post.give()
         return more
 
-    def _store_plan(
-        self, run: Run, proposal: Proposal, answer: Answer, taken: frozenset[str]
-    ) -> bool:
+    def _store_plan(self, run: Run, said: Said, proposal: Proposal, answer: Answer) -> bool:
+        """Store what is proposed: as the run's plan, or beside it, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
-        prepared = self._proposals.prepare(run, row.id, proposal.calls, taken)
+        prepared = self._proposals.prepare(run, row.id, proposal.calls, said.taken)
+        if said.beside and not said.replaced:
+            only_reads(prepared)
         transcript.rename(proposal, proposal.calls, prepared)
         asked = asked_of(prepared)
-        waits = only_waits(prepared)  # then it is suspended in the same transaction
         with self._store.write(durable=False) as tx:
+            # somebody has written meanwhile: that is answered beside
+            waits = only_waits(prepared) and not inbox.held(tx, run.id)
+            if said.replaced:
+                self._take_back(tx, run)
             held = self._count(tx, run, proposal, calls=len(prepared), cards=bool(asked))
-            born(tx, self._tools, row, prepared, actor="agent")
+            for told in said.replaced:
+                runs.append(tx, held, told, at=now)
+            if prepared:
+                born(tx, self._tools, row, prepared, actor="agent")
             answer.finish(tx, proposal.text.strip(), last=False)
             show(tx, held, row.id, prepared)
             for each in prepared:
@@ -140,6 +182,26 @@ class Turns:
         else:
             self._signals.post.give()
         return not waits
+
+    def _take_back(self, tx: Transaction, run: Run) -> None:
+        """End what waits in favour of something else, and tell those who had approved of it."""
+        for plan in calls.open_plans(tx, run.id):
+            waiting = [
+                call
+                for call in calls.of_plan(tx, plan.id)
+                if call.status in (C.PENDING, C.APPROVED)
+            ]
+            voters = {
+                vote.person
+                for call in waiting
+                for vote in calls.votes(tx, call.id, call.revision)
+                if vote.verb is Verb.APPROVE
+            }
+            if voters:
+                effects = [effect_of(self._tools, tx, call) for call in waiting]
+                text = notices.votes_void(sorted(voters), run.requester, effects)
+                outbox.everywhere(tx, run, [plan.id], f"void:{plan.id}", text)
+        endings.remake(tx, run, at=self._clock.now(), words=outputs)
 
     def _count(
         self,

@@ -9,7 +9,7 @@ of them before they are on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -31,7 +31,7 @@ from bot.runs.ports import Presence
 from bot.runs.turns import announce_wait
 from bot.signals import Signals
 from bot.tools import Effect
-from storage import calls, moves, outbox, runs
+from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Plan, Run
 from storage.patience import passes, reason, until_stored
 from storage.states import CallStatus, RunSource, RunStatus
@@ -41,7 +41,9 @@ from storage.transaction import Transaction
 log = logging.getLogger("countersign.worker")
 C, R = CallStatus, RunStatus
 Held = tuple[Run, Plan | None, list[Call]]  # a run of this worker, its open plan and its calls
-Turn = Callable[[Run], bool]  # returns whether there is more to do now; it may raise PlannerError
+# of a run, and the calls of its plan while some of them wait for people; returns whether there is
+# more to do now, and may raise PlannerError
+Turn = Callable[[Run, Sequence[Call]], bool]
 T = TypeVar("T")
 
 
@@ -139,7 +141,7 @@ class Worker:
             self._look_back(run)
             return False
         if plan is None:
-            return self._turns[run.source](run)
+            return self._turns[run.source](run, ())
         for call in found:
             if call.status is C.RUNNING:
                 self._executor.recover(run, call)
@@ -151,7 +153,8 @@ class Worker:
             self._executor.execute(run, at_once.id)
             return True
         if any(calls.waits(call) for call in found):
-            return self._wait(run, plan)
+            spoken_to = self._is_spoken_to(run)
+            return self._turns[run.source](run, found) if spoken_to else self._wait(run, plan)
         if approved := next((c for c in found if c.status is C.APPROVED), None):
             self._presence.working(run)
             self._in_order(run, found, approved)
@@ -181,6 +184,13 @@ class Worker:
                 data={"because": broken.id},
             )
 
+    def _is_spoken_to(self, run: Run) -> bool:
+        """Return whether the model has to answer somebody while people decide."""
+        if run.source is not RunSource.MESSAGE:
+            return False
+        with self._store.read() as tx:
+            return bool(inbox.held(tx, run.id)) or runs.unanswered(tx, run.id)
+
     def _wait(self, run: Run, plan: Plan) -> bool:
         """RUNNING -> WAITING, unless the last decision came in meanwhile.
 
@@ -190,7 +200,8 @@ class Worker:
         now = self._clock.now()
         with self._store.write() as tx:
             held = runs.held_by(tx, run.id, run.fence)
-            if not any(calls.waits(call) for call in calls.of_plan(tx, plan.id)):
+            decided = not any(calls.waits(call) for call in calls.of_plan(tx, plan.id))
+            if decided or inbox.held(tx, run.id):
                 return True
             if not moves.run(tx, held, R.WAITING, at=now, fence=run.fence):
                 return False

@@ -40,6 +40,8 @@ SAID = {
     "words_needed": (),
     "not_the_requester": ("UBEN00001",),
     "withdrawn_line": ("UBEN00001", [EVIL]),
+    "votes_void": (["UANA00001", "UDAN00001"], "UBEN00001", [EVIL]),
+    "unanswered_beside": (EVIL,),
     "sent_back_line": ("UANA00001", EVIL),
     "sent_back_enough": (3,),
     "reminder": ([EVIL], "<@UANA00001>", AT),

@@ -74,6 +74,13 @@ class FakeModel:
         ]
         if Counter(asked) != Counter(told) or len(set(asked)) != len(asked):
             self.wrong.append(f"asked {asked}, told {told}")
+        waiting: set[str] = set()
+        for item in transcript:
+            if item.get("type") == "function_call":
+                waiting.add(item["call_id"])
+            waiting -= {item["call_id"]} if item.get("type") == "function_call_output" else set()
+            if item.get("role") == "user" and waiting:
+                self.wrong.append(f"{waiting} had no output before somebody wrote")
         step = self.script.pop(0) if self.script else "answer"
         if step == "crash":
             raise Crash

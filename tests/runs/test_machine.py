@@ -33,7 +33,12 @@ proposals = st.lists(st.tuples(tools, st.sampled_from(["a", "b", "c"])), min_siz
 outcomes = st.sampled_from(["returns", "returns", "refuses", "raises", "loses"])
 seldom = st.sampled_from([False, False, True])
 deaths = st.sampled_from(["", "", "", "before", "after"])  # before or after the effect
-steps = st.one_of(proposals, proposals, st.sampled_from(["answer", "crash", "fail"]))
+BACK = ("replace_waiting_plan", "")  # beside what waits: taken back, for something else or nothing
+steps = st.one_of(
+    proposals,
+    proposals,
+    st.sampled_from(["answer", "crash", "fail", [BACK, ("note", "c")], [BACK]]),
+)
 BEGINNINGS = (  # one call that asks, or several on one card
     [("note", "a"), ("peek", "b")],
     [("note", "a"), ("wipe", "b"), ("put", "c")],
@@ -157,7 +162,7 @@ class Machine(RuleBasedStateMachine):
         thread=st.sampled_from(["1.0", "2.0", "2.0"]),
     )
     def say(self, text: str, thread: str) -> None:
-        """The requester writes again: the plan is remade, the run cancelled, or a new one begun."""
+        """The requester writes again: it is answered, the run cancelled, or a new one begun."""
         self.harness.say(text, thread)
 
     @rule(

@@ -76,7 +76,7 @@ def test_cancel_after_a_crash(store: Store) -> None:
 def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
     """Asking for something else supersedes what was not started.
 
-    The run goes on, and its card is dead.
+    Its card is dead, and the model has an output for each of its calls.
     """
     seeded = seed(store, C.PENDING, C.APPROVED, C.UNKNOWN, C.FAILED)
     with store.write() as tx:
@@ -88,5 +88,6 @@ def test_a_remade_plan_supersedes_what_waited(store: Store) -> None:
         C.UNKNOWN,
         C.FAILED,
     ]
-    assert (seeded.run().status, seeded.call(2).deadline) == (R.READY, None)
+    assert (seeded.run().status, seeded.call(2).deadline) == (R.WAITING, None)
+    assert len(told_outputs(seeded)) == 4
     assert isinstance(vote(seeded), Decided)

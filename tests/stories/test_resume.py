@@ -18,7 +18,9 @@ C = CallStatus
 def test_the_requester_remakes_the_plan(harness: Harness, fakes: FakeTools) -> None:
     """A mention by the requester while a card is pending supersedes it, once, with that message."""
     thread, _ = ask_for(harness, "first idea")
-    harness.planner.script(Turn(calls=[("note", {"text": "second idea"})]))
+    harness.planner.script(
+        Turn(calls=[("replace_waiting_plan", {}), ("note", {"text": "second idea"})])
+    )
     harness.person("ben").say(SUPPORT, "@bot no, the second idea", thread)
     newer = harness.slack.wait(
         lambda: next(
@@ -32,11 +34,15 @@ def test_the_requester_remakes_the_plan(harness: Harness, fakes: FakeTools) -> N
     )
     [old, new] = harness.calls_in(thread)
     assert (old.status, new.status) == (C.SUPERSEDED, C.PENDING)
-    assert harness.outputs()[-1]["output"].startswith("SUPERSEDED")
 
     harness.planner.script(Turn(text="Noted the second."))
     harness.person("ana").click(SUPPORT, newer["ts"], "approve")
     harness.said(SUPPORT, thread, "Noted the second.")
+    assert [each["output"].split()[0] for each in harness.outputs()] == [
+        "SUPERSEDED:",
+        "DONE:",
+        "SUCCEEDED.",
+    ]
     assert (fakes.did("note", "first idea"), fakes.did("note", "second idea")) == (0, 1)
 
 

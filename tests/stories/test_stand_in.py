@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from storage.states import CallStatus
 from tests.stories.harness import SUPPORT, Harness
 from tests.stories.messages import words
 from tests.stories.steps import menu
@@ -41,3 +42,24 @@ def test_what_it_does_not_understand(harness: Harness) -> None:
     thread = ben.say(SUPPORT, "@bot refund 3 EUR of order 1042 and email the warehouse")
     harness.said(SUPPORT, thread, "I have no tool for “email the warehouse”, so I did nothing.")
     assert not harness.calls_in(thread)
+
+
+def test_asked_while_its_card_waits(harness: Harness) -> None:
+    """It says what waits, and takes it back only when it is told what to do instead."""
+    left = harness.shop.order(1042).left
+    ben, ana = harness.person("ben"), harness.person("ana")
+    thread = ben.say(SUPPORT, "@bot refund 14 EUR of order 1042, the mug was chipped")
+    first = harness.card(SUPPORT, thread)
+    ben.say(SUPPORT, "@bot what are you waiting for?", thread)
+    harness.said(SUPPORT, thread, "waits for a decision, and has not run.")
+    harness.settle()
+    assert [call.status for call in harness.calls_in(thread)] == [CallStatus.PENDING]
+    ben.say(SUPPORT, "@bot make it 11 EUR instead", thread)
+    harness.slack.wait(lambda: len(harness.calls_in(thread)) == 2)
+    harness.settle()
+    card = harness.card(SUPPORT, thread)
+    assert "11.00 EUR" in words(card)
+    assert card["ts"] != first["ts"]
+    ana.click(SUPPORT, card["ts"], "approve", seen=card)
+    harness.said(SUPPORT, thread, "is done: approved by")
+    assert harness.shop.order(1042).left == left - Decimal(11)

@@ -42,6 +42,20 @@ def withdrawn_line(person: str, effects: Sequence[str]) -> str:
     return f"↩️ {mention(person)} withdrew: {effect_list(effects)}"
 
 
+def votes_void(people: Sequence[str], requester: str, effects: Sequence[str]) -> str:
+    """Tell those who had approved that the requester wants something else by now."""
+    who = ", ".join(mention(each) for each in people)
+    return (
+        f"↩️ {who}: {mention(requester)} has changed the request, so your approval counts no more: "
+        f"{effect_list(effects)}"
+    )
+
+
+def unanswered_beside(why: str) -> str:
+    """Tell the thread that words beside a waiting card got no answer; `why` is a sentence."""
+    return f"I could not answer that: {said(why)} What waits for a decision still waits."
+
+
 def sent_back_line(person: str, feedback: str) -> str:
     """Tell the thread in one line that a plan was sent back."""
     return f"↪️ {mention(person)} sent the plan back: “{said(feedback)}”. I will make a new one."

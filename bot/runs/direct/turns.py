@@ -7,6 +7,7 @@ told what became of it, where nothing else says so.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot.agent import prompt
@@ -23,7 +24,7 @@ from bot.runs.ports import Presence
 from bot.runs.proposals import Prepared, Proposals, asked_of, born, only_waits, show
 from bot.runs.turns import announce_wait
 from storage import calls, inbox, moves, outbox, runs
-from storage.models import Delivery, Plan, Run
+from storage.models import Call, Delivery, Plan, Run
 from storage.states import RunStatus
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class DirectTurns:
         self._entries = entries
         self._presence = presence
 
-    def take(self, run: Run) -> bool:
+    def take(self, run: Run, _waiting: Sequence[Call] = ()) -> bool:
         """Propose what was filled in, or end the request; returns whether there is more to do now.
 
         Raises PlannerError where Slack cannot be asked, moves.FencedError where the run was lost.

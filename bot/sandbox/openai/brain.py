@@ -26,7 +26,9 @@ CONSENT = re.compile(
 )
 CORRECTION = re.compile(r"\b(?:instead|rather|make it|i meant|only|change it to)\b", re.I)
 NUMBER = re.compile(r"\W*(?:order\s*)?#?\d+\W*", re.I)
+QUESTION = re.compile(r"\?\s*$|^\W*(?:why|what|who|when|where|how)\b", re.I)
 IT = re.compile(r"\b(?:it|that|same)\b", re.I)
+REPLACE = "replace_waiting_plan"  # offered while calls wait for people
 LONGEST = 4_000  # characters of a request
 MOST_OF_REASON = 500  # characters that an approver is told
 
@@ -57,7 +59,10 @@ def plan(body: dict[str, Any]) -> Turn:
     offered = [] if body.get("tool_choice") == "none" else body.get("tools") or []
     tools = {tool["name"]: {"parameters": {}} | tool for tool in offered}
     talk = read(body["input"])
+    beside = tools.pop(REPLACE, None) is not None
     turn = _told(talk) if talk.made and not talk.asked else _answer(talk, tools)
+    if beside:
+        turn = _beside(talk, turn)
     if body.get("parallel_tool_calls") is False:
         turn = replace(turn, calls=turn.calls[:1])
     if turn.text and not talk.said and "offline stand-in" not in turn.text:
@@ -76,6 +81,10 @@ def read(source: str | list[dict[str, Any]]) -> Talk:
                 _take_request(talk, _text(item["content"]))
             case "message", "assistant":
                 talk.said, talk.asked = _text(item["content"]), False
+            case "message", "developer":  # what waited has been decided
+                talk.made, talk.asked = talk.made or talk.earlier, False
+            case "function_call", _ if item["name"] == REPLACE:
+                open_calls[item["call_id"]] = Made(REPLACE, {})
             case "function_call", _:
                 made = Made(item["name"], _arguments(item["arguments"]))
                 talk.made.append(made)
@@ -124,6 +133,21 @@ def _told(talk: Talk) -> Turn:
     if any(made.outcome and made.outcome.status == "sent back" for made in talk.made):
         lines.append("Tell me what to change, and I propose it anew.")
     return Turn(text="\n\n".join(lines))
+
+
+def _beside(talk: Talk, turn: Turn) -> Turn:
+    """Say what waits, look something up, or take back what waits for what is wanted instead."""
+    if turn.calls:
+        reads = all(REASON_FIELD not in arguments for _, arguments in turn.calls)
+        return turn if reads else replace(turn, calls=[(REPLACE, {}), *turn.calls])
+    if not talk.asked or not QUESTION.search(talk.request):
+        return turn
+    waiting = [
+        reports.label(made.name, made.arguments)
+        for made in talk.earlier
+        if made.outcome and made.outcome.status == "waiting"
+    ]
+    return Turn(text=reports.waits(waiting)) if waiting else turn
 
 
 def _answer(talk: Talk, tools: dict[str, Values]) -> Turn:

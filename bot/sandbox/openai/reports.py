@@ -31,6 +31,7 @@ OUTCOMES = {
     "invalid arguments": "was not proposed, because it is not valid",
     "failed": "failed",
     "unknown": "is uncertain",
+    "waiting": "waits for people",
 }
 STATUS = re.compile(rf"({'|'.join(each.upper() for each in OUTCOMES)})\b")
 AGAIN = "NOT RUN AGAIN"
@@ -148,6 +149,12 @@ def help_text(tools: Iterable[str], *, is_lost: bool) -> str:
     said = [f"- `{text}`" for name, text in EXAMPLES.items() if name in names]
     can = f"I can {', '.join(map(_words, names))}." if names else "I was given no tools."
     return f"{who}\n\n" + "\n".join(["Copy one of these and change it:", *said] if said else [can])
+
+
+def waits(calls: Iterable[str]) -> str:
+    """Say what waits for people, and how it can be changed."""
+    lines = [f"- **{each}** waits for a decision, and has not run." for each in calls]
+    return "\n".join([*lines, "\nTell me what to change, and I take it back and propose it anew."])
 
 
 def no_tool(left: Iterable[str]) -> str:

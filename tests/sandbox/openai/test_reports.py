@@ -63,6 +63,9 @@ TOLD: dict[str, tuple[str, str]] = {
     "REJECTED_BEFORE": (outputs.REJECTED_BEFORE, "was refused: a person rejected this very"),
     "SLACK_SILENT": (outputs.SLACK_SILENT, "was refused: Slack could not be asked who"),
     "NAMES_UNKNOWN": (outputs.NAMES_UNKNOWN, "was refused: Slack could not be asked which"),
+    "WAITS": (outputs.WAITS, "waits for people: people have not decided this yet"),
+    "APPROVED_AND_WAITS": (outputs.APPROVED_AND_WAITS, "waits for people: this is approved and"),
+    "BESIDE": (outputs.BESIDE, "was refused: other calls of this request wait for people"),
     "succeeded": (DONE, f"is done: approved by {ANA}.\n- **Refunded:** 40.00 EUR"),
     "failed": (outputs.failed("the bank said no.", RAN), "failed: the bank said no. Approved by"),
     "not_renewed": (outputs.not_renewed("It is gone.", RAN), "failed: It is gone. Nothing was"),
@@ -113,6 +116,7 @@ TOLD: dict[str, tuple[str, str]] = {
     "resolved": (outputs.resolved("UANA00001", done=False), f"failed: {ANA} looked and says that"),
 }
 PARTS = {"MOST_QUOTED", "INVALID", "TOO_SLOW", "REMEMBERED", "approved_by", "noted", "edited_by"}
+PARTS |= {"REPLACE", "REPLACED", "DECIDED"}  # about what waits as a whole, and about no call
 
 
 def test_every_output_is_tried() -> None:
