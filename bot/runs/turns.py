@@ -35,7 +35,7 @@ log = logging.getLogger("countersign.turns")
 C, R = CallStatus, RunStatus
 
 
-class Said:
+class Heard:
     """What the model said in one turn, and to what."""
 
     def __init__(self, result: Reply | Proposal, taken: frozenset[str], *, beside: bool) -> None:
@@ -104,7 +104,7 @@ class Turns:
             result = self._planner.turn(
                 items, [*tools, outputs.REPLACE] if waiting else tools, prompt.INSTRUCTIONS, answer
             )
-            said = Said(result, before.proposed, beside=bool(waiting))
+            said = Heard(result, before.proposed, beside=bool(waiting))
             return until_stored(
                 lambda: self._stored(run, said, answer),
                 self._signals.stopping,
@@ -120,7 +120,7 @@ class Turns:
             answer.abandon()
             raise
 
-    def _stored(self, run: Run, said: Said, answer: Answer) -> bool:
+    def _stored(self, run: Run, said: Heard, answer: Answer) -> bool:
         if isinstance(said.result, Reply):
             return self._store_reply(run, said.result, answer, beside=said.beside)
         return self._store_plan(run, said, said.result, answer)
@@ -150,7 +150,7 @@ class Turns:
         self._signals.post.give()
         return more
 
-    def _store_plan(self, run: Run, said: Said, proposal: Proposal, answer: Answer) -> bool:
+    def _store_plan(self, run: Run, said: Heard, proposal: Proposal, answer: Answer) -> bool:
         """Store what is proposed: as the run's plan, or beside it, or in its place."""
         now = self._clock.now()
         row = Plan(run_id=run.id, turn=run.turns + 1, created_at=now)
