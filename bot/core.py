@@ -43,7 +43,7 @@ from bot.runs.executor import CallExecutor
 from bot.runs.intake import Attentive, Intake
 from bot.runs.loop import Acts, Loop
 from bot.runs.ports import Answer, Presence, Thread
-from bot.runs.proposals import Proposals
+from bot.runs.proposals.proposals import Proposals
 from bot.runs.restored import Restored
 from bot.runs.turns import Turns
 from bot.runs.worker import Worker

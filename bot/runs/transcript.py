@@ -20,7 +20,7 @@ from storage.transaction import Transaction
 from storage.transcripts import Transcript
 
 if TYPE_CHECKING:
-    from bot.runs.proposals import Prepared
+    from bot.runs.proposals.prepared import Prepared
 
 
 def tell(tx: Transaction, run: Run, prepared: Prepared, title: str) -> None:

@@ -19,7 +19,8 @@ from bot.messages.answers import whole_answer
 from bot.messages.sentences import notices
 from bot.runs import transcript
 from bot.runs.ports import Answer, Presence, Thread
-from bot.runs.proposals import Proposals, asked_of, born, only_reads, only_waits, show
+from bot.runs.proposals.prepared import asked_of, born, only_reads, only_waits, show
+from bot.runs.proposals.proposals import Proposals
 from bot.runs.results import record_of
 from bot.signals import Signals
 from bot.tools import Registry

@@ -1,0 +1,1 @@
+"""From what was proposed to calls with a verdict, stored and shown."""

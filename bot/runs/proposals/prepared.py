@@ -1,0 +1,86 @@
+"""Calls with a verdict, ready to be stored and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.agent import outputs
+from bot.approvals.cards.mark import put_mark
+from bot.approvals.cards.placement import Place
+from bot.approvals.cards.routing import Asked, put_cards
+from bot.policy.gates import Allow, Ask, Deny
+from bot.tools import Effect, Registry
+from storage import calls, evidence, moves
+from storage.models import Call, Plan, Revision, Run
+from storage.states import CallStatus
+from storage.transaction import Transaction
+
+
+@dataclass(slots=True)
+class Prepared:
+    """One call, ready to be stored."""
+
+    call: Call
+    proposed: str = ""  # its arguments in the model's words
+    revision: Revision | None = None
+    gate: Allow | Ask | Deny | None = None
+    place: Place | None = None
+    birth: dict[str, Any] = field(default_factory=dict)  # for the audit
+    tell_requester: str = ""  # why it was refused, where a person should know
+
+
+def asked_of(prepared: Sequence[Prepared]) -> list[Asked]:
+    """Return the calls that people are asked about, with the gate and the place of each."""
+    found = ((each.call, each.gate, each.place) for each in prepared)
+    return [Asked(call, gate, at) for call, gate, at in found if isinstance(gate, Ask) and at]
+
+
+def only_waits(prepared: Sequence[Prepared]) -> bool:
+    """Return whether people are asked, and nothing runs at once before they answer."""
+    approved = (each.call for each in prepared if each.call.status is CallStatus.APPROVED)
+    return bool(asked_of(prepared)) and all(call.does != Effect.READ for call in approved)
+
+
+def born(
+    tx: Transaction, tools: Registry, plan: Plan, prepared: Sequence[Prepared], *, actor: str
+) -> None:
+    """Store a plan with its calls; `actor` has proposed them."""
+    calls.add_plan(tx, plan)
+    for each in prepared:
+        data = {**each.birth, **_evidence(tx, tools, each)}
+        moves.born(tx, each.call, at=plan.created_at, actor=actor, data=data)
+        if each.revision is not None:
+            calls.add_revision(tx, each.revision)
+
+
+def show(tx: Transaction, run: Run, plan_id: str, prepared: Sequence[Prepared]) -> None:
+    """Put a stored plan before those who decide, and have its request marked."""
+    asked = asked_of(prepared)
+    put_cards(tx, run, plan_id, asked)
+    if asked:
+        put_mark(tx, run, plan_id)
+
+
+def _evidence(tx: Transaction, tools: Registry, proposed: Prepared) -> dict[str, Any]:
+    """Return what the audit keeps of the arguments; fields of unknown tools may be secret."""
+    tool = tools.get(proposed.call.tool)
+    known = [tool] if tool else list(tools)
+    secret = frozenset(name for each in known for name in each.secret)
+    if proposed.revision is not None:
+        return evidence.revised(tx, proposed.revision, secret)
+    return evidence.refused(tx, proposed.call.id, proposed.proposed, secret)
+
+
+def only_reads(prepared: Sequence[Prepared]) -> None:
+    """Refuse what may not stand beside calls that wait: all but reads that run at once."""
+    for each in prepared:
+        call = each.call
+        if call.status is CallStatus.REFUSED or (
+            call.status is CallStatus.APPROVED and call.does == Effect.READ
+        ):
+            continue
+        call.status, call.output, call.note = CallStatus.REFUSED, outputs.BESIDE, "others wait"
+        call.asked_at = call.next_at = call.deadline = None
+        each.place, each.birth = None, {"refused": call.note}
