@@ -93,11 +93,11 @@ def record_of(tx: Transaction, tools: Registry, run_id: str) -> str:
     found = calls.of_run(tx, run_id)
     counting = [call for place, call in enumerate(found) if _counts(call, found[place + 1 :])]
     return record_line(
-        [Ended(call.status, _effect(tx, tools, call), _is_told(tx, call)) for call in counting]
+        [Ended(call.status, _effect(tx, tools, call), is_told(tx, call)) for call in counting]
     )
 
 
-def _is_told(tx: Transaction, call: Call) -> bool:
+def is_told(tx: Transaction, call: Call) -> bool:
     """Return whether the thread was told in a line of its own how the call ended."""
     if call.status in (CallStatus.REJECTED, CallStatus.EXPIRED):
         return True

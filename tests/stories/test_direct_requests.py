@@ -226,7 +226,7 @@ def test_it_survives_a_restart(harness: Harness, fakes: FakeTools, stage: str) -
         harness.restart()
     else:
         vote(harness, "ana", card)
-    harness.said(SUPPORT, thread, f"noted {text}")
+    harness.said(SUPPORT, thread, "✅ Done")
     arrived(harness)
     assert fakes.did("note", text) == 1
     roots = [m for m in harness.person("ben").messages(SUPPORT) if text in words(m)]

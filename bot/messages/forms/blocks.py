@@ -52,7 +52,7 @@ def input_block(made: Input) -> dict[str, Any]:
         "optional": made.optional,
         "element": _element(made),
     }
-    if hint := _hint(made):
+    if hint := hint_of(made):
         block["hint"] = text_object(hint, 1000)
     return block
 
@@ -178,8 +178,11 @@ def _bound(kind: Kind, inclusive: Any, exclusive: Any, step: int) -> Decimal | N
     )
 
 
-def _hint(made: Input) -> str:
-    """Say what the field is, how its value is written, and what cannot be seen in it."""
+def hint_of(made: Input, *, new: bool = False) -> str:
+    """Say what the field is, how its value is written, and what cannot be seen in it.
+
+    `new`: nothing was there before, so that nobody has to tell unset from empty.
+    """
     slot = made.slot
     said = [visible(slot.hint.strip())] if slot.hint.strip() else []
     match made.kind:
@@ -198,7 +201,7 @@ def _hint(made: Input) -> str:
             said.append("One of the allowed values, as it is written.")
         case _:
             pass
-    if slot.nullable and made.kind in (Kind.TEXT, Kind.LINES):
+    if slot.nullable and not new and made.kind in (Kind.TEXT, Kind.LINES):
         empty, least = (
             (EMPTY_TEXT, "minLength") if made.kind is Kind.TEXT else (EMPTY_LIST, "minItems")
         )

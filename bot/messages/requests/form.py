@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 from bot.messages.actions.codec import Subject, encode_dialog, in_thread
 from bot.messages.actions.names import Block, Dialog, Field
 from bot.messages.actions.targets import FormTarget
-from bot.messages.forms.blocks import text_object
+from bot.messages.forms.blocks import hint_of, text_object
 from bot.messages.forms.layout import FieldErrors, FieldPlace, entered, laid_out, validated
 from bot.messages.forms.slots import Kind, Mark, Slot, dump_key, lookup, slots
 from bot.messages.modals import entered_text, input_block, text_element
@@ -152,7 +152,9 @@ def form_modal(form: Form, target: FormTarget) -> Json:
     """Build the form; it notes what it is of, and which message it is about."""
     quoted = target.setting.quoted
     places, left_out = laid_out(form.fillable, form.initial)
-    blocks: list[Json] = [section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000)))]
+    blocks: list[Json] = [context(Block.PLACE, [mrkdwn(_where(target.setting.channel))])]
+    if _title(form.title) != form.title:
+        blocks.insert(0, section(f"{Block.HEADLINE}:0", plain_text(plain(form.title, 1000))))
     if quoted.strip():
         about = plain_text(plain(about_message(quoted), 900))
         blocks.append(context(f"{Block.REQUEST}:0", [about]))
@@ -164,7 +166,6 @@ def form_modal(form: Form, target: FormTarget) -> Json:
         blocks.append(section(f"{Block.MISSING}:0", plain_text(plain(kept, 2900))))
     why = text_element("For whoever decides about it")
     blocks.append(input_block(Field.WHY, "Why?", why, optional=True))
-    blocks.append(context(Block.PLACE, [mrkdwn(_where(target.setting.channel))]))
     view = {
         "type": "modal",
         "callback_id": Dialog.REQUEST,
@@ -186,10 +187,14 @@ def _drawn(tool: Tool[Any], place: FieldPlace) -> Sequence[Json]:
     """Return a value's blocks; what has to be entered is marked so, and no secret is asked for."""
     if place.slot.secret:
         return []
-    if place.input is None or place.input.optional is False:
+    made = place.input
+    if made is None or made.optional is False:
         return place.blocks
-    needed = _is_needed(tool, place.slot) and not place.slot.nullable
-    return [{**block, "optional": not needed} for block in place.blocks]
+    needed, hint = _is_needed(tool, place.slot) and not place.slot.nullable, hint_of(made, new=True)
+    [block] = place.blocks
+    drawn = {**block, "optional": not needed}
+    drawn.pop("hint", None)
+    return [{**drawn, "hint": text_object(hint, 1000)} if hint else drawn]
 
 
 def _title(title: str) -> str:

@@ -15,9 +15,8 @@ def asks(person: str, effect: str) -> str:
 
 
 def was_done(effect: str, result: str) -> str:
-    """Tell the thread that it was done, and what came of it ("" where there is nothing to say)."""
-    what = f": {said(result)}" if result.strip() else "."
-    return f"✅ Done: {said(effect, 160)}{what}"
+    """Tell the thread that it was done, by what came of it where there is something to say."""
+    return f"✅ Done: {said(result if result.strip() else effect)}"
 
 
 def did_not_work(effect: str, why: str) -> str:

@@ -12,6 +12,7 @@ from bot.agent import outputs
 from bot.approvals.terms.effect import effect_of
 from bot.messages.requests.result import result_blocks
 from bot.messages.sentences import requests
+from bot.runs.results import is_told
 from bot.tools import Effect, Registry
 from storage import outbox
 from storage.models import Call, Run
@@ -22,7 +23,7 @@ from storage.transaction import Transaction
 def put_outcome(tx: Transaction, tools: Registry, run: Run, call: Call) -> None:
     """Tell the thread what became of the call, where nothing else has."""
     if body := _told(tx, tools, call):
-        outbox.notice(tx, run, f"outcome:{call.id}:{call.revision}", body)
+        outbox.notice(tx, run, f"ended:{call.id}:{call.revision}", body)
 
 
 def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | None:
@@ -33,6 +34,8 @@ def _told(tx: Transaction, tools: Registry, call: Call) -> Mapping[str, Any] | N
                 return None  # the rows stand there
             text, blocks = result_blocks(effect, outputs.result_of(call.output))
             return {"text": text, "blocks": blocks}
+        case CallStatus.SUCCEEDED | CallStatus.FAILED if is_told(tx, call):
+            return None
         case CallStatus.SUCCEEDED:
             return {"text": requests.was_done(effect, call.note)}
         case CallStatus.FAILED:
