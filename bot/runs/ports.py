@@ -1,11 +1,12 @@
 """What the worker needs of whoever carries words: to hear them, to answer, to show that it is at
-work.
+work or waits.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from bot.signals import Signals
 from storage.models import Run
 from storage.transaction import Transaction
 
@@ -55,3 +56,10 @@ class Presence(Protocol):
     def done(self, run: Run) -> None:
         """It is over."""
         ...
+
+
+def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
+    """Say that a run waits for people, once that is stored."""
+    signals.post.give()
+    signals.work.give()  # a nearer deadline may have come into being
+    presence.waiting(run)

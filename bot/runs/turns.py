@@ -18,7 +18,7 @@ from bot.clock import Clock
 from bot.messages.answers import whole_answer
 from bot.messages.sentences import notices
 from bot.runs import transcript
-from bot.runs.ports import Answer, Presence, Thread
+from bot.runs.ports import Answer, Presence, Thread, announce_wait
 from bot.runs.proposals.prepared import asked_of, born, only_reads, only_waits, show
 from bot.runs.proposals.proposals import Proposals
 from bot.runs.results import record_of
@@ -220,10 +220,3 @@ class Turns:
         for item in result.items:
             runs.append(tx, held, item, at=self._clock.now())
         return held
-
-
-def announce_wait(run: Run, signals: Signals, presence: Presence) -> None:
-    """Say that a run waits for people, once that is stored."""
-    signals.post.give()
-    signals.work.give()  # a nearer deadline may have come into being
-    presence.waiting(run)

@@ -27,8 +27,7 @@ from bot.messages.sentences import notices
 from bot.policy.authority import Authority
 from bot.policy.gates import Ask, load_gate
 from bot.runs.executor import CallExecutor
-from bot.runs.ports import Presence
-from bot.runs.turns import announce_wait
+from bot.runs.ports import Presence, announce_wait
 from bot.signals import Signals
 from bot.tools import Effect
 from storage import calls, inbox, moves, outbox, runs
