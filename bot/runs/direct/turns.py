@@ -21,7 +21,7 @@ from bot.messages.sentences import requests
 from bot.policy.directory import LookupFailedError
 from bot.runs.direct.outcomes import put_outcome
 from bot.runs.ports import Presence, announce_wait
-from bot.runs.proposals.prepared import Prepared, announce_wait, asked_of, born, only_waits, show
+from bot.runs.proposals.prepared import Prepared, asked_of, born, only_waits, show
 from bot.runs.proposals.proposals import Proposals
 from storage import calls, inbox, moves, outbox, runs
 from storage.models import Call, Delivery, Plan, Run
