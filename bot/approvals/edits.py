@@ -31,7 +31,8 @@ from bot.messages.forms.form import FieldErrors, failing, read_submission
 from bot.messages.sentences import notices, refusals
 from bot.policy.authority import Authority, No
 from bot.policy.directory import LookupFailedError
-from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate, stricter
+from bot.policy.gates import Allow, Ask, Deny, dump_gate, load_gate
+from bot.policy.strictness import stricter
 from bot.tools import Preview, Registry, Tool, ToolError
 from bot.tools.arguments import as_editable, dump_arguments, load_arguments, readable_arguments
 from bot.tools.names import Naming

@@ -1,20 +1,15 @@
-"""Gates: what policy says about a call, and how far votes have come towards meeting one. PURE: no
-look-ups, no clock.
+"""Gates: what policy says about a call. PURE: no look-ups, no clock.
 
 A gate is stored with its call as it was shown, and covered by the call's digest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Literal
 
 import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
-
-from storage.states import Balance, Verb
 
 Editors = Literal["approvers", "approvers_and_requester", "nobody"]
 AfterRejection = Literal["ask", "allow"]
@@ -153,131 +148,6 @@ class Ask(_Frozen):
 
 
 Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
-
-
-@dataclass(frozen=True, slots=True)
-class Ballot:
-    """One vote that was let through, as it is stored."""
-
-    person: str
-    verb: Verb  # APPROVE or REJECT
-    stage: int  # where it was let through, from 0
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """How far it has come."""
-
-    outcome: Balance
-    stage: int  # the one that is open, or the last
-    approved: tuple[tuple[str, ...], ...]  # per stage who counts, in order
-    rejected: tuple[str, ...]
-    needed: int  # more people in the open stage; 0 when nothing is open
-
-
-def tally(gate: Ask, ballots: Sequence[Ballot]) -> Tally:
-    """Evaluate `ballots` in the order they were stored.
-
-    A person counts once, and a rejection takes back the approval of whoever has changed their mind;
-    after the end nothing counts.
-    """
-    counted: list[list[str]] = [[] for _ in gate.stages]
-    rejected: list[str] = []
-    stage = 0
-    for ballot in ballots:
-        if ballot.person in rejected or stage == len(gate.stages) or len(rejected) >= gate.veto:
-            continue
-        has_approved = any(ballot.person in people for people in counted)
-        if ballot.verb == Verb.REJECT:
-            rejected.append(ballot.person)
-            counted = [[each for each in people if each != ballot.person] for people in counted]
-        elif ballot.verb == Verb.APPROVE and ballot.stage == stage and not has_approved:
-            counted[stage].append(ballot.person)
-        stage = _open_stage(gate, counted)
-    approved = tuple(tuple(people) for people in counted)
-    if len(rejected) >= gate.veto:
-        last = min(stage, len(gate.stages) - 1)
-        return Tally(Balance.REJECTED, last, approved, tuple(rejected), 0)
-    if stage == len(gate.stages):
-        return Tally(Balance.APPROVED, stage - 1, approved, tuple(rejected), 0)
-    needed = gate.stages[stage].quorum - len(counted[stage])
-    return Tally(Balance.OPEN, stage, approved, tuple(rejected), needed)
-
-
-def _open_stage(gate: Ask, counted: Sequence[Sequence[str]]) -> int:
-    """Return the first stage that lacks somebody; the number of stages when none does."""
-    met = (len(people) >= each.quorum for people, each in zip(counted, gate.stages, strict=True))
-    return next((at for at, enough in enumerate(met) if not enough), len(gate.stages))
-
-
-def stricter(shown: Ask, now: Ask) -> Ask:
-    """The gate that holds where the one shown and the one that applies now differ: both must be
-    met.
-
-    Whoever meets it has met every stage of either gate, with as many different people of the same
-    approvers. The stages of `shown` stay first and in place, so a vote counts where it was let
-    through; what `now` asks besides comes after them. Nothing is remembered of what two gates ask.
-    Doing it again changes nothing: stricter(stricter(a, b), b) == stricter(a, b).
-    """
-    if shown == now:
-        return shown
-    return now.model_copy(
-        update={
-            "stages": _both_met(shown.stages, now.stages),
-            "deadline": min(shown.deadline, now.deadline),
-            "good_for": min(shown.good_for, now.good_for),
-            "self_approval": shown.self_approval and now.self_approval,
-            "editor_counts": shown.editor_counts and now.editor_counts,
-            "editors": _fewer(shown.editors, now.editors),
-            "editable": _both_allow(shown.editable, now.editable),
-            "veto": min(shown.veto, now.veto),
-            "reasons": _more_words(shown.reasons, now.reasons),
-            "escalation": tuple(step for step in now.escalation if step in shown.escalation),
-        }
-    ).forgetful()
-
-
-def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The n-th stage of the same approvers in one is the n-th in the other: the larger quorum
-    counts.
-    """
-    stages = list(first)
-    free = list(range(len(first)))
-    for stage in second:
-        same = next((at for at in free if _people(stages[at]) == _people(stage)), None)
-        if same is None:
-            stages.append(stage)
-            continue
-        free.remove(same)
-        stages[same] = stages[same].model_copy(
-            update={"quorum": max(stages[same].quorum, stage.quorum)}
-        )
-    return tuple(stages)
-
-
-def _people(stage: Stage) -> tuple[frozenset[str], frozenset[str], bool, bool]:
-    found = stage.approvers
-    return frozenset(found.users), frozenset(found.groups), found.channel, found.requester
-
-
-def _fewer(one: Editors, other: Editors) -> Editors:
-    order: tuple[Editors, ...] = ("nobody", "approvers", "approvers_and_requester")
-    return min(one, other, key=order.index)
-
-
-def _both_allow(
-    one: tuple[str, ...] | None, other: tuple[str, ...] | None
-) -> tuple[str, ...] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return tuple(field for field in one if field in other)
-
-
-def _more_words(one: Reasons, other: Reasons) -> Reasons:
-    if one == other or other == "never":
-        return one
-    return other if one == "never" else "always"
 
 
 GATE: TypeAdapter[Gate] = TypeAdapter(Gate)

@@ -20,7 +20,7 @@ from bot.approvals.terms.gating import gate_of
 from bot.approvals.terms.progress import next_moment
 from bot.approvals.terms.renewal import Renewal
 from bot.policy.gates import Ask, Deny, dump_gate, load_gate
-from bot.policy.gates import stricter as both
+from bot.policy.strictness import stricter as both
 from bot.tools import Tool, ToolError
 from bot.tools.preview import Previews
 from bot.tools.runner import Refused

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bot.policy.conditions.condition import Condition, ConditionError, Facts, Spent
 from bot.policy.evaluate import PolicyError, parse
-from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Offer, Stage
+from bot.policy.gates import Approvers, Ask, Escalation, Offer, Stage
+from bot.policy.tally import Ballot
 
 DAY = 86_400
 ARGS: dict[str, Any] = {

@@ -16,13 +16,11 @@ from bot.policy.gates import (
     Allow,
     Approvers,
     Ask,
-    Ballot,
     Deny,
     Gate,
     Stage,
-    Tally,
-    tally,
 )
+from bot.policy.tally import Ballot, Tally, tally
 from tests.policy.builders import ASKED, PEOPLE, asks, ballot, ballots, votes
 
 FINANCE, OPS = Approvers(groups=("finance",)), Approvers(groups=("ops",))

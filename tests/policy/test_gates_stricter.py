@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from bot.policy.gates import Approvers, Ask, Ballot, Escalation, Stage, stricter, tally
+from bot.policy.gates import Approvers, Ask, Escalation, Stage
+from bot.policy.strictness import stricter
+from bot.policy.tally import Ballot, tally
 from tests.policy.builders import asks, ballot, ballots
 
 FINANCE, OPS, CHANNEL = (

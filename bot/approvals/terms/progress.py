@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from bot.policy.gates import Ask, Ballot, Tally, load_gate, tally
+from bot.policy.gates import Ask, load_gate
+from bot.policy.tally import Ballot, Tally, tally
 from storage import calls
 from storage.models import Call, Vote
 from storage.outcomes import Weigh

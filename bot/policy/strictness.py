@@ -1,0 +1,74 @@
+"""Two gates that both have to be met, as one. PURE."""
+
+from __future__ import annotations
+
+from bot.policy.gates import Ask, Editors, Reasons, Stage
+
+
+def stricter(shown: Ask, now: Ask) -> Ask:
+    """The gate that holds where the one shown and the one that applies now differ: both must be
+    met.
+
+    Whoever meets it has met every stage of either gate, with as many different people of the same
+    approvers. The stages of `shown` stay first and in place, so a vote counts where it was let
+    through; what `now` asks besides comes after them. Nothing is remembered of what two gates ask.
+    Doing it again changes nothing: stricter(stricter(a, b), b) == stricter(a, b).
+    """
+    if shown == now:
+        return shown
+    return now.model_copy(
+        update={
+            "stages": _both_met(shown.stages, now.stages),
+            "deadline": min(shown.deadline, now.deadline),
+            "good_for": min(shown.good_for, now.good_for),
+            "self_approval": shown.self_approval and now.self_approval,
+            "editor_counts": shown.editor_counts and now.editor_counts,
+            "editors": _fewer(shown.editors, now.editors),
+            "editable": _both_allow(shown.editable, now.editable),
+            "veto": min(shown.veto, now.veto),
+            "reasons": _more_words(shown.reasons, now.reasons),
+            "escalation": tuple(step for step in now.escalation if step in shown.escalation),
+        }
+    ).forgetful()
+
+
+def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """The n-th stage of the same approvers in one is the n-th in the other: the larger quorum
+    counts.
+    """
+    stages = list(first)
+    free = list(range(len(first)))
+    for stage in second:
+        same = next((at for at in free if _people(stages[at]) == _people(stage)), None)
+        if same is None:
+            stages.append(stage)
+            continue
+        free.remove(same)
+        stages[same] = stages[same].model_copy(
+            update={"quorum": max(stages[same].quorum, stage.quorum)}
+        )
+    return tuple(stages)
+
+
+def _people(stage: Stage) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+    found = stage.approvers
+    return frozenset(found.users), frozenset(found.groups), found.channel, found.requester
+
+
+def _fewer(one: Editors, other: Editors) -> Editors:
+    order: tuple[Editors, ...] = ("nobody", "approvers", "approvers_and_requester")
+    return min(one, other, key=order.index)
+
+
+def _both_allow(
+    one: tuple[str, ...] | None, other: tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(field for field in one if field in other)
+
+
+def _more_words(one: Reasons, other: Reasons) -> Reasons:
+    if one == other or other == "never":
+        return one
+    return other if one == "never" else "always"
