@@ -23,6 +23,7 @@ from bot.approvals.forms.templates import insist
 from bot.approvals.home.home_view import HomeViews
 from bot.clock import Clock
 from bot.config.settings import Settings
+from bot.config.startup import StartupError, fitted
 from bot.core import Core
 from bot.explain.grounds import Grounds
 from bot.identity import Identity
@@ -30,7 +31,7 @@ from bot.logs import mask_logs
 from bot.policy.authority import Authority
 from bot.policy.current import CurrentPolicy
 from bot.policy.directory import Directory
-from bot.policy.evaluate import Policy
+from bot.policy.evaluate import Policy, PolicyError
 from bot.runs.loop import Loop
 from bot.signals import Signals
 from bot.signing_key import open_store
@@ -154,8 +155,8 @@ def build(
     """Put everything together. `tools` come beside those the settings name.
 
     Raises SlackApiError when the bot token is not accepted, AlreadyRunningError, SchemaError,
-    StartupError for a key or a template that cannot be used, and ValueError for tools that cannot
-    be registered.
+    StartupError for a key or a policy that cannot be used, and ValueError for tools that cannot be
+    registered.
     """
     mask_logs()
     token = settings.slack_bot_token.get_secret_value()
@@ -168,8 +169,10 @@ def build(
     signals = Signals()
     directory = SlackDirectory(reading, clock, signals)
     registry = toolbox(settings, posting, directory, tools)
-    asking = frozenset(each.name for each in registry if each.asks)
-    policy = policy.model_copy(update={"asking": asking})
+    try:
+        policy = fitted(policy, registry)
+    except PolicyError as error:
+        raise StartupError((), error.problems) from None
     insist(policy, registry)
     current = CurrentPolicy(policy)
     store = open_store(settings, clock.now(), lambda: current.digest, exclusive=exclusive)

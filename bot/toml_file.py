@@ -38,7 +38,11 @@ class Problems:
 
     def add(self, loc: Loc, sentence: str) -> None:
         """Note what is wrong with the key at `loc`."""
-        self.add_at(self._places.line(loc), f"{key_of(loc)}: {sentence}")
+        self.add_at(self.line(loc), f"{key_of(loc)}: {sentence}")
+
+    def line(self, loc: Loc) -> int:
+        """Return the line (from 1) where the key at `loc` stands."""
+        return self._places.line(loc)
 
     def place(self, loc: Loc) -> str:
         """Return where the key at `loc` stands, for a message: file, line, key."""

@@ -70,7 +70,7 @@ class PolicyReload:
 
     def _replace(self, text: str, problems: Sequence[str]) -> None:
         try:
-            policy = None if problems else parse(text, str(self._path))
+            policy = None if problems else self._for_these_tools(parse(text, str(self._path)))
         except PolicyError as error:
             policy, problems = None, error.problems
         if policy is not None and (problems := self._misfits(policy)):
@@ -80,14 +80,18 @@ class PolicyReload:
                 "the new policy is refused, and the old one stays:\n  %s", "\n  ".join(problems)
             )
             return
-        was = self._current.policy.model_copy(update={"asking": policy.asking}).digest
+        was = self._current.digest
         if policy.digest == was:
             return
         data = {"digest": policy.digest, "was": was, "rules": len(policy.rules)}
         with self._store.write() as tx:
             audit.record(tx, "policy.reloaded", at=self._clock.now(), actor="system", data=data)
-        asking = self._current.policy.asking
-        self._current.policy = policy.model_copy(update={"asking": asking})
+        self._current.policy = policy
         log.info(
             "the policy was read anew: %d rules, digest %s", len(policy.rules), policy.digest[:8]
         )
+
+    def _for_these_tools(self, policy: Policy) -> Policy:
+        """The new policy beside the tools there are; raises PolicyError."""
+        now = self._current.policy
+        return policy if now.tools is None else policy.beside(now.tools, now.asking)

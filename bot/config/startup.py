@@ -11,6 +11,7 @@ from pathlib import Path
 from bot.config.mistakes import SettingsError
 from bot.config.settings import Settings
 from bot.policy.evaluate import Policy, PolicyError, parse
+from bot.tools import Registry
 
 
 class StartupError(Exception):
@@ -45,6 +46,12 @@ def read(environ: Mapping[str, str], dotenv_path: Path | None = None) -> tuple[S
 def read_policy(path: Path) -> Policy:
     """The policy in the file at `path`. Raises PolicyError, also where it cannot be read."""
     return parse(policy_text(path), str(path))
+
+
+def fitted(policy: Policy, tools: Registry) -> Policy:
+    """The policy for a bot with these tools. Raises PolicyError where it counts on others."""
+    fields = {each.name: frozenset(each.arguments.model_fields) for each in tools}
+    return policy.beside(fields, frozenset(each.name for each in tools if each.asks))
 
 
 def policy_text(path: Path) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from bot.policy.file import (
     sentence_for,
 )
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
+from bot.policy.lint import Toolbox, unfit
 from bot.policy.rules import Rule, needs_of
 from bot.policy.templates import Template
 from bot.toml_file import Problems
@@ -37,6 +39,9 @@ __all__ = [
     "Tried",
     "parse",
 ]
+
+# of a policy, beside what its rules mean
+_NO_MEANING = ("source", "asking", "tools", "lines", "templates")
 
 
 class PolicyError(ValueError):
@@ -77,6 +82,23 @@ class Policy(BaseModel):
     # tools that read, but more than is allowed unasked (Tool.asks)
     asking: frozenset[str] = frozenset()
     templates: tuple[Template, ...] = ()
+    tools: Toolbox | None = None  # those there are; None where that is not known
+    lines: tuple[Mapping[str, int], ...] = ()  # of each rule's keys in the file, for complaints
+
+    def beside(self, tools: Toolbox, asking: frozenset[str]) -> Policy:
+        """The same policy for a bot with these tools, of which those in `asking` read more than is
+        allowed unasked.
+
+        Raises PolicyError where it denies, or sums up, what is not there.
+        """
+        problems = [
+            f"{self.source}:{lines[key]}: rule {rule.name!r} {key}: {wrong}; {remedy}"
+            for rule, lines in zip(self.rules, self.lines, strict=True)
+            for key, wrong, remedy in unfit(rule, tools)
+        ]
+        if problems:
+            raise PolicyError(self.source, problems)
+        return self.model_copy(update={"tools": tools, "asking": asking})
 
     def naming(self, text: str) -> list[str]:
         """Return which of the rules and the defaults have this text, an id, anywhere in them."""
@@ -168,7 +190,7 @@ class Policy(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 of what the rules mean (hex): comments and layout do not change it."""
-        left_out: dict[str, Any] = {"source": True, "asking": True, "templates": True}
+        left_out: dict[str, Any] = dict.fromkeys(_NO_MEANING, True)
         if self.templates:
             left_out["templates"] = {"__all__": {"place"}}
         return _fingerprint(self, exclude=left_out)
@@ -201,9 +223,15 @@ def parse(text: str, source: str = "policy") -> Policy:
 
 def _policy(written: PolicyFile, source: str, problems: Problems) -> Policy:
     assembly = Assembly(written, problems)
+    rules = assembly.rules()
+    lines = tuple(
+        {key: problems.line(("rule", index, key)) for key in ("tool", "when")}
+        for index in range(len(rules))
+    )
     return Policy(
         source=source,
-        rules=assembly.rules(),
+        rules=rules,
         default=assembly.default,
         templates=templates_of(written.template, problems),
+        lines=lines,
     )

@@ -98,6 +98,16 @@ def test_a_rule_for_nothing(settings: Settings, rule: str, level: str, said: str
     assert said in line
 
 
+def test_a_denied_tool_that_is_not_there(settings: Settings) -> None:
+    """A rule that denies what is not there denies nothing: it fails, with the line it stands in."""
+    text = f'{DEFAULTS}[[rule]]\nname = "r"\nverdict = "deny"\nreason = "No."\n'
+    policy = parse(text + 'tool = ["cancel_ordr", "refund_*"]\n')
+    [line] = [str(each) for each in check_rules(settings, policy)]
+    assert line.startswith(
+        "fail  rule 'r': it denies cancel_ordr, which is no tool (line 6). Correct the name (is"
+    )
+
+
 @pytest.mark.parametrize(
     "rule",
     [

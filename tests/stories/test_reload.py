@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from bot.app import build
+from bot.config.startup import StartupError
 from bot.policy.evaluate import parse
 from bot.tools import Effect, ToolContext, tool
 from storage.audit import verify
@@ -61,6 +62,19 @@ def outcome(harness: Harness, name: str = "note") -> CallStatus:
     harness.settle()
     [call] = harness.calls_in(thread)
     return call.status
+
+
+def test_a_denied_tool_that_is_not_there(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A policy that denies what is not there stops a start; a bot that works does not take it."""
+    misspelt = STRICTER.replace('tool = "note"\nverdict = "deny"', 'tool = "nte"\nverdict = "deny"')
+    change(harness, misspelt)
+    assert not reloaded(harness)
+    assert "policy.toml:6: rule 'rule 2' tool: it denies nte, which is no tool" in caplog.text
+    harness.policy = misspelt
+    with pytest.raises(StartupError, match=r"is no tool; correct the name \(is note meant\?\)"):
+        build(harness.settings(), harness.clock, parse(misspelt), harness.tools)
 
 
 def test_a_good_file_counts_without_a_restart(

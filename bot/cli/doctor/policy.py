@@ -5,10 +5,9 @@ They need no Slack.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from bot.config.settings import Settings
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
 from bot.policy.gates import Ask
+from bot.policy.lint import meant, unfit
 from bot.policy.rules import Rule, condition
 from bot.toolbox import ToolsError, toolbox
 from bot.tools import Registry, Tool
@@ -47,7 +47,11 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
             "Correct what is wrong with them first",
         )
         return
-    found = [each for rule in policy.rules for each in _rule(rule, tools)]
+    found = [
+        each
+        for rule, lines in zip(policy.rules, policy.lines, strict=True)
+        for each in _rule(rule, tools, lines)
+    ]
     wrong = misfitting(policy, Registry(tools))
     found += [fail("templates", each, "Countersign does not start with it") for each in wrong]
     yield from found
@@ -55,26 +59,33 @@ def check_rules(settings: Settings, policy: Policy) -> Iterator[Check]:
         yield ok("rules", f"each fits a tool; there are {len(tools)} tools")
 
 
-def _rule(rule: Rule, tools: Tools) -> Iterator[Check]:
+def _rule(rule: Rule, tools: Tools, lines: Mapping[str, int]) -> Iterator[Check]:
     about = f"rule {rule.name!r}"
+    refused = list(
+        unfit(rule, {each.name: frozenset(each.arguments.model_fields) for each in tools.values()})
+    )
+    for key, wrong, remedy in refused:  # the bot does not start with these
+        yield fail(about, f"{wrong} (line {lines[key]})", remedy[0].upper() + remedy[1:])
     named = [
         each
         for each in tools.values()
         if any(fnmatchcase(each.name, pattern) for pattern in rule.tools)
     ]
     matching = [each for each in named if rule.is_about(each.name, each.does, each.risk)]
+    if not named and any(key == "tool" for key, *_ in refused):
+        return
     if not named:
-        remedy = "Correct the name, or remove the rule" + _meant(rule.tools, tools)
+        remedy = "Correct the name, or remove the rule" + meant(rule.tools, tools)
         yield warn(about, f"fits no tool there is ({', '.join(rule.tools)})", remedy)
     elif not matching:
         text = f"fits no call: {', '.join(each.name for each in named)} have other effects or risks"
         yield warn(about, text, "Correct effect or risk, or remove the rule")
     else:
         yield from _fields(rule, matching)
-        yield from _condition(rule, matching, tools)
+        yield from _condition(rule, matching)
 
 
-def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[Check]:
+def _condition(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
     if not rule.when:
         return
     about, told = f"rule {rule.name!r}", condition(rule.when)
@@ -83,7 +94,7 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
     }
     blind = sorted({field for fields in lacking.values() for field in fields})
     if all(lacking.values()):
-        near = _meant(blind, {field for each in matching for field in each.arguments.model_fields})
+        near = meant(blind, {field for each in matching for field in each.arguments.model_fields})
         text = f"its condition can be told of no tool it is about: they lack {', '.join(blind)}"
         yield fail(about, text, "What cannot be told is never allowed: correct the field" + near)
     else:
@@ -100,21 +111,6 @@ def _condition(rule: Rule, matching: list[Tool[Any]], tools: Tools) -> Iterator[
             )
         else:
             yield from _tried(rule, matching)
-    for each in sorted(told.spent):
-        tool = tools.get(each.tool)
-        if tool is None:
-            yield fail(
-                about,
-                f"it sums up {each.tool}, which is no tool",
-                "Correct it" + _meant([each.tool], tools),
-            )
-        elif each.field and each.field not in tool.arguments.model_fields:
-            near = _meant([each.field], tool.arguments.model_fields)
-            yield fail(
-                about,
-                f"it sums up {each.field}, which {each.tool} lacks",
-                "Correct it" + near,
-            )
 
 
 def _tried(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
@@ -181,10 +177,4 @@ def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
     offered = (field for offer in (*rule.gate.remember,) for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
-        yield warn(f"rule {rule.name!r}", text, "Correct it" + _meant([field], there))
-
-
-def _meant(wrong: Iterable[str], there: Collection[str]) -> str:
-    """The nearest name there is, as the end of a sentence."""
-    close = [each for word in wrong for each in get_close_matches(word, list(there), 1)]
-    return f" (is {close[0]} meant?)" if close else ""
+        yield warn(f"rule {rule.name!r}", text, "Correct it" + meant([field], there))

@@ -1,0 +1,55 @@
+"""A policy beside the tools there are: what it denies or sums up has to be there."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.policy.evaluate import PolicyError, parse
+
+TOOLS = {"pay": frozenset({"amount", "to"}), "refund_order": frozenset({"amount"})}
+WHO = '[defaults]\napprovers = ["@leads"]\n'
+DENY = '[[rule]]\ntool = {}\nverdict = "deny"\nreason = "No."\n'
+ASK = '[[rule]]\nname = "limit"\nverdict = "ask"\nwhen = \'{}\'\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (
+            DENY.format('"refund_ordr"'),
+            "p.toml:4: rule 'rule 1' tool: it denies refund_ordr, which is no tool; correct the "
+            "name (is refund_order meant?), or remove the rule",
+        ),
+        (DENY.format('["pay", "lost", "p*"]'), "it denies lost, which is no tool"),
+        (
+            ASK.format('count("pays", "1h") > 3'),
+            "p.toml:6: rule 'limit' when: it sums up pays, which is no tool; correct it (is pay",
+        ),
+        (
+            ASK.format('spent("pay", "sum", "1h") > 3'),
+            "rule 'limit' when: it sums up sum, which pay lacks",
+        ),
+    ],
+)
+def test_what_protects_nothing_is_refused(rule: str, said: str) -> None:
+    """A denied tool or a sum that is not there is told with its line, and the nearest name."""
+    with pytest.raises(PolicyError) as found:
+        parse(WHO + rule, "p.toml").beside(TOOLS, frozenset())
+    [problem] = found.value.problems
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        DENY.format('["pay", "refund_*"]'),
+        DENY.format('"delete_*"'),  # against what may come
+        '[[rule]]\ntool = "lost"\nverdict = "ask"\n',  # the doctor warns of it
+        ASK.format('spent("pay", "amount", "1h") + count("refund_order", "1h") > 3'),
+    ],
+)
+def test_what_is_there_or_may_come_is_fine(rule: str) -> None:
+    """Names that are there, patterns, and rules that ask about what is not there are taken."""
+    policy = parse(WHO + rule).beside(TOOLS, frozenset({"pay"}))
+    assert (policy.tools, policy.asking) == (TOOLS, {"pay"})
+    assert policy.digest == parse(WHO + rule).digest
