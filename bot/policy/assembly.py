@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pydantic_core import to_jsonable_python
 
 from bot.durations import DAY, seconds
-from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry, odd_keys
+from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry
 from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
-from bot.policy.lint import nonsense
+from bot.policy.lint import nonsense, odd_keys
 from bot.policy.rules import Rule
 from bot.policy.templates import Template
 from bot.toml_file import Problems

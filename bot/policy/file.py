@@ -5,7 +5,6 @@ author is told. PURE; what the rules mean is `bot.policy.evaluate`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -266,29 +265,3 @@ def sentence_for(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return _MISSING.get(str(error["loc"][-1]), "is missing")
     return _COMPLAINTS.get(error["type"], error["msg"])
-
-
-def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
-    """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
-    verdict = f'verdict = "{rule.verdict}"'
-    if rule.verdict not in ("ask", "once"):
-        for key in sorted(rule.model_fields_set & ASK_KEYS):
-            yield key, f"means nothing with {verdict}; remove it"
-    if rule.verdict != "allow" and rule.after_rejection is not None:
-        yield "after_rejection", f"means nothing with {verdict}; remove it"
-    if rule.verdict == "once" and rule.remember is not None:
-        yield (
-            "remember",
-            'means nothing with verdict = "once", which remembers by itself; remove it',
-        )
-    if rule.remember and (
-        (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
-    ):
-        yield "remember", "would let one person remember what takes several to approve; remove it"
-    if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
-        key = "remember" if rule.remember else "verdict"
-        yield key, "what cannot be undone is asked every time; nothing is remembered"
-    if rule.verdict == "deny" and rule.reason is None:
-        yield "reason", 'is missing; tell the person who asks why (reason = "…")'
-    if rule.verdict != "deny" and rule.reason is not None:
-        yield "reason", f"means nothing with {verdict}; remove it"

@@ -1,5 +1,5 @@
-"""What a policy says that can never come true: votes nobody has, moments after the end, tools that
-are not there. PURE.
+"""What a policy says that means nothing or can never come true: keys out of place, votes nobody has,
+moments after the end, tools that are not there. PURE.
 """
 
 from __future__ import annotations
@@ -8,13 +8,36 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
+from bot.policy.file import ASK_KEYS, Options, RuleEntry
 from bot.policy.gates import Approvers, Ask, Deny
 from bot.policy.rules import Rule, condition
 
-if TYPE_CHECKING:
-    from bot.policy.file import Options
+
+def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+    """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
+    verdict = f'verdict = "{rule.verdict}"'
+    if rule.verdict not in ("ask", "once"):
+        for key in sorted(rule.model_fields_set & ASK_KEYS):
+            yield key, f"means nothing with {verdict}; remove it"
+    if rule.verdict != "allow" and rule.after_rejection is not None:
+        yield "after_rejection", f"means nothing with {verdict}; remove it"
+    if rule.verdict == "once" and rule.remember is not None:
+        yield (
+            "remember",
+            'means nothing with verdict = "once", which remembers by itself; remove it',
+        )
+    if rule.remember and (
+        (rule.quorum or 1) > 1 or sum(stage.quorum for stage in rule.stages or ()) > 1
+    ):
+        yield "remember", "would let one person remember what takes several to approve; remove it"
+    if rule.effect == ["destructive"] and (rule.remember or rule.verdict == "once"):
+        key = "remember" if rule.remember else "verdict"
+        yield key, "what cannot be undone is asked every time; nothing is remembered"
+    if rule.verdict == "deny" and rule.reason is None:
+        yield "reason", 'is missing; tell the person who asks why (reason = "…")'
+    if rule.verdict != "deny" and rule.reason is not None:
+        yield "reason", f"means nothing with {verdict}; remove it"
 
 
 def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:
