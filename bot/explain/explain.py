@@ -87,12 +87,14 @@ def _verdict(judged: Judged, words: Words) -> str:
             return f"It runs without asking, by {by}."
         case Deny(reason=reason):
             return f"It is refused, by {by if named else 'no rule'}: {words.quoted(reason)}"
-    return f"People are asked, by {by}."
+    also = " and ".join(words.quoted(each) for each in gate.added)
+    return f"People are asked, by {by}{f', with what {also} adds' if also else ''}."
 
 
 def _trail(judged: Judged, words: Words) -> Iterator[str]:
     """What each rule said, those about other tools together."""
     answers = {True: "applies", False: "does not apply", None: "cannot be told, so it applies"}
+    added = getattr(judged.gate, "added", ())
     others = 0
     for each in judged.tried:
         if each.why == "it is about other tools":
@@ -100,8 +102,11 @@ def _trail(judged: Judged, words: Words) -> Iterator[str]:
             continue
         applied = each.rule == judged.gate.rule
         answer = answers[each.fits]
-        if each.fits is not False and not applied:
-            answer = "fits, but another rule applies" if each.fits else "cannot be told"
+        if each.adds and each.fits is not False and each.rule in added:
+            answer = "adds to it" if each.fits else "cannot be told, so it adds to it"
+        elif each.fits is not False and not applied:
+            idle = "has nothing to add" if each.adds else "another rule applies"
+            answer = f"fits, but {idle}" if each.fits else "cannot be told"
         why = "" if each.why == "it matches" else f": {words.quoted(each.why)}"
         yield f"• {words.quoted(each.rule)} {answer}{why}"
     if others:

@@ -195,16 +195,16 @@ def _certain(judged: Judged) -> None:
     """Raises NotToldError where the outcome hangs on a rule that could not be told."""
     if isinstance(judged.gate, Deny) and judged.tried and judged.tried[-1].fits:
         return
+    decided = False
     for each in judged.tried:
-        if each.fits is None:
+        if each.fits is None and (each.adds or not decided):
             raise NotToldError(f"whether the rule {each.rule!r} applies: {each.why}")
-        if each.rule == judged.gate.rule:
-            return
+        decided = decided or each.rule == judged.gate.rule
 
 
 def _difference(was: Allow | Ask | Deny, now: Allow | Ask | Deny) -> tuple[str, str]:
     """The kind of difference, "" for none, and what it is in words."""
-    by = f"rule {now.rule!r}"
+    by = " and ".join(f"rule {each!r}" for each in (now.rule, *getattr(now, "added", ())))
     match was, now:
         case Ask(), Ask():
             return _between(was, now, by)
@@ -232,7 +232,9 @@ def _between(was: Ask, now: Ask, by: str) -> tuple[str, str]:
             f"was {was.people} in {len(was.stages)},"
             f" now {now.people} in {len(now.stages)}, by {by}",
         )
-    before, after = (each.model_dump(exclude={"rule", "stages", "verdict"}) for each in (was, now))
+    before, after = (
+        each.model_dump(exclude={"rule", "added", "stages", "verdict"}) for each in (was, now)
+    )
     changed = [key for key in before if before[key] != after[key]]
     return ("terms", f"{', '.join(changed)}, by {by}") if changed else ("", "")
 

@@ -5,12 +5,22 @@ makes no sense as a whole is noted as a problem of the file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from bot.durations import DAY, seconds
 from bot.policy.file import ASK_KEYS, Options, PolicyFile, RuleEntry, TemplateEntry
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Escalation, Gate, Offer, Stage
+from bot.policy.gates import (
+    Addition,
+    Allow,
+    Approvers,
+    Ask,
+    Deny,
+    Escalation,
+    Offer,
+    Stage,
+)
 from bot.policy.lint import nonsense, odd_keys
 from bot.policy.rules import Rule
 from bot.policy.templates import Template
@@ -67,16 +77,21 @@ class Assembly:
             when=entry.when or "",
             gate=gate,
         )
-        self._answered |= rule.covers()
-        if gate.verdict != "deny":  # a later deny still wins
+        if not isinstance(gate, Addition):  # which leaves every call to other rules
+            self._answered |= rule.covers()
+        if not isinstance(gate, Addition | Deny):  # a later deny still wins
             self._covered |= rule.covers()
         return rule
 
-    def _gate(self, index: int, entry: RuleEntry, name: str) -> Gate | None:
+    def _gate(
+        self, index: int, entry: RuleEntry, name: str
+    ) -> Allow | Deny | Ask | Addition | None:
         """Return what the entry decides, and note what makes no sense in it."""
-        asked = _ask(name, entry, self._written.defaults)
         for key, sentence in odd_keys(entry):
             self._problems.add(("rule", index, key), sentence)
+        if entry.verdict == "add":
+            return self._addition(index, entry, name)
+        asked = _ask(name, entry, self._written.defaults)
         if entry.verdict in ("ask", "once"):
             for key, sentence in nonsense(entry, self._written.defaults, asked):
                 self._problems.add(("rule", index, key), sentence)
@@ -93,6 +108,43 @@ class Assembly:
                 return asked.model_copy(update={"remember": (), "once": ONCE})
             case _:
                 return asked
+
+    def _addition(self, index: int, entry: RuleEntry, name: str) -> Addition:
+        """Return what the entry adds, and note what can never come true of it."""
+        defaults = self._written.defaults
+        asking = entry.approvers is not None or entry.stages is not None
+        ask = _ask(name, entry, defaults) if asking else None
+        late = {} if entry.deadline else {"reminders": None, "escalation": None}
+        for key, sentence in nonsense(entry.model_copy(update=late), defaults, ask):
+            self._problems.add(("rule", index, key), sentence)
+        own = entry.model_dump(exclude_none=True, include=set(ASK_KEYS) - {"post_to", "remember"})
+        for key in ("approvers", "quorum", "stages"):
+            own.pop(key, None)
+        for key in own.keys() & {"deadline", "good_for"}:
+            own[key] = seconds(own[key])
+        for key in ("self_approval", "editor_counts"):  # true is noted as odd already
+            own[key] = False if own.get(key) is False else None
+        own["reminders"] = _reminders(own.get("reminders", ()))
+        own["escalation"] = _escalation(own.get("escalation", ()))
+        if ask is not None:  # its own escalation is added only where it surely applies
+            ask = ask.model_copy(update={"escalation": _escalation(_steps(defaults))})
+        return Addition(rule=name, ask=ask, stages=ask.stages if ask else (), **own)
+
+
+def _steps(defaults: Options) -> list[dict[str, Any]]:
+    return [each.model_dump() for each in defaults.escalation or ()]
+
+
+def _reminders(written: Iterable[str]) -> tuple[int, ...]:
+    return tuple(sorted({seconds(each) for each in written}))
+
+
+def _escalation(written: Iterable[dict[str, Any]]) -> tuple[Escalation, ...]:
+    steps = [
+        Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
+        for each in written
+    ]
+    return tuple(sorted(steps, key=lambda each: each.after))
 
 
 def _ask(name: str, first: Options, second: Options) -> Ask | None:
@@ -111,17 +163,13 @@ def _ask(name: str, first: Options, second: Options) -> Ask | None:
         return None
     for key in chosen.keys() & {"deadline", "good_for"}:
         chosen[key] = seconds(chosen[key])
-    escalation = [
-        Escalation(after=seconds(each["after"]), approvers=_approvers(each["approvers"]))
-        for each in chosen.pop("escalation", ())
-    ]
     return Ask(
         rule=name,
         stages=tuple(
             Stage(approvers=_approvers(each["approvers"]), quorum=each["quorum"]) for each in steps
         ),
-        reminders=tuple(sorted({seconds(each) for each in chosen.pop("reminders", ())})),
-        escalation=tuple(sorted(escalation, key=lambda each: each.after)),
+        reminders=_reminders(chosen.pop("reminders", ())),
+        escalation=_escalation(chosen.pop("escalation", ())),
         remember=tuple(
             Offer(**{**each, "lasts": seconds(each["lasts"])})
             for each in chosen.pop("remember", ())

@@ -20,9 +20,10 @@ from bot.policy.file import (
     PolicyFile,
     sentence_for,
 )
-from bot.policy.gates import Allow, Approvers, Ask, Deny, Gate, Stage
+from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage
 from bot.policy.lint import Toolbox, unfit
 from bot.policy.rules import Rule, needs_of
+from bot.policy.strictness import tightened
 from bot.policy.templates import Template
 from bot.toml_file import Problems
 
@@ -62,6 +63,7 @@ class Tried:
     rule: str
     fits: bool | None  # None: it could not be told
     why: str  # what decided it, for people
+    adds: bool = False  # whether it only adds to what other rules say
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,28 +115,28 @@ class Policy(BaseModel):
     def judged(self, facts: Facts) -> Judged:
         """What holds for a call, and why.
 
-        The first matching rule applies, but a deny that matches wins wherever it stands; otherwise
-        reads are allowed and all else asks. What cannot be told of a rule counts as a match where
-        it denies or asks, and where it allows, nothing is allowed any more. An effect class nobody
-        knows counts as destructive and is never allowed. The tools in `asking` are allowed only by
-        a rule that names them, not by one for all tools.
+        The first matching rule applies, with all that matching rules add to it; but a deny that
+        matches wins wherever it stands. Otherwise reads are allowed and all else asks. What cannot
+        be told of a rule counts as a match where it denies, asks or adds, and where it allows,
+        nothing is allowed any more. An effect class nobody knows counts as destructive and is never
+        allowed. The tools in `asking` are allowed only by a rule that names them, not by one for
+        all tools.
         """
         known = facts.effect in EFFECTS
         tried: list[Tried] = []
         found: Allow | Ask | None = None
+        additions: list[tuple[Addition, bool]] = []  # with whether it is known to apply
         doubtful = not known
         for rule in self.rules:
             fits, why = rule.fits(facts, facts.effect if known else "destructive")
-            tried.append(Tried(rule.name, fits, why))
+            tried.append(Tried(rule.name, fits, why, isinstance(rule.gate, Addition)))
             if fits is False:
                 continue
             if isinstance(rule.gate, Deny):
-                reason = (
-                    rule.gate.reason
-                    if fits
-                    else f"it could not be told whether {rule.name!r} applies: {why}"
-                )
-                return Judged(rule.gate.model_copy(update={"reason": reason}), tuple(tried))
+                return Judged(_denied(rule.gate, bool(fits), why), tuple(tried))
+            if isinstance(rule.gate, Addition):
+                additions.append((rule.gate, bool(fits)))
+                continue
             if found is None and isinstance(rule.gate, Allow):
                 doubtful = doubtful or fits is None
                 if not doubtful and (facts.tool not in self.asking or rule.names(facts.tool)):
@@ -148,7 +150,9 @@ class Policy(BaseModel):
             and not doubtful
         ):
             found = Allow(rule="default")
-        return Judged(self._narrowed(found or self.default, facts.effect), tuple(tried))
+        gate = found or self.default
+        gate = tightened(gate, additions) if gate else None
+        return Judged(self._narrowed(gate, facts.effect), tuple(tried))
 
     def _narrowed(self, gate: Allow | Ask | None, effect: str) -> Allow | Deny | Ask:
         """What cannot be undone is never remembered; what nobody can decide is denied."""
@@ -162,14 +166,20 @@ class Policy(BaseModel):
         return gate.forgetful() if isinstance(gate, Ask) and gate.people > 1 else gate
 
     def source_of(self, gate: Ask) -> str:
-        """SHA-256 (hex) of the rule that asks for exactly this, its condition and all; "" where
-        none does, as for two gates that both have to be met.
+        """SHA-256 (hex) of the rule that asks for exactly this, its condition and all, and of those
+        that add to it; "" where there are none such, as for two gates that both have to be met.
         """
-        if gate == self.default:
-            return _fingerprint(self.default)
-        found = (each for each in self.rules if (each.name, each.gate) == (gate.rule, gate))
-        rule = next(found, None)
-        return _fingerprint(rule) if rule else ""
+        adding = [each for each in self.rules if each.name in (gate.rule, *gate.added)]
+        additions = [(each.gate, True) for each in adding if isinstance(each.gate, Addition)]
+        for rule in (self.default, *self.rules):
+            asks = rule.gate if isinstance(rule, Rule) else rule
+            asks = asks.ask if isinstance(asks, Addition) else asks
+            if rule is None or not isinstance(asks, Ask) or asks.rule != gate.rule:
+                continue
+            if tightened(asks, additions) == gate:
+                others = [_fingerprint(each) for each in adding if each.name in gate.added]
+                return hashlib.sha256("".join([_fingerprint(rule), *others]).encode()).hexdigest()
+        return ""
 
     def needs(self, tool: str, effect: str, risk: str) -> Needs:
         """What has to be looked up before a call can be judged: only what the rules for such calls
@@ -183,9 +193,17 @@ class Policy(BaseModel):
         return needs_of(about)
 
     def asks(self) -> list[Ask]:
-        """Return the gates that ask people, in the order of the rules, the default last."""
-        gates = [rule.gate for rule in self.rules]
-        return [each for each in (*gates, self.default) if isinstance(each, Ask)]
+        """Return the gates that ask people, in the order of the rules, then the default, then what
+        rules that add make of the first of them.
+        """
+        asks = [rule.gate for rule in self.rules if isinstance(rule.gate, Ask)]
+        asks += [self.default] if self.default else []
+        adding = [rule.gate for rule in self.rules if isinstance(rule.gate, Addition)]
+        for each in adding:  # as they are where they add to one
+            base = each.ask or next(iter(asks), None)
+            found = tightened(base, [(each, True)]) if base else None
+            asks += [found] if isinstance(found, Ask) else []
+        return asks
 
     @property
     def digest(self) -> str:
@@ -194,6 +212,12 @@ class Policy(BaseModel):
         if self.templates:
             left_out["templates"] = {"__all__": {"place"}}
         return _fingerprint(self, exclude=left_out)
+
+
+def _denied(gate: Deny, sure: bool, why: str) -> Deny:
+    """The denial, with the reason that is true of it."""
+    doubt = f"it could not be told whether {gate.rule!r} applies: {why}"
+    return gate if sure else gate.model_copy(update={"reason": doubt})
 
 
 def _fingerprint(what: BaseModel, exclude: dict[str, Any] | None = None) -> str:

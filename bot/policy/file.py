@@ -40,7 +40,7 @@ _COMPLAINTS = COMPLAINTS | {
     "string_pattern_mismatch": "write plain text: up to 60 characters for a name, 300 for a reason",
 }
 _MISSING = {
-    "verdict": 'is missing; write "allow", "deny", "ask" or "once"',
+    "verdict": 'is missing; write "allow", "deny", "ask", "once" or "add"',
     "approvers": 'names no approvers; write approvers = ["@your-group"] in each',
     "after": 'does not say when; write after = "30m" in each',
 }
@@ -176,7 +176,7 @@ class RuleEntry(Options):
     channel: list[str] = []
     requester: list[str] = []
     when: str | None = None
-    verdict: Literal["allow", "deny", "ask", "once"]
+    verdict: Literal["allow", "deny", "ask", "once", "add"]
     reason: Annotated[str, StringConstraints(pattern=r"^\S[\s\S]{0,299}$")] | None = None
     after_rejection: AfterRejection | None = None
 

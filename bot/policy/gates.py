@@ -85,6 +85,7 @@ class Ask(_Frozen):
 
     verdict: Literal["ask"] = "ask"
     rule: str
+    added: tuple[str, ...] = ()  # the rules that have added to it, in order
     # one after the other; nobody counts in two of them
     stages: tuple[Stage, ...] = Field(min_length=1)
     post_to: str = "thread"  # thread | approvers | a channel id C… | a channel name #…
@@ -148,6 +149,28 @@ class Ask(_Frozen):
 
 
 Gate = Annotated[Allow | Deny | Ask, Field(discriminator="verdict")]
+
+
+class Addition(_Frozen):
+    """What a rule adds to whatever another rule says of a call: it makes it stricter, and may name
+    who decides besides after a while. None and empty add nothing.
+    """
+
+    verdict: Literal["add"] = "add"
+    rule: str
+    # what is asked where the other rule allows; None where this one names nobody
+    ask: Ask | None = None
+    stages: tuple[Stage, ...] = ()
+    deadline: int | None = Field(None, gt=0)
+    good_for: int | None = Field(None, gt=0)
+    self_approval: Literal[False] | None = None
+    editors: Editors | None = None
+    editor_counts: Literal[False] | None = None
+    editable: tuple[str, ...] | None = None
+    veto: int | None = Field(None, ge=1)
+    reasons: Reasons | None = None
+    reminders: tuple[int, ...] = ()
+    escalation: tuple[Escalation, ...] = ()
 
 
 GATE: TypeAdapter[Gate] = TypeAdapter(Gate)

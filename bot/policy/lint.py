@@ -1,5 +1,5 @@
-"""What a policy says that means nothing or can never come true: keys out of place, votes nobody has,
-moments after the end, tools that are not there. PURE.
+"""What a policy says that means nothing or can never come true: keys out of place, votes nobody
+has, moments after the end, tools that are not there. PURE.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from bot.policy.rules import Rule, condition
 def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
     """The keys of a rule that its verdict leaves without a meaning, or needs, with what to do."""
     verdict = f'verdict = "{rule.verdict}"'
-    if rule.verdict not in ("ask", "once"):
+    if rule.verdict == "add":
+        yield from _not_added(rule)
+    elif rule.verdict not in ("ask", "once"):
         for key in sorted(rule.model_fields_set & ASK_KEYS):
             yield key, f"means nothing with {verdict}; remove it"
     if rule.verdict != "allow" and rule.after_rejection is not None:
@@ -38,6 +40,20 @@ def odd_keys(rule: RuleEntry) -> Iterator[tuple[str, str]]:
         yield "reason", 'is missing; tell the person who asks why (reason = "…")'
     if rule.verdict != "deny" and rule.reason is not None:
         yield "reason", f"means nothing with {verdict}; remove it"
+
+
+def _not_added(rule: RuleEntry) -> Iterator[tuple[str, str]]:
+    """The keys of a rule that adds which would loosen what it adds to, or add nothing."""
+    said = rule.model_fields_set & ASK_KEYS
+    if not said:
+        yield "verdict", 'adds nothing; say what, as in approvers = ["@finance"]'
+    for key in sorted(said & {"post_to", "remember"}):
+        yield key, 'means nothing with verdict = "add"; say it in the rule that asks'
+    for key in sorted(said & {"self_approval", "editor_counts"}):
+        if getattr(rule, key):
+            yield key, "would loosen what other rules ask; a rule that adds can only say false"
+    if rule.quorum is not None and rule.approvers is None:
+        yield "quorum", "means nothing without approvers here; name them"
 
 
 def nonsense(own: Options, defaults: Options, gate: Ask | None) -> Iterator[tuple[str, str]]:

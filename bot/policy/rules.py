@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from bot.policy.conditions.facts import Facts, Needs, Spent
-from bot.policy.gates import Gate
+from bot.policy.gates import Addition, Allow, Ask, Deny
 
 if TYPE_CHECKING:
     from bot.policy.conditions.condition import Condition
@@ -36,7 +36,7 @@ class Rule(BaseModel):
     channels: tuple[str, ...] = ()  # ids or #names; none: anywhere
     requesters: tuple[str, ...] = ()  # user ids or @handles; none: anybody
     when: str = ""  # a condition in CEL; "": always
-    gate: Gate
+    gate: Annotated[Allow | Deny | Ask | Addition, Field(discriminator="verdict")]
 
     def is_about(self, tool: str, effect: str | None, risk: str) -> bool:
         """Whether calls of this tool, effect class and risk can fall under this rule; None stands

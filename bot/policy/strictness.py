@@ -1,8 +1,10 @@
-"""Two gates that both have to be met, as one. PURE."""
+"""Two gates that both have to be met, as one; and a gate with what other rules add to it. PURE."""
 
 from __future__ import annotations
 
-from bot.policy.gates import Ask, Editors, Reasons, Stage
+from collections.abc import Sequence
+
+from bot.policy.gates import Addition, Allow, Ask, Editors, Reasons, Stage
 
 
 def stricter(shown: Ask, now: Ask) -> Ask:
@@ -30,6 +32,45 @@ def stricter(shown: Ask, now: Ask) -> Ask:
             "escalation": tuple(step for step in now.escalation if step in shown.escalation),
         }
     ).forgetful()
+
+
+def tightened(gate: Allow | Ask, additions: Sequence[tuple[Addition, bool]]) -> Allow | Ask:
+    """The gate with what these rules add, each with whether that it applies is known for sure.
+
+    What may run unasked is asked about where one of them names who decides. Nothing is ever taken
+    away: whoever meets the result before any escalation has met `gate`. A rule of which it cannot
+    be told whether it applies adds no escalation, for that lets more people decide.
+    """
+    if isinstance(gate, Allow):
+        asking = next((each.ask for each, _ in additions if each.ask), None)
+        if asking is None:
+            return gate
+        gate = asking
+    for addition, sure in additions:
+        if changed := _changes(gate, addition, sure):
+            names = gate.added if addition.rule == gate.rule else (*gate.added, addition.rule)
+            gate = gate.model_copy(update={**changed, "added": names})
+    return gate
+
+
+def _changes(gate: Ask, addition: Addition, sure: bool) -> dict[str, object]:
+    """What the addition makes of the gate, where that differs."""
+    steps = addition.escalation if sure else ()
+    new = [step for step in steps if step not in gate.escalation]
+    wanted: dict[str, object] = {
+        "stages": _both_met(gate.stages, addition.stages),
+        "deadline": min(gate.deadline, addition.deadline or gate.deadline),
+        "good_for": min(gate.good_for, addition.good_for or gate.good_for),
+        "self_approval": gate.self_approval and addition.self_approval is not False,
+        "editor_counts": gate.editor_counts and addition.editor_counts is not False,
+        "editors": _fewer(gate.editors, addition.editors or gate.editors),
+        "editable": _both_allow(gate.editable, addition.editable),
+        "veto": min(gate.veto, addition.veto or gate.veto),
+        "reasons": _more_words(gate.reasons, addition.reasons or gate.reasons),
+        "reminders": tuple(sorted({*gate.reminders, *addition.reminders})),
+        "escalation": tuple(sorted((*gate.escalation, *new), key=lambda step: step.after)),
+    }
+    return {key: value for key, value in wanted.items() if value != getattr(gate, key)}
 
 
 def _both_met(first: tuple[Stage, ...], second: tuple[Stage, ...]) -> tuple[Stage, ...]:

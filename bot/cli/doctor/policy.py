@@ -18,7 +18,7 @@ from bot.cli.readonly.directory import NotLookedUp
 from bot.config.settings import Settings
 from bot.policy.conditions.facts import Facts
 from bot.policy.evaluate import Policy
-from bot.policy.gates import Ask
+from bot.policy.gates import Addition, Ask
 from bot.policy.lint import meant, unfit
 from bot.policy.rules import Rule, condition
 from bot.toolbox import ToolsError, toolbox
@@ -171,10 +171,11 @@ def _sample(field: dict[str, Any], schema: dict[str, Any], depth: int = 0) -> An
 
 def _fields(rule: Rule, matching: list[Tool[Any]]) -> Iterator[Check]:
     """Fields that may be edited or remembered, and that no tool of the rule has."""
-    if not isinstance(rule.gate, Ask):
+    if not isinstance(rule.gate, Ask | Addition):
         return
     there = {field for each in matching for field in each.arguments.model_fields}
-    offered = (field for offer in (*rule.gate.remember,) for field in offer.fields or ())
+    offers = rule.gate.remember if isinstance(rule.gate, Ask) else ()
+    offered = (field for offer in offers for field in offer.fields or ())
     for field in sorted({*(rule.gate.editable or ()), *offered} - there):
         text = f"it names the field {field}, which no tool it is about has"
         yield warn(f"rule {rule.name!r}", text, "Correct it" + meant([field], there))
