@@ -22,6 +22,7 @@ from bot.policy.file import (
 )
 from bot.policy.gates import Addition, Allow, Approvers, Ask, Deny, Gate, Stage
 from bot.policy.lint import Toolbox, unfit
+from bot.policy.named import without_names
 from bot.policy.rules import Rule, needs_of
 from bot.policy.strictness import tightened
 from bot.policy.templates import Template
@@ -232,7 +233,11 @@ def parse(text: str, source: str = "policy") -> Policy:
     problems = Problems(source, text)
     policy = None
     try:
-        policy = _policy(PolicyFile.model_validate(tomllib.loads(text)), source, problems)
+        policy = _policy(
+            PolicyFile.model_validate(without_names(tomllib.loads(text), problems)),
+            source,
+            problems,
+        )
     except tomllib.TOMLDecodeError as error:
         problems.add_syntax(error, f"this is not TOML: {error}; correct this line")
     except RecursionError:

@@ -50,7 +50,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _people(values: list[str]) -> list[str]:
+def people(values: list[str]) -> list[str]:
     """A list of approvers, checked."""
     if not values:
         raise ValueError('nobody could decide; name people ("U0123") or groups ("@shop-leads")')
@@ -62,7 +62,7 @@ def _people(values: list[str]) -> list[str]:
         ):
             remedy = (
                 'write a user id ("U0123"), a lower-case group handle ("@shop-leads"), '
-                '"channel" or "requester"'
+                '"channel", "requester" or a name from [approvers]'
             )
             raise ValueError(f"{each!r} names nobody; {remedy}")
     return values
@@ -84,7 +84,7 @@ def _names(values: list[str]) -> list[str]:
     return values
 
 
-People = Annotated[list[str], AfterValidator(_people)]
+People = Annotated[list[str], AfterValidator(people)]
 Lasting = Annotated[str, AfterValidator(_lasting)]
 Count = Annotated[int, Field(ge=1, le=MOST_PEOPLE)]
 

@@ -101,4 +101,4 @@ def test_it_is_explained(harness: Harness) -> None:
     text = asked(harness, "/approvals explain put text=why")
     assert "no rule: [defaults] hold, with what what Ben asks for adds." in text
     assert "• what Ben asks for adds to it" in text
-    assert "Step 2 of 2: one of <@UDAN00001>" in text
+    assert "Step 2 of 2: one of" in text
